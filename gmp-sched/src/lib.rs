@@ -1,0 +1,2 @@
+//! Go scheduler.
+#![no_std]
