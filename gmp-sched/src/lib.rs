@@ -1,2 +1,64 @@
-//! Go scheduler.
+//! Go's scheduler as a crate: Gs (flows of control with stacks of their own) run on Ms (threads of the platform) that
+//! hold a P (a licence to run, with a local run queue). `no_std`, hardware-free, without statics; what it needs of the
+//! machine under it is the [`platform::Platform`] trait.
+//!
+//! | module | concept | Go (runtime, go1.27) |
+//! |---|---|---|
+//! | [`goroutine`], [`machine`], [`processor`], [`scheduler`] | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
+//! | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
+//! | `find`, `steal` | the search for work | `findRunnable`, `stealWork` |
+//! | [`idle`] | idle Ps and Ms, wake-ups, and why none is lost | `wakep`, `startm`, `stopm` |
+//! | [`schedule`], `switch` | yield, preemption, the g0 loop, the far-side commit | `schedule`, `execute`, `mcall` |
+//! | [`mod@park`] | blocking and readying | `gopark`, `goready` |
+//! | [`mod@spawn`], [`join`], [`body`] | a G's beginning and end | `newproc`, `goexit` |
+//! | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
+//! | [`sysmon`] | the watch | `sysmon`, `retake` |
+//! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |
+//! | `deadlock` | deadlock detection | `checkdead` |
+//! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
+//! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
+//! | `native` | the platform of operating-system threads (feature `std`) | |
+//!
+//! `unsafe` is allowed only where a lint exception names the reason: `context`, `reference`, `switch`, `body`, `join`,
+//! `kthread::switch` and `native`. Policy (search, stealing, idling, queues, timers, sysmon) has none.
 #![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+#[expect(unsafe_code, reason = "switches stacks")]
+pub mod context;
+
+mod body;
+mod counters;
+mod deadlock;
+mod find;
+pub mod goroutine;
+pub mod idle;
+pub mod join;
+mod list;
+pub mod machine;
+#[cfg(all(feature = "std", not(gmp_loom)))]
+pub mod native;
+pub mod park;
+pub mod platform;
+mod primitives;
+pub mod processor;
+mod reference;
+pub mod run_queue;
+pub mod schedule;
+pub mod scheduler;
+pub mod sleep;
+pub mod spawn;
+mod steal;
+mod switch;
+pub mod syscall;
+pub mod sysmon;
+pub mod time;
+mod timers;
+
+pub use body::BODY_LIMIT;
+pub use counters::Counts;
+pub use join::{JoinError, JoinHandle};

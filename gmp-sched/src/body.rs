@@ -1,0 +1,98 @@
+//! The closure of a G and its result, on the G's own stack.
+//!
+//! ```text
+//!   stack top ┌──────────────────────────────┐
+//!             │ closure, later the result    │ ← `Goroutine::body`
+//!             ├──────────────────────────────┤
+//!             │ first frame (`prepare`)      │
+//!             │ frames of the running body … │
+//! ```
+//!
+//! So a spawn allocates nothing and a join handle needs no shared heap cell.
+
+use crate::context;
+use crate::goroutine::Goroutine;
+use crate::join::JoinError;
+use crate::platform::{Pinned, Platform};
+use crate::primitives::Ordering;
+use crate::spawn::goroutine_main;
+
+/// Bytes that a closure or result may take at most; larger ones belong into a `Box`.
+pub const BODY_LIMIT: usize = 4096;
+
+/// Where the body of a G lies whose stack ends at `top`: room for the closure, and afterwards for its result.
+fn place<F, T>(top: usize) -> usize {
+    const {
+        assert!(size_of::<F>() <= BODY_LIMIT, "closure of a G too large: put what it captures into a Box");
+        assert!(size_of::<Result<T, JoinError>>() <= BODY_LIMIT, "result of a G too large: put it into a Box");
+        assert!(align_of::<F>() <= BODY_LIMIT, "closure of a G wants too large an alignment");
+        assert!(align_of::<Result<T, JoinError>>() <= BODY_LIMIT, "result of a G wants too large an alignment");
+    }
+    let size = size_of::<F>().max(size_of::<Result<T, JoinError>>());
+    let align = align_of::<F>().max(align_of::<Result<T, JoinError>>());
+    (top - size) & !(align - 1)
+}
+
+/// Puts `closure` on the stack of `goroutine` and prepares its first frame. The caller owns the slot.
+#[inline]
+pub(crate) fn install<P, F, T>(goroutine: &Goroutine<P>, closure: F)
+where
+    P: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let body = place::<F, T>(goroutine.stack().end);
+    #[expect(unsafe_code, reason = "writes to the stack of a G that does not run")]
+    // SAFETY: `place` gives an aligned address in the stack's upper end, which is large enough for it; the slot is the
+    // caller's, so nobody uses that stack.
+    unsafe {
+        core::ptr::with_exposed_provenance_mut::<F>(body).write(closure);
+    }
+    #[expect(unsafe_code, reason = "lays the first frame on the stack of a G that does not run")]
+    // SAFETY: the bytes below the body are free stack, as above.
+    let stack_pointer = unsafe { context::prepare(body, goroutine_main::<P>) };
+    goroutine.body.store(body, Ordering::Relaxed);
+    goroutine.run_body.store(run::<P, F, T> as *const () as usize, Ordering::Relaxed);
+    goroutine.stack_pointer.store(stack_pointer, Ordering::Relaxed);
+}
+
+/// Runs the closure of the calling G and ends it. The function whose address is in `Goroutine::run_body`.
+fn run<P, F, T>(me: &'static Goroutine<P>) -> !
+where
+    P: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let body = core::ptr::with_exposed_provenance_mut::<()>(me.body.load(Ordering::Relaxed));
+    #[expect(unsafe_code, reason = "moves the closure out of its place")]
+    // SAFETY: `install` with the same types put it there, and each G runs its body once.
+    let closure = unsafe { body.cast::<F>().read() };
+    let result = P::run_body(closure).map_err(|_| JoinError::Panicked);
+    let died = result.is_err();
+    #[expect(unsafe_code, reason = "puts the result in the closure's place")]
+    // SAFETY: the place is large and aligned enough for both, and the closure has been moved out.
+    unsafe {
+        body.cast::<Result<T, JoinError>>().write(result);
+    }
+    crate::spawn::finish(Pinned::<P>::new(), me, died, |me| drop(take_result::<T, P>(me)))
+}
+
+/// Calls the body of the calling G.
+pub(crate) fn start<P: Platform>(me: &'static Goroutine<P>) -> ! {
+    #[expect(unsafe_code, reason = "turns an address back into the function it was made from")]
+    // SAFETY: `install` stored a function of this type.
+    let run =
+        unsafe { core::mem::transmute::<usize, fn(&'static Goroutine<P>) -> !>(me.run_body.load(Ordering::Relaxed)) };
+    run(me)
+}
+
+/// Moves the result out. The caller has the right to it, knows that it is there, and does this once.
+pub(crate) fn take_result<T: Send + 'static, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
+    let place = core::ptr::with_exposed_provenance::<Result<T, JoinError>>(goroutine.body.load(Ordering::Relaxed));
+    #[expect(unsafe_code, reason = "moves the result out of its place")]
+    // SAFETY: only the handle of type `T`, or `run` itself, calls this, after the completion word said that the result
+    // is in place and theirs.
+    unsafe {
+        place.read()
+    }
+}

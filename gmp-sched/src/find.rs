@@ -1,0 +1,124 @@
+//! The search for something to run, in Go's order (`findRunnable`, runtime/proc.go, go1.27).
+
+use crate::goroutine::Goroutine;
+use crate::machine::Machine;
+use crate::park::ready_pinned;
+use crate::platform::{Pinned, Platform};
+use crate::primitives::Ordering;
+use crate::processor::Processor;
+use crate::run_queue::RING_CAPACITY;
+use crate::scheduler::Scheduler;
+use crate::steal::steal;
+use crate::time::Instant;
+
+/// A G to run; blocks until there is one.
+///
+/// 1. due timers of the own P; 2. one tick in 61 the global queue; 3. `runnext`, then the local ring; 4. a batch from
+///    the global queue; 5. steal from the others, unless enough Ms do so already; 6. give the P up, look at everything
+///    once more, park.
+#[doc(alias = "findRunnable")]
+pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static Machine<P>) -> &'static Goroutine<P> {
+    let scheduler = machine.scheduler();
+    loop {
+        let Some(processor) = machine.processor() else {
+            machine.wait_for_processor(pinned);
+            continue;
+        };
+        run_timers(pinned, processor);
+        let found = find_here(scheduler, processor)
+            .or_else(|| may_spin(scheduler, machine).then(|| steal(pinned, processor)).flatten());
+        if let Some(goroutine) = found {
+            stop_spinning(machine);
+            return goroutine;
+        }
+        machine.go_idle(pinned);
+    }
+}
+
+fn find_here<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if processor.is_global_turn() {
+        processor.set_next_global_turn();
+        if scheduler.global_length.load(Ordering::Relaxed) != 0
+            && let Some(goroutine) = scheduler.take_global(&mut scheduler.shared.lock())
+        {
+            processor.advance_tick();
+            processor.counters.global_takes.add(1);
+            return Some(goroutine);
+        }
+    }
+    processor.pop_local().or_else(|| take_global_batch(scheduler, processor))
+}
+
+/// Takes a fair share of the global queue: the first to run, the rest for the local ring, which is empty. Go:
+/// `globrunqgetbatch`.
+fn take_global_batch<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if scheduler.global_length.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let mut shared = scheduler.shared.lock();
+    let first = scheduler.take_global(&mut shared)?;
+    let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
+    let mut taken = 1;
+    for _ in 0..share {
+        let Some(goroutine) = scheduler.take_global(&mut shared) else { break };
+        // The ring was empty a moment ago and only its owner, this M, fills it.
+        processor.queue.push_back(goroutine).expect("an empty ring has room for half of its capacity");
+        taken += 1;
+    }
+    drop(shared);
+    processor.advance_tick();
+    processor.counters.global_takes.add(taken);
+    Some(first)
+}
+
+/// Limits the Ms that look for work to half of the busy Ps: more would only take the CPUs from those that work.
+fn may_spin<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
+    if machine.is_spinning() {
+        return true;
+    }
+    let spinning = scheduler.spinning.load(Ordering::Relaxed) as usize;
+    let idle = scheduler.idle_processors.load(Ordering::Relaxed) as usize;
+    if 2 * spinning >= scheduler.procs() - idle.min(scheduler.procs()) {
+        return false;
+    }
+    machine.spinning.store(true, Ordering::Relaxed);
+    scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+    true
+}
+
+/// An M that has found work no longer looks for it; if it was the last that did, and Ps are idle, another takes its
+/// place, since where one piece of work was there may be more. Go: `resetspinning`.
+#[doc(alias = "resetspinning")]
+fn stop_spinning<P: Platform>(machine: &'static Machine<P>) {
+    if machine.spinning.swap(false, Ordering::Relaxed) {
+        let scheduler = machine.scheduler();
+        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        scheduler.wake_processor();
+    }
+}
+
+/// Readies the Gs whose timers on `of` are due, on the current P; tells whether there were any. Go: `timers.check`.
+pub(crate) fn run_timers<P: Platform>(pinned: &Pinned<P>, of: &'static Processor<P>) -> bool {
+    if of.timers.earliest() == Instant::NEVER {
+        return false;
+    }
+    let now = P::now();
+    let mut any = false;
+    while let Some(goroutine) = of.timers.pop_due(now) {
+        ready_pinned(pinned, goroutine);
+        any = true;
+    }
+    any
+}
+
+/// Whether any P has a timer that is due.
+pub(crate) fn is_timer_due<P: Platform>(scheduler: &'static Scheduler<P>) -> bool {
+    let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
+    earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= P::now())
+}

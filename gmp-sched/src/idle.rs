@@ -1,0 +1,215 @@
+#![doc = include_str!("idle.md")]
+
+use crate::find::is_timer_due;
+use crate::machine::Machine;
+use crate::platform::{Pinned, Platform, Site};
+use crate::primitives::{Ordering, fence};
+use crate::processor::Processor;
+use crate::scheduler::{Scheduler, Shared};
+use crate::time::Instant;
+
+impl<P: Platform> Scheduler<P> {
+    /// Sees to it that work just put on the current P's queue does not lie there while another P is idle. To be called
+    /// by the M that holds the P, after the publication. Go: `wakep`, seen from the submitter.
+    #[inline(always)]
+    pub(crate) fn submitted(&'static self) {
+        // The only P is held by the caller: nobody to wake.
+        if self.procs() == 1 {
+            return;
+        }
+        // Ordering: submit.1 of idle.md; partner: the fence in `Machine::go_idle`. A Release store of the tail is not
+        // enough: on x86 the load below may be done before the store is seen.
+        fence(Ordering::SeqCst);
+        P::point(Site::Idle);
+        if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) == 0 {
+            self.wake_processor();
+        }
+    }
+
+    /// Starts an M that looks for work, if a P is idle and no M looks already. Go: `wakep`.
+    #[doc(alias = "wakep")]
+    #[cold]
+    pub(crate) fn wake_processor(&'static self) {
+        loop {
+            fence(Ordering::SeqCst);
+            P::point(Site::Idle);
+            if self.idle_processors.load(Ordering::Relaxed) == 0
+                || self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_err()
+            {
+                return;
+            }
+            let woken = {
+                let mut shared = self.shared.lock();
+                self.take_idle_processor(&mut shared).map(|processor| self.assign(&mut shared, processor))
+            };
+            if let Some(machine) = woken {
+                machine.spinning.store(true, Ordering::Relaxed);
+                P::unpark_thread(machine);
+                return;
+            }
+            // Somebody else took the last idle P. While the count was 1 on our behalf others relied on it, so take it
+            // back and look again: a P may have become idle in the meantime.
+            self.spinning.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Gives `processor` to an idle M, which the caller unparks. Go: `startm`.
+    #[doc(alias = "startm")]
+    pub(crate) fn assign(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) -> &'static Machine<P> {
+        let machine = shared.idle_machines.pop_front().expect("a P without an M: there is one for every idle P");
+        if shared.idle_machines.is_empty() {
+            self.set_timekeeper(None);
+        }
+        // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
+        // unpark.
+        machine.next_processor.store(Some(processor), Ordering::Release);
+        machine
+    }
+
+    /// Puts an M that holds no P on the idle list. The first to be idle is the last to be used and keeps the time
+    /// meanwhile. Go: `mput`.
+    #[doc(alias = "mput")]
+    pub(crate) fn put_idle_machine(&self, shared: &mut Shared<P>, machine: &'static Machine<P>) {
+        if shared.idle_machines.is_empty() {
+            self.set_timekeeper(Some(machine));
+        }
+        shared.idle_machines.push_front(machine);
+    }
+
+    fn set_timekeeper(&self, machine: Option<&'static Machine<P>>) {
+        self.timekeeper_deadline.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
+        self.timekeeper.store(machine, Ordering::Release);
+    }
+
+    /// A timer due at `when` is now kept by nobody but the timekeeper: wakes it if it means to sleep longer. Called
+    /// after the timer, or the idleness of its P, has been published. Go: `wakeNetPoller`.
+    #[doc(alias = "wakeNetPoller")]
+    pub(crate) fn tell_timekeeper(&self, when: Instant) {
+        // Ordering: partner is the fence in `timekeeper_deadline`: either we see its deadline or it sees the timer.
+        fence(Ordering::SeqCst);
+        P::point(Site::Timers);
+        if when.as_nanos() < self.timekeeper_deadline.load(Ordering::Relaxed)
+            && let Some(machine) = self.timekeeper.load(Ordering::Acquire)
+        {
+            P::unpark_thread(machine);
+        }
+    }
+
+    /// The earliest timer that no running P's M looks after.
+    fn earliest_unkept(&'static self) -> Instant {
+        if self.idle_processors.load(Ordering::Relaxed) == 0 {
+            // Every P is held: its M runs the timers, and tells when it goes idle.
+            return Instant::NEVER;
+        }
+        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Until when `machine` may sleep.
+    fn park_deadline(&'static self, machine: &'static Machine<P>) -> Option<Instant> {
+        let is_timekeeper =
+            || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
+        loop {
+            let earliest = self.earliest_unkept();
+            if !is_timekeeper() {
+                if earliest != Instant::NEVER {
+                    self.tell_timekeeper(earliest);
+                }
+                return None;
+            }
+            self.timekeeper_deadline.store(earliest.as_nanos(), Ordering::Relaxed);
+            // Ordering: partner is the fence in `tell_timekeeper`.
+            fence(Ordering::SeqCst);
+            P::point(Site::Timers);
+            if self.earliest_unkept() >= earliest {
+                return (earliest != Instant::NEVER).then_some(earliest);
+            }
+        }
+    }
+
+    /// Whether some P, idle or not, has something to run. Go: `checkRunqsNoP`, `checkTimersNoP`.
+    #[doc(alias = "checkRunqsNoP")]
+    pub(crate) fn is_work_visible(&'static self) -> bool {
+        self.global_length.load(Ordering::Relaxed) != 0
+            || self.processors().iter().any(|processor| !processor.queue.is_empty())
+            || is_timer_due(self)
+    }
+}
+
+impl<P: Platform> Machine<P> {
+    /// Gives the P up and waits for one; comes back with one, or with the P kept because work turned up.
+    ///
+    /// Go: `findRunnable` from `releasep` on, `stopm`.
+    #[doc(alias = "stopm")]
+    pub(crate) fn go_idle(&'static self, pinned: &Pinned<P>) {
+        let scheduler = self.scheduler();
+        {
+            let mut shared = scheduler.shared.lock();
+            if !shared.global.is_empty() {
+                return;
+            }
+            if let Some(processor) = self.processor() {
+                self.set_processor(None);
+                scheduler.put_idle_processor(&mut shared, processor);
+            }
+            scheduler.put_idle_machine(&mut shared, self);
+        }
+        if self.spinning.swap(false, Ordering::Relaxed) {
+            scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        }
+        // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
+        fence(Ordering::SeqCst);
+        self.wait_for_processor(pinned);
+    }
+
+    /// On the idle list: looks once more, then parks until it is given a P.
+    pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
+        let scheduler = self.scheduler();
+        loop {
+            P::point(Site::Idle);
+            if self.take_assigned() || scheduler.is_work_visible() && self.take_back() {
+                return;
+            }
+            if scheduler.is_shut_down() {
+                P::exit_thread();
+            }
+            scheduler.check_dead();
+            P::park_thread(pinned, scheduler.park_deadline(self));
+        }
+    }
+
+    /// Takes the P that somebody gave to this M along with taking it off the idle list.
+    fn take_assigned(&'static self) -> bool {
+        let Some(processor) = self.next_processor.swap(None, Ordering::Acquire) else { return false };
+        self.set_processor(Some(processor));
+        true
+    }
+
+    /// Work turned up while this M stands on the idle list: takes an idle P for it and becomes spinning, so that more
+    /// Ms are woken if there is more than one can do. Tells `false` if there is no idle P: then all are held by Ms that
+    /// will come upon the work.
+    fn take_back(&'static self) -> bool {
+        let scheduler = self.scheduler();
+        let mut shared = scheduler.shared.lock();
+        if self.next_processor.load(Ordering::Relaxed).is_some() {
+            drop(shared);
+            return self.take_assigned();
+        }
+        let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };
+        shared.idle_machines.remove(self);
+        let was_timekeeper =
+            scheduler.timekeeper.load(Ordering::Relaxed).is_some_and(|timekeeper| core::ptr::eq(timekeeper, self));
+        if was_timekeeper {
+            // The role goes to the one that has been idle longest, which must look at the timers anew.
+            let heir = shared.idle_machines.back();
+            scheduler.set_timekeeper(heir);
+            if let Some(heir) = heir {
+                P::unpark_thread(heir);
+            }
+        }
+        drop(shared);
+        self.set_processor(Some(processor));
+        self.spinning.store(true, Ordering::Relaxed);
+        scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+}

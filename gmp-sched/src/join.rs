@@ -1,0 +1,175 @@
+//! The word between a G and its join handle: who has the result, who waits, who reuses the slot.
+//!
+//! ```text
+//!                 body done                     context left
+//!   ATTACHED ────────────────▶ RESULT ─────────────────────▶ DONE ──▶ the handle reuses the slot
+//!      │  │                      │ handle took or dropped it
+//!      │  └─▶ (a waiting G) ──┘   ▼
+//!      └───────────────────▶ DETACHED ──▶ the far side of the G's last switch reuses the slot
+//!        handle dropped
+//! ```
+//!
+//! The result lies on the G's own stack, so the slot is reused only when both sides are through with it. The word is
+//! the arbiter: whoever comes second does it.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::body;
+use crate::goroutine::{Goroutine, GoroutineId, WaitReason};
+use crate::park::{park_pinned, ready_pinned};
+use crate::platform::{Pinned, Platform, Site};
+use crate::primitives::Ordering;
+use crate::spawn::recycle;
+
+/// The G runs and a handle exists.
+pub(crate) const ATTACHED: usize = 0;
+/// Nobody wants the result.
+const DETACHED: usize = 1;
+/// The result is there; the G has not left its stack yet.
+const RESULT: usize = 2;
+/// The result is there and the stack is at rest.
+const DONE: usize = 3;
+
+/// How a G ended without a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinError {
+    /// Its body panicked.
+    Panicked,
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked => f.write_str("the G panicked"),
+        }
+    }
+}
+
+impl core::error::Error for JoinError {}
+
+/// The right to the result of a G. Dropping it detaches the G, which runs on.
+#[must_use = "dropping the handle detaches the G; call `detach` to say so"]
+pub struct JoinHandle<T: Send + 'static, P: Platform> {
+    goroutine: &'static Goroutine<P>,
+    _result: PhantomData<fn() -> T>,
+}
+
+impl<T: Send + 'static, P: Platform> JoinHandle<T, P> {
+    pub(crate) fn new(goroutine: &'static Goroutine<P>) -> Self {
+        Self { goroutine, _result: PhantomData }
+    }
+
+    /// The number of the G.
+    #[must_use]
+    pub fn id(&self) -> GoroutineId {
+        self.goroutine.id()
+    }
+
+    /// Whether the G has finished, so that [`join`](Self::join) does not block.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        has_result(self.goroutine)
+    }
+
+    /// Lets the G run on its own.
+    pub fn detach(self) {}
+
+    /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// How it ended, if it has no result.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G.
+    pub fn join(self) -> Result<T, JoinError> {
+        while !has_result(self.goroutine) {
+            park_pinned(Pinned::<P>::new(), WaitReason::Join, |_, me| {
+                let waiter = core::ptr::from_ref(me).expose_provenance();
+                P::point(Site::Join);
+                // Ordering: Release publishes our parked context to the G, whose Acquire exchange in `finished` readies
+                // us. It fails if the result is there meanwhile.
+                self.goroutine
+                    .completion
+                    .compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
+            });
+        }
+        // The result is there: nobody else takes or drops it, since the handle is ours.
+        let result = body::take_result(self.goroutine);
+        release_slot(self.goroutine);
+        core::mem::forget(self);
+        result
+    }
+}
+
+impl<T: Send + 'static, P: Platform> Drop for JoinHandle<T, P> {
+    fn drop(&mut self) {
+        P::point(Site::Join);
+        // Ordering: AcqRel: if the result is there, it and all that the G did come before what follows.
+        let detached =
+            self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire);
+        if detached.is_err() {
+            drop(body::take_result::<T, P>(self.goroutine));
+            release_slot(self.goroutine);
+        }
+    }
+}
+
+impl<T: Send + 'static, P: Platform> fmt::Debug for JoinHandle<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinHandle({})", self.goroutine.id())
+    }
+}
+
+fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
+    // Ordering: Acquire; partner: the exchange in `finished`.
+    matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)
+}
+
+/// The handle is through with the slot.
+fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
+    P::point(Site::Join);
+    // Ordering: Release: our reads of the result come before the reuse by the far side; Acquire in the other case: its
+    // last steps on that stack come before our reuse. Partner: the exchange in `left`.
+    let far_side_does_it =
+        goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
+    if !far_side_does_it {
+        recycle(&Pinned::new(), goroutine);
+    }
+}
+
+/// What the G finds when its result is in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// The handle is gone: the result is the G's to drop.
+    Nobody,
+    /// The result is the handle's.
+    Handle,
+}
+
+/// The result of the calling G is in place: tells the handle, readies who waits.
+pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> Audience {
+    P::point(Site::Join);
+    // Ordering: Release publishes the result to the handle; Acquire takes over a waiter's parked context.
+    match me.completion.swap(RESULT, Ordering::AcqRel) {
+        ATTACHED => Audience::Handle,
+        DETACHED => Audience::Nobody,
+        waiter => {
+            #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
+            // SAFETY: other values than the four constants are stored by `join` only, from a `&'static Goroutine<P>`.
+            let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(waiter) };
+            ready_pinned(pinned, waiter);
+            Audience::Handle
+        }
+    }
+}
+
+/// Far side of a G's last switch: its stack is at rest. Tells whether the slot is the caller's to reuse.
+pub(crate) fn left<P: Platform>(goroutine: &'static Goroutine<P>, audience: Audience) -> bool {
+    P::point(Site::Join);
+    // Ordering: see `release_slot`.
+    audience == Audience::Nobody || goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED
+}

@@ -1,0 +1,129 @@
+//! M: a thread of the platform that runs Gs while it holds a P.
+
+use core::fmt;
+
+use spin::Once;
+
+use crate::goroutine::Goroutine;
+use crate::list::Linked;
+use crate::platform::Platform;
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::processor::Processor;
+use crate::reference::AtomicRef;
+use crate::scheduler::Scheduler;
+
+/// The number of an M.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineId(pub(crate) u32);
+
+impl MachineId {
+    /// The number itself; 0 is the first.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// An M. Go: `m` (runtime/runtime2.go).
+///
+/// Its thread's own stack is g0: there it looks for work, and to it a G switches that finds nothing to run itself.
+#[doc(alias = "m")]
+pub struct Machine<P: Platform> {
+    id: MachineId,
+    scheduler: &'static Scheduler<P>,
+    /// The saved context of g0 while a G runs.
+    pub(crate) g0_stack_pointer: AtomicUsize,
+    /// The G that runs here; `None` on g0.
+    current: AtomicRef<Goroutine<P>>,
+    /// The P held.
+    processor: AtomicRef<Processor<P>>,
+    /// The P that whoever took this M off the idle list gives it. Go: `nextp`.
+    pub(crate) next_processor: AtomicRef<Processor<P>>,
+    /// The P held when the current system call began. Go: `oldp`.
+    pub(crate) old_processor: AtomicRef<Processor<P>>,
+    /// It looks for work and has none; counted in the scheduler. Go: `m.spinning`.
+    pub(crate) spinning: AtomicBool,
+    /// Link of the idle list.
+    link: AtomicRef<Self>,
+    /// Link of the list of all Ms, set once.
+    pub(crate) all_link: AtomicRef<Self>,
+    thread: Once<P::Thread>,
+}
+
+impl<P: Platform> Machine<P> {
+    pub(crate) fn new(id: MachineId, scheduler: &'static Scheduler<P>) -> Self {
+        Self {
+            id,
+            scheduler,
+            g0_stack_pointer: AtomicUsize::new(0),
+            current: AtomicRef::none(),
+            processor: AtomicRef::none(),
+            next_processor: AtomicRef::none(),
+            old_processor: AtomicRef::none(),
+            spinning: AtomicBool::new(false),
+            link: AtomicRef::none(),
+            all_link: AtomicRef::none(),
+            thread: Once::new(),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> MachineId {
+        self.id
+    }
+
+    /// The scheduler it belongs to.
+    #[must_use]
+    pub fn scheduler(&self) -> &'static Scheduler<P> {
+        self.scheduler
+    }
+
+    /// The G that runs on it, `None` on g0. From another M the answer may be old.
+    #[inline(always)]
+    pub fn current_goroutine(&self) -> Option<&'static Goroutine<P>> {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// The P it holds. From another M the answer may be old.
+    #[inline(always)]
+    pub fn processor(&self) -> Option<&'static Processor<P>> {
+        self.processor.load(Ordering::Relaxed)
+    }
+
+    /// The platform's thread, `None` until it has been started.
+    #[must_use]
+    pub fn thread(&self) -> Option<&P::Thread> {
+        self.thread.get()
+    }
+
+    pub(crate) fn set_thread(&self, thread: P::Thread) {
+        self.thread.call_once(|| thread);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_current(&self, goroutine: Option<&'static Goroutine<P>>) {
+        self.current.store(goroutine, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_processor(&self, processor: Option<&'static Processor<P>>) {
+        self.processor.store(processor, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_spinning(&self) -> bool {
+        self.spinning.load(Ordering::Relaxed)
+    }
+}
+
+impl<P: Platform> Linked for Machine<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.link
+    }
+}
+
+impl<P: Platform> fmt::Debug for Machine<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("id", &self.id).field("spinning", &self.spinning).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,289 @@
+//! The platform of operating-system threads: an M is a thread, an idle M sleeps in the operating system. For examples,
+//! benchmarks, tests, and for those without QEMU.
+//!
+//! Nothing preempts here: a G that never calls into the scheduler keeps its M, as in Go before 1.14.
+//!
+//! ```
+//! use gmp_sched::native;
+//!
+//! let sum = native::run(4, || {
+//!     let halves: Vec<_> = (0..2u64).map(|half| native::go(move || (half * 50..half * 50 + 50).sum::<u64>())).collect();
+//!     halves.into_iter().map(|half| half.join().unwrap()).sum::<u64>()
+//! });
+//! assert_eq!(sum, 4950);
+//! ```
+//!
+//! A scheduler lives as long as the process, like Go's: [`run`] leaves behind a few kilobytes for each P, and the
+//! stacks of Gs that had not finished.
+
+use alloc::boxed::Box;
+use core::cell::Cell;
+use core::fmt::Arguments;
+use core::ops::Range;
+use core::time::Duration;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::thread;
+use std::time::Instant as SystemInstant;
+
+use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::machine::Machine;
+use crate::platform::{OutOfResources, Panicked, Pinned, Platform, Points};
+use crate::processor::Processor;
+use crate::scheduler::Scheduler;
+use crate::sysmon::Sysmon;
+use crate::time::Instant;
+
+mod stack;
+
+/// The platform type; see the module's documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Native;
+
+/// Handle to a G on this platform.
+pub type JoinHandle<T> = crate::JoinHandle<T, Native>;
+
+std::thread_local! {
+    static CURRENT: Cell<Option<&'static Machine<Native>>> = const { Cell::new(None) };
+}
+
+/// A parked thread's token.
+#[derive(Debug, Default)]
+pub struct Thread {
+    token: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Thread {
+    fn park(&self, deadline: Option<Instant>) {
+        let mut token = lock(&self.token);
+        while !*token {
+            let Some(deadline) = deadline else {
+                token = self.wake.wait(token).unwrap_or_else(|error| error.into_inner());
+                continue;
+            };
+            let left = deadline.since(Native::now());
+            if left.is_zero() {
+                return;
+            }
+            token = self.wake.wait_timeout(token, left).unwrap_or_else(|error| error.into_inner()).0;
+        }
+        *token = false;
+    }
+
+    fn unpark(&self) {
+        *lock(&self.token) = true;
+        self.wake.notify_one();
+    }
+}
+
+/// A lock that no panic can spoil: nothing panics under it.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|error| error.into_inner())
+}
+
+impl Points for Native {}
+
+#[expect(unsafe_code, reason = "promises what the scheduler relies on")]
+// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches; the current M is read anew
+// each time (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard below. A
+// thread waits for its first token, so it calls `run` once the machine knows it.
+unsafe impl Platform for Native {
+    type Thread = &'static Thread;
+
+    const TIMER_INTERRUPTS: bool = false;
+
+    #[inline(always)]
+    fn raise_pin() {}
+
+    #[inline(always)]
+    fn lower_pin() {}
+
+    #[inline(never)]
+    fn current_machine() -> Option<&'static Machine<Self>> {
+        CURRENT.get()
+    }
+
+    fn now() -> Instant {
+        static START: OnceLock<SystemInstant> = OnceLock::new();
+        let elapsed = START.get_or_init(SystemInstant::now).elapsed();
+        Instant::from_nanos(0).after(elapsed)
+    }
+
+    fn seed(index: usize) -> u64 {
+        0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(index as u64 + 1)
+    }
+
+    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {
+        let token: &'static Thread = Box::leak(Box::default());
+        thread::Builder::new()
+            .name(std::format!("M{}", machine.id().get()))
+            .spawn(move || {
+                CURRENT.set(Some(machine));
+                token.park(None);
+                let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| machine.run()));
+                if !ended.is::<MachineEnds>() {
+                    panic::resume_unwind(ended);
+                }
+            })
+            .map(|_| token)
+            .map_err(|_| OutOfResources)
+    }
+
+    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
+        if let Some(thread) = pinned.machine().thread() {
+            thread.park(deadline);
+        }
+    }
+
+    fn unpark_thread(machine: &'static Machine<Self>) {
+        if let Some(thread) = machine.thread() {
+            thread.unpark();
+        }
+    }
+
+    fn exit_thread() -> ! {
+        // Unwinds g0, on which nothing but the search for work stands, to the thread's own first function.
+        panic::resume_unwind(Box::new(MachineEnds))
+    }
+
+    fn request_preemption(_: &'static Machine<Self>) {}
+
+    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
+
+    fn relax() {
+        core::hint::spin_loop();
+    }
+
+    fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources> {
+        stack::allocate(size)
+    }
+
+    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
+        panic::catch_unwind(AssertUnwindSafe(body)).map_err(|_| Panicked)
+    }
+
+    #[expect(clippy::print_stderr, reason = "the program's last words")]
+    fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        std::eprintln!("fatal error: {message}\n");
+        for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
+            describe(goroutine);
+        }
+        std::process::exit(2);
+    }
+}
+
+/// What ends an M's thread.
+struct MachineEnds;
+
+#[expect(clippy::print_stderr, reason = "part of the program's last words")]
+fn describe(goroutine: &Goroutine<Native>) {
+    let status = goroutine.status();
+    let reason = goroutine.wait_reason();
+    if status == Status::Waiting && reason != WaitReason::None {
+        std::eprintln!("goroutine {} [{reason}]", goroutine.id());
+    } else {
+        std::eprintln!("goroutine {} [{status}]", goroutine.id());
+    }
+}
+
+/// Makes a scheduler with `processors` Ps, runs `main` as its main G and gives what it returns. Gs that still run then
+/// are left behind. Blocks the calling thread.
+///
+/// # Panics
+///
+/// `processors` is 0; no thread or memory is to be had; `main` panics.
+pub fn run<T: Send + 'static>(processors: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
+    run_with(processors, |_| main())
+}
+
+/// [`run`], with the scheduler at hand for counters and dumps.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_with<T: Send + 'static>(
+    processors: usize,
+    main: impl FnOnce(&'static Scheduler<Native>) -> T + Send + 'static,
+) -> T {
+    let scheduler: &'static Scheduler<Native> = Scheduler::new(processors);
+    scheduler.start().expect("threads for all Ps");
+    let (result_sender, result) = mpsc::channel();
+    scheduler
+        .spawn_main(move || {
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
+            // The receiver waits below until this is sent.
+            let _ = result_sender.send(outcome);
+        })
+        .expect("a stack for the main G");
+    let (stop, stopped) = mpsc::channel::<()>();
+    let watch = thread::spawn(move || {
+        let mut sysmon = Sysmon::new(scheduler);
+        while stopped.recv_timeout(sysmon.look()) == Err(mpsc::RecvTimeoutError::Timeout) {}
+    });
+    let outcome = result.recv().expect("the main G ends by sending its result");
+    scheduler.shut_down();
+    drop(stop);
+    watch.join().expect("sysmon does not panic");
+    match outcome {
+        Ok(value) => value,
+        Err(panic) => panic::resume_unwind(panic),
+    }
+}
+
+/// [`crate::spawn::go`] on this platform.
+///
+/// # Panics
+///
+/// As [`crate::spawn::go`].
+#[track_caller]
+pub fn go<F, T>(body: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    crate::spawn::go(body)
+}
+
+/// [`crate::schedule::yield_now`] on this platform.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn yield_now() {
+    crate::schedule::yield_now::<Native>();
+}
+
+/// [`crate::sleep::sleep`] on this platform.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn sleep(duration: Duration) {
+    crate::sleep::sleep::<Native>(duration);
+}
+
+/// Runs `call`, which may block the thread, as a system call: sysmon gives the P to another M if it lasts.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
+    let _syscall = crate::syscall::enter_syscall::<Native>();
+    call()
+}
+
+/// Runs `call`, which will block the thread, with the P given to another M at once.
+///
+/// # Errors
+///
+/// No thread can be made to take over; `call` has not been run.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
+    let _syscall = crate::syscall::enter_blocking::<Native>()?;
+    Ok(call())
+}

@@ -1,0 +1,41 @@
+//! Stacks for Gs on the host: mapped, with a guard page below, committed by the operating system on first touch.
+
+use core::ops::Range;
+use core::ptr;
+
+use crate::platform::OutOfResources;
+
+/// Bytes of a page. x86-64's smallest; all its systems use it.
+const PAGE: usize = 4096;
+
+/// Maps a stack of at least `size` bytes with a guard page below.
+#[expect(unsafe_code, reason = "maps memory")]
+pub(super) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
+    let size = size.next_multiple_of(PAGE);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+    // SAFETY: a fresh private mapping at an address of the system's choice touches nothing that exists.
+    let base = unsafe { libc::mmap(ptr::null_mut(), size + PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(OutOfResources);
+    }
+    // SAFETY: the lowest page of the mapping just made, which nobody uses.
+    let guarded = unsafe { libc::mprotect(base, PAGE, libc::PROT_NONE) };
+    let bottom = base.expose_provenance() + PAGE;
+    if guarded != 0 {
+        // SAFETY: as above; nobody has seen it.
+        unsafe { release(bottom..bottom + size) };
+        return Err(OutOfResources);
+    }
+    Ok(bottom..bottom + size)
+}
+
+/// Unmaps a stack with its guard page.
+///
+/// # Safety
+///
+/// It came from [`allocate`] and nothing uses it any more.
+#[expect(unsafe_code, reason = "unmaps memory")]
+pub(super) unsafe fn release(stack: Range<usize>) {
+    // SAFETY: by the caller this is a whole mapping made by `allocate`, no longer in use.
+    unsafe { libc::munmap(ptr::with_exposed_provenance_mut(stack.start - PAGE), stack.len() + PAGE) };
+}

@@ -1,0 +1,120 @@
+//! Parking a G and making it runnable again: what every blocking operation is built on.
+
+use core::mem::ManuallyDrop;
+
+use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::list::List;
+use crate::platform::{Pinned, Platform};
+use crate::scheduler::Scheduler;
+use crate::switch::{commit_closure, leave};
+
+/// Parks the calling G. Go: `gopark`.
+///
+/// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to whoever
+/// is to [`ready`] it (unlocks the queue it stands in, say), or gives `false`, and the G goes on. Only from there on
+/// may anyone ready it. Blocks; not callable from interrupts.
+///
+/// # Panics
+///
+/// The caller is not a G, or holds no P, or is pinned.
+#[doc(alias = "gopark")]
+#[inline]
+pub fn park<P: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool) {
+    park_pinned(Pinned::new(), reason, commit);
+}
+
+/// [`park`] for a caller that has pinned itself already, once.
+#[inline]
+pub(crate) fn park_pinned<P: Platform>(
+    pinned: Pinned<P>,
+    reason: WaitReason,
+    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
+) {
+    let me = pinned.goroutine();
+    pinned.processor().counters.parks.add(1);
+    me.set_waiting(reason);
+    let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
+        if !commit(pinned, me) {
+            ready_pinned(pinned, me);
+        }
+    });
+    drop(leave(pinned, me, commit_closure(&commit)));
+}
+
+/// Makes a parked G runnable: next on the caller's P. Go: `goready`.
+///
+/// The caller must be the one to whom the G's park made it known; each park is answered by one ready. Does not block;
+/// not callable from interrupts.
+///
+/// # Panics
+///
+/// The G is not parked, or the caller is not on an M.
+#[doc(alias = "goready")]
+#[inline]
+pub fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
+    ready_pinned(&Pinned::new(), goroutine);
+}
+
+/// [`ready`] for a caller that is pinned.
+#[inline]
+#[track_caller]
+pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
+    goroutine.set_status(Status::Runnable);
+    let machine = pinned.machine();
+    match machine.processor() {
+        Some(processor) => {
+            processor.counters.readies.add(1);
+            put_next(pinned, goroutine);
+        }
+        // In a system call whose P was given away.
+        None => machine.scheduler().inject(goroutine),
+    }
+}
+
+/// Puts a runnable G into `runnext` of the current P, and sees to it that the others hear of the work.
+#[inline]
+pub(crate) fn put_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    let (machine, processor) = (pinned.machine(), pinned.processor());
+    if let Some(kicked) = processor.queue.push_next(goroutine)
+        && processor.queue.push_back(kicked).is_err()
+    {
+        overflow(pinned, kicked);
+    }
+    machine.scheduler().submitted();
+}
+
+/// Puts a runnable G at the tail of the current P's ring. The caller calls `submitted`.
+#[inline]
+pub(crate) fn put_last<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    if pinned.processor().queue.push_back(goroutine).is_err() {
+        overflow(pinned, goroutine);
+    }
+}
+
+/// The ring is full: moves half of it and `goroutine` to the global queue in one lock hold. Go: `runqputslow`.
+#[cold]
+fn overflow<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
+    let mut batch = List::new();
+    // If thieves made room in the meantime it goes into the ring after all.
+    while !processor.queue.drain_half(|taken| batch.push_back(taken)) {
+        if processor.queue.push_back(goroutine).is_ok() {
+            return;
+        }
+    }
+    batch.push_back(goroutine);
+    processor.counters.overflows.add(1);
+    scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Puts a runnable G on the global queue and wakes an idle P for it. Callable without a P. Go: `injectglist`.
+    #[doc(alias = "injectglist")]
+    pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<P>) {
+        let mut one = List::new();
+        one.push_back(goroutine);
+        self.put_global(&mut self.shared.lock(), &mut one);
+        self.wake_processor();
+    }
+}

@@ -1,0 +1,260 @@
+//! What the scheduler needs from the machine under it.
+//!
+//! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are two: the
+//! bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle, and [`crate::native`], where an M is
+//! an operating-system thread. The trait favours neither: it says *start*, *park* and *unpark* a thread, and leaves
+//! open whether that ends in a futex or in `sti; hlt`.
+
+use core::fmt::{Arguments, Debug};
+use core::marker::PhantomData;
+use core::ops::Range;
+use core::time::Duration;
+
+use crate::goroutine::Goroutine;
+use crate::machine::Machine;
+use crate::processor::Processor;
+use crate::scheduler::Scheduler;
+use crate::time::Instant;
+
+/// A step of a protocol where another machine may act. [`Points::point`] stands before each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// Local ring and `runnext`: before a publish, a claim, a look.
+    RunQueue,
+    /// The spinner count, the idle count, the idle lists.
+    Idle,
+    /// A failed attempt at a lock.
+    LockBusy,
+    /// A park token.
+    Park,
+    /// The status word of a P in a system call.
+    Syscall,
+    /// A timer heap or its `earliest`.
+    Timers,
+    /// The completion word between a G and its join handle.
+    Join,
+    /// A CPU's ready list or idle bit.
+    ReadyList,
+}
+
+/// Where a simulator gets its say: a no-op everywhere else.
+pub trait Points: 'static {
+    /// Stands before the shared-memory steps of the protocols. Called with or without preemption; must not block.
+    #[inline(always)]
+    fn point(site: Site) {
+        let _ = site;
+    }
+}
+
+/// There is no memory, thread or other means for what was asked; nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfResources;
+
+impl core::fmt::Display for OutOfResources {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("out of memory or threads")
+    }
+}
+
+impl core::error::Error for OutOfResources {}
+
+/// The machine under the scheduler.
+///
+/// # Safety
+///
+/// - Between [`raise_pin`](Platform::raise_pin) and the matching [`lower_pin`](Platform::lower_pin) the calling flow of
+///   control stays on its M: nothing else runs Gs of this M, and [`current_machine`](Platform::current_machine) gives
+///   the same answer, except across a [`crate::context::switch`].
+/// - [`allocate_stack`](Platform::allocate_stack) gives memory that is mapped (now or on first touch), 16-byte aligned
+///   at the upper end, used by nobody else ever after, with an unmapped guard below.
+/// - [`start_thread`](Platform::start_thread) makes exactly one thread, pinned, that calls [`Machine::run`] on a stack
+///   of its own.
+#[expect(unsafe_code, reason = "the scheduler's memory safety rests on what a platform promises")]
+pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
+    /// What an M runs on.
+    type Thread: Debug + Send + Sync;
+
+    /// Whether an interrupt serves the timers of a running P. Where none does, the scheduler itself looks at the clock
+    /// whenever it picks a G while a timer is armed.
+    const TIMER_INTERRUPTS: bool;
+
+    /// Keeps the caller on its M from here on. Nests. Callable from anywhere on an M.
+    fn raise_pin();
+
+    /// Undoes one [`raise_pin`](Platform::raise_pin); at the outermost one a preemption that was asked for in the
+    /// meantime happens here.
+    fn lower_pin();
+
+    /// The M that the caller runs on, `None` on a thread that is not an M. The caller is pinned.
+    fn current_machine() -> Option<&'static Machine<Self>>;
+
+    /// Nanoseconds on a clock that never goes back, the same on all Ms. Callable from interrupts.
+    fn now() -> Instant;
+
+    /// A number that seeds the random choices of the P with this index. Equal seeds and equal timing give equal runs.
+    fn seed(index: usize) -> u64;
+
+    /// Makes a thread that calls [`Machine::run`] on `machine`.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory or no thread to be had; nothing has happened.
+    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources>;
+
+    /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) or the deadline. A token:
+    /// an unpark that came before makes it return at once. May return early. Called pinned exactly once.
+    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>);
+
+    /// Gives `machine` its token. Callable from interrupts and from any thread.
+    fn unpark_thread(machine: &'static Machine<Self>);
+
+    /// The calling M ends: it runs nothing any more. Only where a scheduler can be shut down.
+    fn exit_thread() -> !;
+
+    /// Asks that the G running on `machine` comes to [`crate::preempt::preempt`] soon. Best effort; a platform without
+    /// preemption does nothing.
+    fn request_preemption(machine: &'static Machine<Self>);
+
+    /// A timer of `processor`, which runs on the calling M, is now the earliest: where timers are served by interrupt,
+    /// see to it that one comes no later than `when`.
+    fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
+
+    /// One turn of a loop that waits for another machine to let go of a lock.
+    fn relax();
+
+    /// A stack of at least `size` bytes.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it.
+    fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources>;
+
+    /// Runs the body of a G; `Err` if it panicked and the platform can carry on.
+    ///
+    /// # Errors
+    ///
+    /// The body panicked.
+    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
+        Ok(body())
+    }
+
+    /// The scheduler cannot go on: says why, shows every G, and ends the program with status 2, as Go does.
+    fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
+}
+
+/// The body of a G panicked.
+#[derive(Clone, Copy, Debug)]
+pub struct Panicked;
+
+/// Proof that the caller stays on its M: current M, G and P are reachable only through it.
+///
+/// Lowers the pin when dropped. What was learned about the M through it is void after a switch, which is why everything
+/// that may switch consumes it. Go: `acquirem`, `releasem`.
+#[derive(Debug)]
+#[must_use]
+pub struct Pinned<P: Platform> {
+    // Neither `Send` nor `Sync`: it speaks of the M it was made on.
+    _here: PhantomData<(*mut (), P)>,
+}
+
+impl<P: Platform> Pinned<P> {
+    /// Pins the caller to its M.
+    #[inline(always)]
+    #[doc(alias = "acquirem")]
+    pub fn new() -> Self {
+        P::raise_pin();
+        Self::assume()
+    }
+
+    /// The pin is already raised, and this proof is to lower it.
+    #[inline(always)]
+    pub(crate) fn assume() -> Self {
+        Self { _here: PhantomData }
+    }
+
+    /// The M the caller runs on, if it runs on one.
+    #[inline(always)]
+    pub fn try_machine(&self) -> Option<&'static Machine<P>> {
+        P::current_machine()
+    }
+
+    /// The M the caller runs on.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M: it is an operating-system thread, or a CPU before the scheduler is up.
+    #[inline(always)]
+    #[track_caller]
+    pub fn machine(&self) -> &'static Machine<P> {
+        match P::current_machine() {
+            Some(machine) => machine,
+            None => panic!("called outside the scheduler: only a G may do this"),
+        }
+    }
+
+    /// The G that runs here.
+    ///
+    /// # Panics
+    ///
+    /// As [`machine`](Self::machine), and on g0.
+    #[inline]
+    #[track_caller]
+    pub fn goroutine(&self) -> &'static Goroutine<P> {
+        match self.machine().current_goroutine() {
+            Some(goroutine) => goroutine,
+            None => panic!("called on g0: only a G may do this"),
+        }
+    }
+
+    /// The P this M holds, if it holds one.
+    #[inline(always)]
+    #[track_caller]
+    pub fn try_processor(&self) -> Option<&'static Processor<P>> {
+        self.machine().processor()
+    }
+
+    /// The P this M holds.
+    ///
+    /// # Panics
+    ///
+    /// This M holds none: it is in a system call or idle.
+    #[inline(always)]
+    #[track_caller]
+    pub fn processor(&self) -> &'static Processor<P> {
+        match self.machine().processor() {
+            Some(processor) => processor,
+            None => panic!("an M without a P may not do this: it is in a system call"),
+        }
+    }
+}
+
+impl<P: Platform> Default for Pinned<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> Drop for Pinned<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        P::lower_pin();
+    }
+}
+
+/// What a spinlock of this crate does between two attempts.
+#[derive(Debug)]
+pub struct Relax<P>(PhantomData<P>);
+
+impl<P: Platform> spin::RelaxStrategy for Relax<P> {
+    fn relax() {
+        P::point(Site::LockBusy);
+        P::relax();
+    }
+}
+
+/// A test-and-test-and-set spinlock; taken only while pinned and never by an interrupt handler. No ticket or other FIFO
+/// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.
+pub(crate) type Lock<T, P> = spin::mutex::SpinMutex<T, Relax<P>>;
+
+/// How long a G may run before it is preempted in favour of others. Go: `forcePreemptNS`.
+pub const SLICE: Duration = Duration::from_millis(10);

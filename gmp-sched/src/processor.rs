@@ -1,0 +1,237 @@
+//! P: the licence to run Gs, and everything an M needs at hand while it does.
+
+use core::fmt;
+
+use crate::counters::{Counters, Counts};
+use crate::goroutine::{Goroutine, GoroutineId};
+use crate::list::Linked;
+use crate::platform::Platform;
+use crate::primitives::{AtomicU32, AtomicU64, Ordering};
+use crate::reference::AtomicRef;
+use crate::run_queue::{RunQueue, Slice};
+use crate::timers::Timers;
+
+/// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
+/// it. Go: the `61` in `findRunnable`.
+pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
+
+/// The number of a P.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessorId(pub(crate) u32);
+
+impl ProcessorId {
+    /// The number itself; 0 is the first.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Who has a P. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ProcessorStatus {
+    /// On the idle list.
+    Idle = 0,
+    /// Held by an M.
+    Running = 1,
+    /// Left behind by an M in a system call: whoever moves the word away from here by compare-exchange has it.
+    Syscall = 2,
+}
+
+/// The status word of a P: it decides by compare-exchange who gets a P whose M is in a system call.
+#[derive(Debug)]
+pub(crate) struct StatusWord(AtomicU32);
+
+impl StatusWord {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(ProcessorStatus::Idle as u32))
+    }
+
+    pub(crate) fn get(&self) -> ProcessorStatus {
+        match self.0.load(Ordering::Relaxed) {
+            0 => ProcessorStatus::Idle,
+            1 => ProcessorStatus::Running,
+            _ => ProcessorStatus::Syscall,
+        }
+    }
+
+    /// By the holder, or under the scheduler lock by whoever takes it from the idle list.
+    pub(crate) fn set(&self, status: ProcessorStatus) {
+        // Ordering: Release, so that whoever claims the P from `Syscall` with the Acquire below sees its ring, caches
+        // and counters as the M that entered the system call left them.
+        self.0.store(status as u32, Ordering::Release);
+    }
+
+    /// Claims a P whose M is in a system call; tells whether the caller has it now.
+    pub(crate) fn claim_from_syscall(&self) -> bool {
+        let (from, to) = (ProcessorStatus::Syscall as u32, ProcessorStatus::Running as u32);
+        self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// A P. Go: `p` (runtime/runtime2.go).
+///
+/// Unless said otherwise its fields belong to the M that holds it.
+#[doc(alias = "p")]
+#[repr(align(128))]
+pub struct Processor<P: Platform> {
+    id: ProcessorId,
+    pub(crate) status: StatusWord,
+    /// Thieves take from it.
+    pub(crate) queue: RunQueue<Goroutine<P>, P>,
+    /// Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
+    tick: AtomicU32,
+    /// The tick at which the global queue comes first.
+    global_tick: AtomicU32,
+    /// System calls entered. Read by sysmon. Go: `syscalltick`.
+    pub(crate) syscall_tick: AtomicU32,
+    /// Others may run and read them.
+    pub(crate) timers: Timers<P>,
+    free: AtomicRef<Goroutine<P>>,
+    free_count: AtomicU32,
+    next_id: AtomicU64,
+    random: AtomicU64,
+    /// Link of the idle list.
+    link: AtomicRef<Self>,
+    pub(crate) counters: Counters,
+}
+
+impl<P: Platform> Processor<P> {
+    pub(crate) fn new(index: usize) -> Self {
+        let id = u32::try_from(index).unwrap_or(u32::MAX);
+        Self {
+            id: ProcessorId(id),
+            status: StatusWord::new(),
+            queue: RunQueue::new(),
+            tick: AtomicU32::new(0),
+            global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
+            syscall_tick: AtomicU32::new(0),
+            timers: Timers::new(),
+            free: AtomicRef::none(),
+            free_count: AtomicU32::new(0),
+            next_id: AtomicU64::new(0),
+            random: AtomicU64::new(P::seed(index) | 1),
+            link: AtomicRef::none(),
+            counters: Counters::new(),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> ProcessorId {
+        self.id
+    }
+
+    /// Who has it; may be old.
+    #[must_use]
+    pub fn status(&self) -> ProcessorStatus {
+        self.status.get()
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counters.read()
+    }
+
+    /// Gs in its ring, `runnext` not counted.
+    #[must_use]
+    pub fn queue_length(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Gs picked with a slice of their own: unchanged between two looks means that one slice has gone on all the time.
+    #[must_use]
+    #[doc(alias = "schedtick")]
+    pub fn tick(&self) -> u32 {
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Counts a G that runs in a slice of its own.
+    #[inline(always)]
+    pub(crate) fn advance_tick(&self) {
+        self.tick.store(self.tick.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether it is the global queue's turn.
+    #[inline(always)]
+    pub(crate) fn is_global_turn(&self) -> bool {
+        // A comparison with the tick of the next turn in place of Go's `schedtick % 61`: same turns, no division.
+        self.tick.load(Ordering::Relaxed) == self.global_tick.load(Ordering::Relaxed)
+    }
+
+    /// The global queue has had its turn.
+    pub(crate) fn set_next_global_turn(&self) {
+        self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
+    }
+
+    /// The next G from the local queue.
+    #[inline(always)]
+    pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<P>> {
+        let (goroutine, slice) = self.queue.pop()?;
+        if slice == Slice::New {
+            self.advance_tick();
+        }
+        Some(goroutine)
+    }
+
+    /// A random number. Go: `cheaprand`; here xorshift64*.
+    pub(crate) fn random(&self) -> u32 {
+        let mut state = self.random.load(Ordering::Relaxed);
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.random.store(state, Ordering::Relaxed);
+        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
+    }
+
+    /// A fresh number for a G, from this P's batch.
+    #[inline]
+    pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {
+        let mut id = self.next_id.load(Ordering::Relaxed);
+        if id % GOROUTINE_ID_BATCH == 0 {
+            id = refill();
+        }
+        self.next_id.store(id + 1, Ordering::Relaxed);
+        GoroutineId(id)
+    }
+
+    /// Takes a dead G with its stack from this P's free list. Go: `gfget`.
+    #[inline]
+    pub(crate) fn pop_free(&self) -> Option<&'static Goroutine<P>> {
+        let goroutine = self.free.load(Ordering::Relaxed)?;
+        self.free.store(goroutine.link().load(Ordering::Relaxed), Ordering::Relaxed);
+        self.free_count.store(self.free_count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        Some(goroutine)
+    }
+
+    /// Puts a dead G with its stack on this P's free list; gives how many are there now. Go: `gfput`.
+    #[inline]
+    pub(crate) fn push_free(&self, goroutine: &'static Goroutine<P>) -> u32 {
+        goroutine.link().store(self.free.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.free.store(Some(goroutine), Ordering::Relaxed);
+        let count = self.free_count.load(Ordering::Relaxed) + 1;
+        self.free_count.store(count, Ordering::Relaxed);
+        count
+    }
+}
+
+/// Numbers of Gs that a P takes from the scheduler at once; each batch starts at a multiple. Go: `_GoidCacheBatch`.
+pub(crate) const GOROUTINE_ID_BATCH: u64 = 16;
+
+impl<P: Platform> Linked for Processor<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.link
+    }
+}
+
+impl<P: Platform> fmt::Debug for Processor<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processor")
+            .field("id", &self.id)
+            .field("status", &self.status())
+            .field("queue_length", &self.queue_length())
+            .finish_non_exhaustive()
+    }
+}

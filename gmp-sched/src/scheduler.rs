@@ -1,0 +1,278 @@
+//! The scheduler: what all Ms and Ps share.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::counters::Counts;
+use crate::goroutine::{Goroutine, Status};
+use crate::list::List;
+use crate::machine::{Machine, MachineId};
+use crate::platform::{Lock, OutOfResources, Platform};
+use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
+use crate::reference::AtomicRef;
+use crate::steal::StealOrder;
+
+/// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
+#[derive(Debug)]
+pub(crate) struct Shared<P: Platform> {
+    /// The global run queue. Go: `runq`.
+    pub(crate) global: List<Goroutine<P>>,
+    /// Ps that no M holds, used from the front. Go: `pidle`.
+    pub(crate) idle_processors: List<Processor<P>>,
+    /// Ms that wait for a P, used from the front. There is always one for every idle P: see `idle`. Go: `midle`.
+    pub(crate) idle_machines: List<Machine<P>>,
+    /// Ms in existence. Go: `mcount`.
+    pub(crate) machines: u32,
+    /// Ms in a system call whose P was given away, or on their way back from there without a P.
+    pub(crate) blocked_machines: u32,
+    /// Most Ms there may be. Go: `maxmcount`.
+    pub(crate) machine_limit: u32,
+}
+
+/// Ms at most, unless set otherwise. Go: 10000.
+const MACHINE_LIMIT: u32 = 10_000;
+
+/// One scheduler. It lives as long as the program, like Go's.
+#[doc(alias = "sched")]
+pub struct Scheduler<P: Platform> {
+    processors: Box<[Processor<P>]>,
+    pub(crate) steal_order: StealOrder,
+    pub(crate) shared: Lock<Shared<P>, P>,
+    /// Length of the global queue, readable without the lock.
+    pub(crate) global_length: AtomicUsize,
+    /// Ps on the idle list, readable without the lock. Go: `npidle`.
+    pub(crate) idle_processors: AtomicU32,
+    /// Ms that look for work. Go: `nmspinning`.
+    pub(crate) spinning: AtomicU32,
+    /// The idle M that parks with a deadline, the longest idle one; changed under the lock.
+    pub(crate) timekeeper: AtomicRef<Machine<P>>,
+    /// When the timekeeper wakes by itself.
+    pub(crate) timekeeper_deadline: AtomicU64,
+    /// Dead Gs with their stacks, for all Ps. Go: `sched.gFree`.
+    pub(crate) free: Lock<List<Goroutine<P>>, P>,
+    all_goroutines: AtomicRef<Goroutine<P>>,
+    all_machines: AtomicRef<Machine<P>>,
+    next_id: AtomicU64,
+    /// Ms are to end instead of looking for work.
+    shut_down: AtomicBool,
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// A scheduler with that many Ps and no M yet; [`start`](Self::start) makes the Ms.
+    ///
+    /// It is never freed. Must be called where the platform allows allocation.
+    ///
+    /// # Panics
+    ///
+    /// `processors` is 0.
+    #[must_use]
+    pub fn new(processors: usize) -> &'static Self {
+        assert!(processors > 0, "a scheduler needs at least one P");
+        let scheduler: &'static Self = Box::leak(Box::new(Self {
+            processors: (0..processors).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
+            steal_order: StealOrder::new(processors),
+            shared: Lock::new(Shared {
+                global: List::new(),
+                idle_processors: List::new(),
+                idle_machines: List::new(),
+                machines: 0,
+                blocked_machines: 0,
+                machine_limit: MACHINE_LIMIT,
+            }),
+            global_length: AtomicUsize::new(0),
+            idle_processors: AtomicU32::new(0),
+            spinning: AtomicU32::new(0),
+            timekeeper: AtomicRef::none(),
+            timekeeper_deadline: AtomicU64::new(u64::MAX),
+            free: Lock::new(List::new()),
+            all_goroutines: AtomicRef::none(),
+            all_machines: AtomicRef::none(),
+            // The first batch starts at 16 rather than 0, except that the main G gets number 1.
+            next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
+            shut_down: AtomicBool::new(false),
+        }));
+        {
+            let mut shared = scheduler.shared.lock();
+            for processor in &scheduler.processors {
+                scheduler.put_idle_processor(&mut shared, processor);
+            }
+        }
+        scheduler
+    }
+
+    /// Makes one M for each P, all idle; work wakes them.
+    ///
+    /// # Errors
+    ///
+    /// The platform has no thread for one of them.
+    pub fn start(&'static self) -> Result<(), OutOfResources> {
+        for _ in 0..self.processors.len() {
+            self.add_machine()?;
+        }
+        Ok(())
+    }
+
+    /// Makes an M and puts it on the idle list. Go: `newm`.
+    pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
+        let id = {
+            let mut shared = self.shared.lock();
+            if shared.machines >= shared.machine_limit {
+                return Err(OutOfResources);
+            }
+            shared.machines += 1;
+            // Counted as blocked until it can take a P.
+            shared.blocked_machines += 1;
+            MachineId(shared.machines - 1)
+        };
+        let machine: &'static Machine<P> = Box::leak(Box::new(Machine::new(id, self)));
+        match P::start_thread(machine) {
+            Ok(thread) => machine.set_thread(thread),
+            Err(error) => {
+                let mut shared = self.shared.lock();
+                shared.machines -= 1;
+                shared.blocked_machines -= 1;
+                return Err(error);
+            }
+        }
+        push_forever(&self.all_machines, machine, |machine| &machine.all_link);
+        let mut shared = self.shared.lock();
+        shared.blocked_machines -= 1;
+        self.put_idle_machine(&mut shared, machine);
+        Ok(())
+    }
+
+    /// All Ps.
+    #[must_use]
+    pub fn processors(&'static self) -> &'static [Processor<P>] {
+        &self.processors
+    }
+
+    /// The most Gs that run at once. Go: `GOMAXPROCS`.
+    #[must_use]
+    #[doc(alias = "GOMAXPROCS")]
+    pub fn procs(&self) -> usize {
+        self.processors.len()
+    }
+
+    /// All Gs there ever were; dead slots are among them.
+    pub fn goroutines(&'static self) -> impl Iterator<Item = &'static Goroutine<P>> {
+        core::iter::successors(self.all_goroutines.load(Ordering::Acquire), |goroutine| {
+            goroutine.all_link.load(Ordering::Acquire)
+        })
+    }
+
+    /// All Ms.
+    pub fn machines(&'static self) -> impl Iterator<Item = &'static Machine<P>> {
+        core::iter::successors(self.all_machines.load(Ordering::Acquire), |machine| {
+            machine.all_link.load(Ordering::Acquire)
+        })
+    }
+
+    /// Gs that are alive. Go: `NumGoroutine`.
+    #[must_use]
+    #[doc(alias = "NumGoroutine")]
+    pub fn num_goroutine(&'static self) -> usize {
+        self.goroutines().filter(|goroutine| goroutine.status() != Status::Dead).count()
+    }
+
+    /// What all Ps together have done.
+    #[must_use]
+    pub fn counts(&'static self) -> Counts {
+        let mut total = Counts::default();
+        for processor in &self.processors {
+            total += processor.counts();
+        }
+        total
+    }
+
+    /// Makes a new slot known. Go: `allgadd`.
+    pub(crate) fn register(&self, goroutine: &'static Goroutine<P>) {
+        push_forever(&self.all_goroutines, goroutine, |goroutine| &goroutine.all_link);
+    }
+
+    /// The first of a batch of numbers for Gs.
+    pub(crate) fn take_goroutine_ids(&self) -> u64 {
+        self.next_id.fetch_add(GOROUTINE_ID_BATCH, Ordering::Relaxed)
+    }
+
+    /// Puts a P nobody holds on the idle list. Go: `pidleput`.
+    pub(crate) fn put_idle_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
+        processor.status.set(ProcessorStatus::Idle);
+        shared.idle_processors.push_front(processor);
+        // Ordering: the fence that makes this and the look at the queues that follows one protocol is the caller's.
+        self.idle_processors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a P from the idle list. Go: `pidleget`.
+    pub(crate) fn take_idle_processor(&self, shared: &mut Shared<P>) -> Option<&'static Processor<P>> {
+        let processor = shared.idle_processors.pop_front()?;
+        processor.status.set(ProcessorStatus::Running);
+        self.idle_processors.fetch_sub(1, Ordering::Relaxed);
+        Some(processor)
+    }
+
+    /// Takes `preferred` if it is idle, else any idle P.
+    pub(crate) fn take_idle_processor_preferring(
+        &self,
+        shared: &mut Shared<P>,
+        preferred: Option<&'static Processor<P>>,
+    ) -> Option<&'static Processor<P>> {
+        if let Some(processor) = preferred
+            && shared.idle_processors.remove(processor)
+        {
+            shared.idle_processors.push_front(processor);
+        }
+        self.take_idle_processor(shared)
+    }
+
+    /// Appends Gs to the global queue. The caller wakes someone for them. Go: `globrunqputbatch`.
+    pub(crate) fn put_global(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
+        shared.global.append(goroutines);
+        self.global_length.store(shared.global.len(), Ordering::Relaxed);
+    }
+
+    /// Takes one G from the global queue.
+    pub(crate) fn take_global(&self, shared: &mut Shared<P>) -> Option<&'static Goroutine<P>> {
+        let goroutine = shared.global.pop_front()?;
+        self.global_length.store(shared.global.len(), Ordering::Relaxed);
+        Some(goroutine)
+    }
+
+    /// Whether [`shut_down`](Self::shut_down) was called.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.shut_down.load(Ordering::Acquire)
+    }
+
+    /// Tells all Ms to end when they next look for work. Gs that run on are not stopped.
+    pub fn shut_down(&'static self) {
+        self.shut_down.store(true, Ordering::Release);
+        for machine in self.machines() {
+            P::unpark_thread(machine);
+        }
+    }
+}
+
+/// Appends `item` to a list that is only ever added to, without a lock.
+fn push_forever<T>(head: &AtomicRef<T>, item: &'static T, link: impl Fn(&'static T) -> &'static AtomicRef<T>) {
+    loop {
+        let old = head.load(Ordering::Relaxed);
+        link(item).store(old, Ordering::Relaxed);
+        // Ordering: Release publishes the item and its link to whoever walks the list with Acquire loads.
+        if head.replace(old, Some(item), Ordering::Release, Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Scheduler<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("procs", &self.procs())
+            .field("spinning", &self.spinning)
+            .field("idle_processors", &self.idle_processors)
+            .field("global_length", &self.global_length)
+            .finish_non_exhaustive()
+    }
+}

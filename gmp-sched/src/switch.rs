@@ -1,0 +1,179 @@
+//! Leaving one G for the next, and what is done on the far side.
+//!
+//! A G never switches away with its own publication still to come on its own stack: it hands a [`Commit`] to whoever
+//! runs next, and that one publishes it (unlocks, enqueues) when its context is saved and its stack is at rest. Where
+//! the local queue has work, the switch goes straight from G to G; g0 is visited only to look further.
+
+use core::mem::{self, ManuallyDrop};
+
+use crate::context::{self, Transfer};
+use crate::goroutine::{Goroutine, Status};
+use crate::machine::Machine;
+use crate::platform::{Pinned, Platform};
+use crate::primitives::{AtomicUsize, Ordering};
+use crate::processor::Processor;
+
+/// What a commit is: run pinned on the far side, with the G that left.
+type CommitFunction<P> = fn(&Pinned<P>, &'static Goroutine<P>, usize);
+
+/// What is to be done for a G once it has been left.
+#[derive(Debug)]
+pub(crate) struct Commit<P: Platform> {
+    function: CommitFunction<P>,
+    argument: usize,
+}
+
+impl<P: Platform> Commit<P> {
+    /// Calls `function` with the G that left and `argument`.
+    #[inline(always)]
+    pub(crate) fn new(function: CommitFunction<P>, argument: usize) -> Self {
+        Self { function, argument }
+    }
+
+    #[inline(always)]
+    fn transfer(self, subject: &'static Goroutine<P>) -> Transfer {
+        Transfer {
+            function: self.function as *const () as usize,
+            subject: core::ptr::from_ref(subject) as usize,
+            argument: self.argument,
+        }
+    }
+}
+
+/// Nothing is to be done on the far side: g0 leaves for a G, and g0 is nobody else's.
+const NO_COMMIT: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
+
+/// Does on the far side what the near side asked for.
+#[inline(always)]
+fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
+    // The pin was raised by whoever left, on this M; it is ours to lower now.
+    let pinned = Pinned::assume();
+    if transfer.function != 0 {
+        #[expect(unsafe_code, reason = "turns the words of a transfer back into what they were made from")]
+        // SAFETY: a transfer with a function was made by `Commit::transfer` of the same platform: Ms of different
+        // schedulers of one platform do not switch to each other's Gs, and Ms of different platforms even less.
+        let (function, subject) = unsafe {
+            (
+                mem::transmute::<usize, CommitFunction<P>>(transfer.function),
+                &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject),
+            )
+        };
+        function(&pinned, subject, transfer.argument);
+    }
+    pinned
+}
+
+/// [`arrive`] for the first function of a G, which gets the words as arguments.
+pub(crate) fn arrive_words<P: Platform>(function: usize, subject: usize, argument: usize) -> Pinned<P> {
+    arrive(Transfer { function, subject, argument })
+}
+
+#[inline(always)]
+fn switch<P: Platform>(pinned: Pinned<P>, save: &'static AtomicUsize, to: usize, transfer: Transfer) -> Pinned<P> {
+    // The far side lowers this pin, and this side the one of whoever resumes it.
+    mem::forget(pinned);
+    #[expect(unsafe_code, reason = "the context switch")]
+    // SAFETY: `to` was saved by this function or made by `prepare`, and the caller has claimed its G: it was taken from
+    // a queue or is this M's g0. What is saved becomes visible to others by the commit only, on the far side. The pin
+    // goes over to the far side.
+    let transfer = unsafe { context::switch(save.as_ptr(), to, transfer) };
+    arrive(transfer)
+}
+
+/// Runs `next` from g0; comes back when a G finds nothing to run. Go: `execute`, `gogo`.
+#[doc(alias = "gogo")]
+pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
+    let machine = pinned.machine();
+    let to = start_running(machine, next);
+    switch(pinned, &machine.g0_stack_pointer, to, NO_COMMIT)
+}
+
+/// Leaves `me`, the calling G, for the next local G or for g0, and has `commit` run there. Comes back when `me` is
+/// resumed, perhaps on another M. Go: `mcall` and the G side of `schedule`.
+#[doc(alias = "mcall")]
+#[inline(always)]
+pub(crate) fn leave<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
+    let machine = pinned.machine();
+    let to = match machine.processor().and_then(|processor| pick_local(machine, processor)) {
+        Some(next) => start_running(machine, next),
+        None => to_g0(machine),
+    };
+    switch(pinned, &me.stack_pointer, to, commit.transfer(me))
+}
+
+/// Leaves `me` for `next`, which the caller has claimed.
+#[inline(always)]
+pub(crate) fn leave_for<P: Platform>(
+    pinned: Pinned<P>,
+    me: &'static Goroutine<P>,
+    next: &'static Goroutine<P>,
+    commit: Commit<P>,
+) -> Pinned<P> {
+    let to = start_running(pinned.machine(), next);
+    switch(pinned, &me.stack_pointer, to, commit.transfer(me))
+}
+
+/// Leaves `me` for g0.
+pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
+    let to = to_g0(pinned.machine());
+    switch(pinned, &me.stack_pointer, to, commit.transfer(me))
+}
+
+#[inline(always)]
+fn start_running<P: Platform>(machine: &'static Machine<P>, next: &'static Goroutine<P>) -> usize {
+    debug_assert_eq!(next.status(), Status::Runnable, "{next:?} is not to be run");
+    next.set_status(Status::Running);
+    machine.set_current(Some(next));
+    next.stack_pointer.load(Ordering::Relaxed)
+}
+
+fn to_g0<P: Platform>(machine: &'static Machine<P>) -> usize {
+    machine.set_current(None);
+    machine.g0_stack_pointer.load(Ordering::Relaxed)
+}
+
+/// The next G to run without a look beyond this P, `None` if g0 has to decide.
+#[inline(always)]
+pub(crate) fn pick_local<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if processor.is_global_turn() {
+        if machine.scheduler().global_length.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        processor.set_next_global_turn();
+    }
+    if !P::TIMER_INTERRUPTS && has_due_timer(processor) {
+        return None;
+    }
+    processor.pop_local()
+}
+
+/// Reads the clock only if a timer is armed at all.
+#[inline(always)]
+pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
+    let earliest = processor.timers.earliest();
+    earliest != crate::time::Instant::NEVER && earliest <= P::now()
+}
+
+/// Packs a closure for the far side: it stays on the stack of the G that leaves, and is moved out there.
+#[inline(always)]
+pub(crate) fn commit_closure<P, F>(closure: &ManuallyDrop<F>) -> Commit<P>
+where
+    P: Platform,
+    F: FnOnce(&Pinned<P>, &'static Goroutine<P>),
+{
+    fn run<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
+        pinned: &Pinned<P>,
+        goroutine: &'static Goroutine<P>,
+        argument: usize,
+    ) {
+        #[expect(unsafe_code, reason = "moves a closure off a stack at rest")]
+        // SAFETY: `argument` is the address of the closure below, on the stack of `goroutine`, which does not run; a
+        // commit is run once, so it is moved out once, and `ManuallyDrop` keeps its home from dropping it.
+        let closure = unsafe { core::ptr::with_exposed_provenance::<F>(argument).read() };
+        closure(pinned, goroutine);
+    }
+    Commit::new(run::<P, F>, core::ptr::from_ref(closure).expose_provenance())
+}

@@ -1,0 +1,178 @@
+//! System calls: a G that keeps its M busy or blocked while its P goes to others.
+//!
+//! Two kinds. [`enter_syscall`] is for work that may be short: the P stays where it is, marked, and sysmon takes it away
+//! if the call lasts. [`enter_blocking`] is for work that will block: the P goes to another M at once. Go only has the
+//! first kind for most calls and has to guess, 20 us to 10 ms later; a kernel knows.
+//!
+//! On return ([`Syscall`] is dropped) the G takes its old P back if nobody took it, else an idle P; else it goes to the
+//! global queue and its M to the idle list. An M without a P never runs user code.
+
+use core::marker::PhantomData;
+
+use crate::goroutine::{Goroutine, Status};
+use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::primitives::Ordering;
+use crate::processor::{Processor, ProcessorStatus};
+use crate::scheduler::Scheduler;
+use crate::switch::{Commit, has_due_timer, leave_for_g0};
+
+/// The calling G is in a system call until this is dropped, on the same G.
+///
+/// In between the G is pinned to its M, may block it, and may neither spawn, yield nor park.
+#[must_use = "the system call ends when this is dropped"]
+#[derive(Debug)]
+pub struct Syscall<P: Platform> {
+    _here: PhantomData<(*mut (), P)>,
+}
+
+/// Begins work that may keep this M busy for a while. Go: `entersyscall`.
+///
+/// Costs two stores; the P is taken away only if sysmon finds the call still going on. Does not block.
+///
+/// # Panics
+///
+/// The caller is not a G with a P.
+#[doc(alias = "entersyscall")]
+pub fn enter_syscall<P: Platform>() -> Syscall<P> {
+    let pinned = Pinned::<P>::new();
+    let (machine, me, processor) = (pinned.machine(), pinned.goroutine(), pinned.processor());
+    me.set_status(Status::Syscall);
+    let tick = processor.syscall_tick.load(Ordering::Relaxed);
+    processor.syscall_tick.store(tick.wrapping_add(1), Ordering::Relaxed);
+    machine.old_processor.store(Some(processor), Ordering::Relaxed);
+    machine.set_processor(None);
+    P::point(Site::Syscall);
+    // From here on the P may be taken by whoever wins the status word.
+    processor.status.set(ProcessorStatus::Syscall);
+    core::mem::forget(pinned);
+    Syscall { _here: PhantomData }
+}
+
+/// Begins work that will block this M, and gives the P away at once. Go: `entersyscallblock`.
+///
+/// Before anything else it makes sure that an M is there to take over, making one if needed, so that every P that gets
+/// free from here on has an M: waking never has to make one. Does not block.
+///
+/// # Errors
+///
+/// No M can be made; nothing has happened, and the caller still is a running G.
+///
+/// # Panics
+///
+/// The caller is not a G with a P.
+#[doc(alias = "entersyscallblock")]
+pub fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
+    let pinned = Pinned::<P>::new();
+    let (machine, me, processor) = (pinned.machine(), pinned.goroutine(), pinned.processor());
+    let scheduler = machine.scheduler();
+    scheduler.secure_successor()?;
+    me.set_status(Status::Syscall);
+    machine.old_processor.store(Some(processor), Ordering::Relaxed);
+    machine.set_processor(None);
+    processor.counters.handoffs.add(1);
+    scheduler.hand_off(processor);
+    core::mem::forget(pinned);
+    Ok(Syscall { _here: PhantomData })
+}
+
+impl<P: Platform> Drop for Syscall<P> {
+    /// Go: `exitsyscall`.
+    fn drop(&mut self) {
+        let pinned = Pinned::<P>::assume();
+        let machine = pinned.machine();
+        let old = machine.old_processor.swap(None, Ordering::Relaxed);
+        P::point(Site::Syscall);
+        let regained = match old {
+            Some(processor) if processor.status.claim_from_syscall() => Some(processor),
+            _ => machine.scheduler().regain_processor(old),
+        };
+        let me = pinned.goroutine();
+        match regained {
+            Some(processor) => {
+                machine.set_processor(Some(processor));
+                me.set_status(Status::Running);
+            }
+            // Go: `exitsyscallNoP`.
+            None => drop(leave_for_g0(pinned, me, Commit::new(requeue_without_processor, 0))),
+        }
+    }
+}
+
+/// Far side of a return from a system call to a machine that is busy: on g0, without a P.
+fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
+    let machine = pinned.machine();
+    let scheduler = machine.scheduler();
+    goroutine.set_status(Status::Runnable);
+    {
+        let mut shared = scheduler.shared.lock();
+        shared.blocked_machines -= 1;
+        scheduler.put_idle_machine(&mut shared, machine);
+    }
+    scheduler.inject(goroutine);
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Counts the calling M as blocked, after making sure that the others are enough for all Ps.
+    fn secure_successor(&'static self) -> Result<(), OutOfResources> {
+        loop {
+            {
+                let mut shared = self.shared.lock();
+                if (shared.machines - shared.blocked_machines) as usize > self.procs() {
+                    shared.blocked_machines += 1;
+                    return Ok(());
+                }
+            }
+            self.add_machine()?;
+        }
+    }
+
+    /// Takes the P of an M that is in a system call, and hands it off; tells whether it did. Go: the system-call half of
+    /// `retake`.
+    pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
+        // Counted as blocked before the claim, so that the M finds itself counted however fast it comes back.
+        if self.secure_successor().is_err() {
+            return false;
+        }
+        P::point(Site::Syscall);
+        if !processor.status.claim_from_syscall() {
+            self.shared.lock().blocked_machines -= 1;
+            return false;
+        }
+        self.hand_off(processor);
+        true
+    }
+
+    /// Gives a P whose M is blocked to another M if there is work for it, else puts it on the idle list. Looks where
+    /// `find_runnable` looks. Go: `handoffp`.
+    #[doc(alias = "handoffp")]
+    pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
+        processor.status.set(ProcessorStatus::Running);
+        let has_work = !processor.queue.is_empty() || has_due_timer(processor);
+        {
+            let mut shared = self.shared.lock();
+            if has_work || !shared.global.is_empty() {
+                let machine = self.assign(&mut shared, processor);
+                drop(shared);
+                P::unpark_thread(machine);
+                return;
+            }
+            self.put_idle_processor(&mut shared, processor);
+        }
+        self.tell_timekeeper(processor.timers.earliest());
+        // The others may have work that this P was to be woken for while it was not idle yet.
+        if self.is_work_visible() {
+            self.wake_processor();
+        }
+    }
+
+    /// An idle P for an M whose P was taken during a system call; `old` if that is idle.
+    fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
+        if self.idle_processors.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut shared = self.shared.lock();
+        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
+        shared.blocked_machines -= 1;
+        Some(processor)
+    }
+}

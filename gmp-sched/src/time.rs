@@ -1,0 +1,44 @@
+//! Points in time.
+
+use core::fmt;
+use core::time::Duration;
+
+/// A point in time: nanoseconds on the platform's clock, which never goes back. The last one stands for "never".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// Later than every point in time.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// The point that many nanoseconds after the clock's zero.
+    #[must_use]
+    pub const fn from_nanos(nanoseconds: u64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// Nanoseconds since the clock's zero.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to here; zero if `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// `duration` later; [`NEVER`](Self::NEVER) where that is past the clock's end.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(nanoseconds))
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:06} s", self.0 / 1_000_000_000, self.0 / 1_000 % 1_000_000)
+    }
+}

@@ -1,0 +1,259 @@
+//! The scheduler on operating-system threads: the same loop, queues and protocols that run in the kernel.
+#![cfg(not(gmp_loom))]
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use gmp_sched::JoinError;
+use gmp_sched::native::{self, JoinHandle};
+
+/// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
+fn with_processors(body: fn(usize)) {
+    for processors in [1, 2, 4] {
+        native::run(processors, move || body(processors));
+    }
+}
+
+#[test]
+fn join_gives_the_result() {
+    with_processors(|_| {
+        let handles: Vec<_> = (0..1000u64).map(|n| native::go(move || n * n)).collect();
+        let sum: u64 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(sum, (0..1000).map(|n| n * n).sum());
+    });
+}
+
+#[test]
+fn results_are_dropped_exactly_once() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    for processors in [1, 2, 4] {
+        drops.store(0, Ordering::Relaxed);
+        let dropped = drops.clone();
+        native::run(processors, move || {
+            for round in 0..3000 {
+                let (closure, result) = (Counted(dropped.clone()), Counted(dropped.clone()));
+                let handle = native::go(move || {
+                    if round % 3 == 0 {
+                        native::yield_now();
+                    }
+                    let _closure = closure;
+                    result
+                });
+                match round % 4 {
+                    0 => drop(handle.join().unwrap()),
+                    1 => handle.detach(),
+                    2 => {
+                        native::yield_now();
+                        drop(handle);
+                    }
+                    _ => {
+                        while !handle.is_finished() {
+                            native::yield_now();
+                        }
+                        drop(handle);
+                    }
+                }
+            }
+            while dropped.load(Ordering::Relaxed) < 6000 {
+                native::yield_now();
+            }
+        });
+        assert_eq!(drops.load(Ordering::Relaxed), 6000);
+    }
+}
+
+#[test]
+fn a_panic_is_the_joiners() {
+    with_processors(|_| {
+        let handle: JoinHandle<()> = native::go(|| std::panic::resume_unwind(Box::new("on purpose")));
+        assert_eq!(handle.join(), Err(JoinError::Panicked));
+    });
+}
+
+/// The orders that Go shows with one P (go1.27, measured): a new G is next, the one it displaces goes to the tail.
+#[test]
+fn order_at_one_processor_is_gos() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let entries = log.clone();
+    native::run(1, move || {
+        let spawned: Vec<_> = (0..10)
+            .map(|n| {
+                let log = log.clone();
+                native::go(move || log.lock().unwrap().push(n))
+            })
+            .collect();
+        spawned.into_iter().for_each(|handle| handle.join().unwrap());
+        assert_eq!(*log.lock().unwrap(), [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+
+        log.lock().unwrap().clear();
+        let yielding: Vec<_> = (0..3)
+            .map(|n| {
+                let log = log.clone();
+                native::go(move || {
+                    log.lock().unwrap().push(n * 10);
+                    native::yield_now();
+                    log.lock().unwrap().push(n * 10 + 1);
+                })
+            })
+            .collect();
+        yielding.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+    assert_eq!(*entries.lock().unwrap(), [20, 0, 10, 21, 1, 11]);
+}
+
+#[test]
+fn all_processors_run_at_once() {
+    // Nobody gets past the barrier unless all four run at the same time, since it is waited for without a yield.
+    let arrived = Arc::new(AtomicU32::new(0));
+    native::run(4, move || {
+        let handles: Vec<_> = (0..4)
+            .map(|_| {
+                let arrived = arrived.clone();
+                native::go(move || {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    while arrived.load(Ordering::SeqCst) < 4 {
+                        std::thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}
+
+#[test]
+fn a_blocked_call_does_not_hold_up_its_processor() {
+    // One P: the other G runs only if the P is handed off while the first blocks its thread.
+    for known in [true, false] {
+        native::run(1, move || {
+            let (release, gate) = std::sync::mpsc::channel::<()>();
+            let ran = Arc::new(AtomicBool::new(false));
+            let seen = ran.clone();
+            let blocked = native::go(move || {
+                let wait = move || gate.recv().unwrap();
+                if known {
+                    native::blocking(wait).unwrap()
+                } else {
+                    native::syscall(wait)
+                }
+                seen.load(Ordering::SeqCst)
+            });
+            // `blocked` runs first, being next; this G goes on only through a handoff.
+            native::yield_now();
+            ran.store(true, Ordering::SeqCst);
+            release.send(()).unwrap();
+            assert!(blocked.join().unwrap());
+        });
+    }
+}
+
+#[test]
+fn many_blocking_calls_at_once() {
+    let counts = native::run_with(2, |scheduler| {
+        let handles: Vec<_> = (0..50)
+            .map(|n| {
+                native::go(move || {
+                    for _ in 0..5 {
+                        let sleep = || std::thread::sleep(Duration::from_micros(200));
+                        if n % 2 == 0 {
+                            native::blocking(sleep).unwrap()
+                        } else {
+                            native::syscall(sleep)
+                        }
+                        native::yield_now();
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        scheduler.counts()
+    });
+    assert!(counts.handoffs >= 125, "{counts:?}");
+}
+
+#[test]
+fn sleepers_wake_in_order_of_their_time() {
+    with_processors(|_| {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let start = Instant::now();
+        let handles: Vec<_> = [30u64, 10, 20]
+            .map(|milliseconds| {
+                let order = order.clone();
+                native::go(move || {
+                    native::sleep(Duration::from_millis(milliseconds));
+                    assert!(start.elapsed() >= Duration::from_millis(milliseconds));
+                    order.lock().unwrap().push(milliseconds);
+                })
+            })
+            .into_iter()
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        assert_eq!(order.lock().unwrap().len(), 3);
+    });
+}
+
+#[test]
+fn ids_are_never_given_twice_and_main_is_one() {
+    native::run_with(4, |scheduler| {
+        let main = scheduler.goroutines().next().unwrap();
+        assert_eq!((main.id().get(), main.creator()), (1, None));
+        let handles: Vec<_> = (0..4000)
+            .map(|_| {
+                native::go(|| {
+                    native::yield_now();
+                    native::go(|| ()).id()
+                })
+            })
+            .collect();
+        let mut ids = HashSet::new();
+        for handle in handles {
+            assert!(ids.insert(handle.id()));
+            assert!(ids.insert(handle.join().unwrap()));
+        }
+    });
+}
+
+/// Spawns, yields, sleeps, joins and blocks at random on more Ps than there are processors.
+#[test]
+fn everything_at_once() {
+    let finished = Arc::new(AtomicUsize::new(0));
+    let count = finished.clone();
+    let counts = native::run_with(8, move |scheduler| {
+        let roots: Vec<_> = (0..64u32).map(|seed| native::go(tree(seed, 4, count.clone()))).collect();
+        roots.into_iter().for_each(|root| root.join().unwrap());
+        scheduler.counts()
+    });
+    // 64 trees of 1 + 3 + 9 + 27 + 81 Gs, and the main G.
+    assert_eq!(finished.load(Ordering::Relaxed), 64 * 121);
+    assert_eq!(counts.spawned, 64 * 121);
+}
+
+fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
+        let mut children = Vec::new();
+        for child in 0..if depth > 0 { 3 } else { 0 } {
+            random ^= random << 13;
+            random ^= random >> 17;
+            random ^= random << 5;
+            children.push(native::go(tree(random.wrapping_add(child), depth - 1, finished.clone())));
+            match random % 16 {
+                0 => native::sleep(Duration::from_micros(u64::from(random % 500))),
+                1 => native::syscall(|| std::thread::sleep(Duration::from_micros(50))),
+                2 => native::blocking(|| std::thread::yield_now()).unwrap(),
+                3..=8 => native::yield_now(),
+                _ => {}
+            }
+        }
+        children.into_iter().for_each(|child| child.join().unwrap());
+        finished.fetch_add(1, Ordering::Relaxed);
+    })
+}
