@@ -53,7 +53,7 @@ where
     let stack_pointer = unsafe { context::prepare(body, goroutine_main::<P>) };
     goroutine.body.store(body, Ordering::Relaxed);
     goroutine.run_body.store(run::<P, F, T> as *const () as usize, Ordering::Relaxed);
-    goroutine.stack_pointer.store(stack_pointer, Ordering::Relaxed);
+    goroutine.context.set(stack_pointer);
 }
 
 /// Runs the closure of the calling G and ends it. The function whose address is in `Goroutine::run_body`.

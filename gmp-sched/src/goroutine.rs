@@ -17,6 +17,7 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::context::SavedContext;
 use crate::list::Linked;
 use crate::platform::Platform;
 use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -127,8 +128,8 @@ impl fmt::Display for GoroutineId {
 /// A G. Go: `g` (runtime/runtime2.go).
 #[doc(alias = "g")]
 pub struct Goroutine<P: Platform> {
-    /// The saved stack pointer while it does not run.
-    pub(crate) stack_pointer: AtomicUsize,
+    /// Saved while it does not run.
+    pub(crate) context: SavedContext,
     /// The link of the one list it is on.
     link: AtomicRef<Self>,
     status: AtomicU8,
@@ -151,7 +152,7 @@ impl<P: Platform> Goroutine<P> {
     /// A slot with the given stack, in no list.
     pub(crate) fn new(stack: Range<usize>) -> Self {
         Self {
-            stack_pointer: AtomicUsize::new(0),
+            context: SavedContext::new(0),
             link: AtomicRef::none(),
             status: AtomicU8::new(Status::Dead as u8),
             wait_reason: AtomicU8::new(WaitReason::None as u8),

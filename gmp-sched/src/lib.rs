@@ -38,8 +38,11 @@ mod find;
 pub mod goroutine;
 pub mod idle;
 pub mod join;
+pub mod kthread;
 mod list;
 pub mod machine;
+#[cfg(all(test, gmp_loom))]
+mod models;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod native;
 pub mod park;

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::primitives::Ordering;
 use crate::reference::AtomicRef;
 
-/// An element that can be on one [`List`] at a time. Go: `schedlink`.
-pub(crate) trait Linked: Sized + 'static {
+/// An element that can be on one [`List`] at a time for each `LINK` it has. Go: `schedlink`.
+pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
     /// The link to the next element of the list it is on.
     fn link(&self) -> &AtomicRef<Self>;
 }
@@ -15,13 +15,13 @@ pub(crate) trait Linked: Sized + 'static {
 ///
 /// Whoever has `&mut List` owns the links of all its elements; `Relaxed` is enough for them, because the lock that
 /// guards the list, or the queue that handed the elements over, orders them.
-pub(crate) struct List<T: Linked> {
+pub(crate) struct List<T: Linked<LINK>, const LINK: usize = 0> {
     head: Option<&'static T>,
     tail: Option<&'static T>,
     length: usize,
 }
 
-impl<T: Linked> List<T> {
+impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
     /// The empty list.
     pub(crate) const fn new() -> Self {
         Self { head: None, tail: None, length: 0 }
@@ -101,7 +101,7 @@ impl<T: Linked> List<T> {
     }
 }
 
-impl<T: Linked> fmt::Debug for List<T> {
+impl<T: Linked<LINK>, const LINK: usize> fmt::Debug for List<T, LINK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "List({})", self.length)
     }

@@ -4,10 +4,11 @@ use core::fmt;
 
 use spin::Once;
 
+use crate::context::SavedContext;
 use crate::goroutine::Goroutine;
 use crate::list::Linked;
 use crate::platform::Platform;
-use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::primitives::{AtomicBool, Ordering};
 use crate::processor::Processor;
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
@@ -32,7 +33,7 @@ pub struct Machine<P: Platform> {
     id: MachineId,
     scheduler: &'static Scheduler<P>,
     /// The saved context of g0 while a G runs.
-    pub(crate) g0_stack_pointer: AtomicUsize,
+    pub(crate) g0: SavedContext,
     /// The G that runs here; `None` on g0.
     current: AtomicRef<Goroutine<P>>,
     /// The P held.
@@ -55,7 +56,7 @@ impl<P: Platform> Machine<P> {
         Self {
             id,
             scheduler,
-            g0_stack_pointer: AtomicUsize::new(0),
+            g0: SavedContext::new(0),
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
             next_processor: AtomicRef::none(),

@@ -37,12 +37,18 @@ pub enum Site {
     ReadyList,
 }
 
-/// Where a simulator gets its say: a no-op everywhere else.
+/// Where a simulator gets its say, and what a loop does that waits for another processor.
 pub trait Points: 'static {
     /// Stands before the shared-memory steps of the protocols. Called with or without preemption; must not block.
     #[inline(always)]
     fn point(site: Site) {
         let _ = site;
+    }
+
+    /// One turn of a loop that waits for another machine to let go of a lock. Callable from anywhere.
+    #[inline]
+    fn relax() {
+        core::hint::spin_loop();
     }
 }
 
@@ -118,9 +124,6 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// A timer of `processor`, which runs on the calling M, is now the earliest: where timers are served by interrupt,
     /// see to it that one comes no later than `when`.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
-
-    /// One turn of a loop that waits for another machine to let go of a lock.
-    fn relax();
 
     /// A stack of at least `size` bytes.
     ///
@@ -245,7 +248,7 @@ impl<P: Platform> Drop for Pinned<P> {
 #[derive(Debug)]
 pub struct Relax<P>(PhantomData<P>);
 
-impl<P: Platform> spin::RelaxStrategy for Relax<P> {
+impl<P: Points> spin::RelaxStrategy for Relax<P> {
     fn relax() {
         P::point(Site::LockBusy);
         P::relax();

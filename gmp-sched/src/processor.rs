@@ -190,7 +190,7 @@ impl<P: Platform> Processor<P> {
     #[inline]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {
         let mut id = self.next_id.load(Ordering::Relaxed);
-        if id % GOROUTINE_ID_BATCH == 0 {
+        if id.is_multiple_of(GOROUTINE_ID_BATCH) {
             id = refill();
         }
         self.next_id.store(id + 1, Ordering::Relaxed);

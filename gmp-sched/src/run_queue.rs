@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `tail` | owner | `Release` store after the slot; thieves load it with `Acquire` before they read slots |
 //! | `head` | owner and thieves | compare-exchange `AcqRel`; the owner loads it with `Acquire` before it overwrites slots that thieves have read |
-//! | `next` | owner sets, anyone clears | `Release` to set, compare-exchange `Acquire` to take |
+//! | `next` | owner sets, anyone clears | `Release` to set, compare-exchange `AcqRel` to take |
 
 use core::marker::PhantomData;
 
@@ -142,7 +142,9 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     pub fn pop(&self) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
         let next = self.next.load(Ordering::Relaxed);
-        if next.is_some() && self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed) {
+        // Ordering: Release: who sees the slot empty sees also that what was kicked out of it is in the ring; partner: the
+        // Acquire in `is_empty`.
+        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
             // If it failed a thief took it: only the owner sets it, so there is no other to try.
             return next.map(|item| (item, Slice::Inherited));
         }
@@ -223,8 +225,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     fn take_next(&self) -> Option<&'static T> {
         let next = self.next.load(Ordering::Relaxed);
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the owner's Release in `push_next`.
-        if next.is_some() && self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed) { next } else { None }
+        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
+        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) { next } else { None }
     }
 }
 

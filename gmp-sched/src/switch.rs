@@ -6,11 +6,11 @@
 
 use core::mem::{self, ManuallyDrop};
 
-use crate::context::{self, Transfer};
+use crate::context::{self, SavedContext, Transfer};
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::platform::{Pinned, Platform};
-use crate::primitives::{AtomicUsize, Ordering};
+use crate::primitives::Ordering;
 use crate::processor::Processor;
 
 /// What a commit is: run pinned on the far side, with the G that left.
@@ -34,7 +34,7 @@ impl<P: Platform> Commit<P> {
     fn transfer(self, subject: &'static Goroutine<P>) -> Transfer {
         Transfer {
             function: self.function as *const () as usize,
-            subject: core::ptr::from_ref(subject) as usize,
+            subject: core::ptr::from_ref(subject).expose_provenance(),
             argument: self.argument,
         }
     }
@@ -49,15 +49,13 @@ fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     // The pin was raised by whoever left, on this M; it is ours to lower now.
     let pinned = Pinned::assume();
     if transfer.function != 0 {
-        #[expect(unsafe_code, reason = "turns the words of a transfer back into what they were made from")]
-        // SAFETY: a transfer with a function was made by `Commit::transfer` of the same platform: Ms of different
-        // schedulers of one platform do not switch to each other's Gs, and Ms of different platforms even less.
-        let (function, subject) = unsafe {
-            (
-                mem::transmute::<usize, CommitFunction<P>>(transfer.function),
-                &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject),
-            )
-        };
+        #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+        // SAFETY: a transfer with a function was made by `Commit::transfer` of the same platform: Ms switch only to Gs of
+        // their own scheduler.
+        let function = unsafe { mem::transmute::<usize, CommitFunction<P>>(transfer.function) };
+        #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+        // SAFETY: as above; Gs are never freed.
+        let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject) };
         function(&pinned, subject, transfer.argument);
     }
     pinned
@@ -69,7 +67,7 @@ pub(crate) fn arrive_words<P: Platform>(function: usize, subject: usize, argumen
 }
 
 #[inline(always)]
-fn switch<P: Platform>(pinned: Pinned<P>, save: &'static AtomicUsize, to: usize, transfer: Transfer) -> Pinned<P> {
+fn switch<P: Platform>(pinned: Pinned<P>, save: &'static SavedContext, to: usize, transfer: Transfer) -> Pinned<P> {
     // The far side lowers this pin, and this side the one of whoever resumes it.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
@@ -85,7 +83,7 @@ fn switch<P: Platform>(pinned: Pinned<P>, save: &'static AtomicUsize, to: usize,
 pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
     let machine = pinned.machine();
     let to = start_running(machine, next);
-    switch(pinned, &machine.g0_stack_pointer, to, NO_COMMIT)
+    switch(pinned, &machine.g0, to, NO_COMMIT)
 }
 
 /// Leaves `me`, the calling G, for the next local G or for g0, and has `commit` run there. Comes back when `me` is
@@ -98,7 +96,7 @@ pub(crate) fn leave<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, c
         Some(next) => start_running(machine, next),
         None => to_g0(machine),
     };
-    switch(pinned, &me.stack_pointer, to, commit.transfer(me))
+    switch(pinned, &me.context, to, commit.transfer(me))
 }
 
 /// Leaves `me` for `next`, which the caller has claimed.
@@ -110,13 +108,13 @@ pub(crate) fn leave_for<P: Platform>(
     commit: Commit<P>,
 ) -> Pinned<P> {
     let to = start_running(pinned.machine(), next);
-    switch(pinned, &me.stack_pointer, to, commit.transfer(me))
+    switch(pinned, &me.context, to, commit.transfer(me))
 }
 
 /// Leaves `me` for g0.
 pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
     let to = to_g0(pinned.machine());
-    switch(pinned, &me.stack_pointer, to, commit.transfer(me))
+    switch(pinned, &me.context, to, commit.transfer(me))
 }
 
 #[inline(always)]
@@ -124,12 +122,12 @@ fn start_running<P: Platform>(machine: &'static Machine<P>, next: &'static Gorou
     debug_assert_eq!(next.status(), Status::Runnable, "{next:?} is not to be run");
     next.set_status(Status::Running);
     machine.set_current(Some(next));
-    next.stack_pointer.load(Ordering::Relaxed)
+    next.context.get()
 }
 
 fn to_g0<P: Platform>(machine: &'static Machine<P>) -> usize {
     machine.set_current(None);
-    machine.g0_stack_pointer.load(Ordering::Relaxed)
+    machine.g0.get()
 }
 
 /// The next G to run without a look beyond this P, `None` if g0 has to decide.

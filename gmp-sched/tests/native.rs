@@ -140,9 +140,9 @@ fn a_blocked_call_does_not_hold_up_its_processor() {
             let blocked = native::go(move || {
                 let wait = move || gate.recv().unwrap();
                 if known {
-                    native::blocking(wait).unwrap()
+                    native::blocking(wait).unwrap();
                 } else {
-                    native::syscall(wait)
+                    native::syscall(wait);
                 }
                 seen.load(Ordering::SeqCst)
             });
@@ -164,9 +164,9 @@ fn many_blocking_calls_at_once() {
                     for _ in 0..5 {
                         let sleep = || std::thread::sleep(Duration::from_micros(200));
                         if n % 2 == 0 {
-                            native::blocking(sleep).unwrap()
+                            native::blocking(sleep).unwrap();
                         } else {
-                            native::syscall(sleep)
+                            native::syscall(sleep);
                         }
                         native::yield_now();
                     }
@@ -248,7 +248,7 @@ fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
             match random % 16 {
                 0 => native::sleep(Duration::from_micros(u64::from(random % 500))),
                 1 => native::syscall(|| std::thread::sleep(Duration::from_micros(50))),
-                2 => native::blocking(|| std::thread::yield_now()).unwrap(),
+                2 => native::blocking(std::thread::yield_now).unwrap(),
                 3..=8 => native::yield_now(),
                 _ => {}
             }

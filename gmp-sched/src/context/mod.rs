@@ -4,12 +4,47 @@
 //! side in registers: what is to be done for the context that just left, once it is saved and its stack is no longer in
 //! use (invariant 1 of the design: nobody may see a G before its context is saved).
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{prepare, switch};
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the context switch is written for x86_64");
+
+/// Where the stack pointer of a context is kept while it does not run.
+///
+/// The one atomic that is not imported through `primitives`: the switch writes it in assembly, and loom, which could not
+/// see that, never runs a switch.
+#[derive(Debug, Default)]
+pub struct SavedContext(AtomicUsize);
+
+impl SavedContext {
+    /// A context that [`prepare`] or nobody has made yet.
+    #[must_use]
+    pub const fn new(stack_pointer: usize) -> Self {
+        Self(AtomicUsize::new(stack_pointer))
+    }
+
+    /// The stack pointer, for [`switch`] to resume.
+    #[inline(always)]
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the context.
+    #[inline(always)]
+    pub fn set(&self, stack_pointer: usize) {
+        self.0.store(stack_pointer, Ordering::Relaxed);
+    }
+
+    /// Where [`switch`] is to save the context that leaves.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *mut usize {
+        self.0.as_ptr()
+    }
+}
 
 /// Three words handed from the context that leaves to the one that resumes.
 #[derive(Clone, Copy, Debug)]

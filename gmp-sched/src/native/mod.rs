@@ -20,8 +20,9 @@ use alloc::boxed::Box;
 use core::cell::Cell;
 use core::fmt::Arguments;
 use core::ops::Range;
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread;
@@ -151,10 +152,6 @@ unsafe impl Platform for Native {
     fn request_preemption(_: &'static Machine<Self>) {}
 
     fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
-
-    fn relax() {
-        core::hint::spin_loop();
-    }
 
     fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources> {
         stack::allocate(size)

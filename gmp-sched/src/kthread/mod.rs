@@ -1,0 +1,215 @@
+//! Kernel threads: what an M runs on where there is no operating system underneath. A small scheduler in its own right,
+//! of threads onto CPUs; this is its hardware-free half, over the [`Cpu`] trait.
+//!
+//! It knows nothing of Gs and Ps. A thread runs until it parks; a thread that becomes ready goes to an idle CPU if there
+//! is one, else to the CPU it last ran on, where it displaces the thread that runs there as soon as that one is in user
+//! code. A CPU with no thread halts. There are about as many threads that want to run as there are CPUs, because only
+//! threads whose M holds a P do for long; so round robin is fair enough, and there are no priorities.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `token` | the park token: no wake-up is lost between deciding to park and being parked |
+//! | `place` | ready lists, idle CPUs, where a thread goes, displacement |
+//! | `sleepers` | parking with a deadline |
+//! | `switch` | from thread to thread |
+
+mod place;
+mod sleepers;
+mod switch;
+pub(crate) mod token;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::fmt::Debug;
+
+use crate::context::SavedContext;
+use crate::list::{Linked, List};
+use crate::platform::{Points, Relax};
+use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::reference::AtomicRef;
+use crate::time::Instant;
+use token::Token;
+
+/// A spinlock taken with interrupts off, by handlers too.
+type InterruptLock<T, C> = spin::mutex::SpinMutex<T, Relax<C>>;
+
+/// What kernel threads need of a CPU.
+///
+/// # Safety
+///
+/// - [`current`](Cpu::current) is the index of the executing CPU, smaller than the number given to [`Threads::new`].
+/// - [`without_interrupts`](Cpu::without_interrupts) runs its argument with interrupts off on this CPU, and restores
+///   them.
+/// - Nothing else switches stacks on a CPU behind the back of this module.
+#[expect(unsafe_code, reason = "memory safety of the thread switch rests on what a CPU promises")]
+pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
+    /// The machine's threads.
+    fn threads() -> &'static Threads<Self>;
+
+    /// The index of the executing CPU. The caller is pinned, or has interrupts off.
+    fn current() -> usize;
+
+    /// Calls `body` with interrupts off.
+    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R;
+
+    /// Makes another CPU call [`Threads::reschedule_interrupt`], and wakes it if it halts.
+    fn kick(cpu: usize);
+
+    /// Has this CPU call [`Threads::displace`] as soon as it is in user code.
+    fn request_displacement();
+
+    /// This CPU must call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
+    fn arm(deadline: Instant);
+
+    /// `thread` is about to run on this CPU, `None` for the idle loop.
+    fn switching_to(thread: Option<&'static Thread<Self>>);
+
+    /// Waits for an interrupt and handles it: called with interrupts off, enables them in one step with halting, and
+    /// returns with interrupts off.
+    fn halt();
+
+    /// Turns interrupts on, or off.
+    fn set_interrupts(on: bool);
+}
+
+/// A kernel thread. Its slot is never freed.
+pub struct Thread<C: Cpu> {
+    context: SavedContext,
+    token: Token<C>,
+    last_cpu: AtomicU32,
+    link: AtomicRef<Self>,
+    sleep_link: AtomicRef<Self>,
+    deadline: AtomicU64,
+    entry: fn(usize) -> !,
+    argument: usize,
+}
+
+impl<C: Cpu> Thread<C> {
+    /// What [`Threads::create`] was given for it.
+    #[must_use]
+    pub fn argument(&self) -> usize {
+        self.argument
+    }
+
+    /// The CPU it runs on or last ran on.
+    #[must_use]
+    pub fn last_cpu(&self) -> usize {
+        self.last_cpu.load(Ordering::Relaxed) as usize
+    }
+
+    /// Gives the thread its token: its next [`Threads::park`], or the one it is in, returns. Callable from interrupts.
+    pub fn unpark(&'static self) {
+        if self.token.give() {
+            C::threads().make_ready(self, place::Urgency::Displaces);
+        }
+    }
+}
+
+impl<C: Cpu> Linked for Thread<C> {
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.link
+    }
+}
+
+impl<C: Cpu> Linked<1> for Thread<C> {
+    #[expect(clippy::misnamed_getters, reason = "the link of its second list")]
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.sleep_link
+    }
+}
+
+impl<C: Cpu> Debug for Thread<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread").field("token", &self.token).field("last_cpu", &self.last_cpu).finish_non_exhaustive()
+    }
+}
+
+/// What a CPU has of its own.
+#[repr(align(128))]
+struct CpuState<C: Cpu> {
+    /// Threads that are to run here, in order.
+    ready: InterruptLock<List<Thread<C>>, C>,
+    /// Its length, readable without the lock.
+    ready_length: AtomicUsize,
+    /// It has nothing to run and halts, or is about to. Whoever clears the bit kicks it.
+    idle: AtomicBool,
+    /// The thread that runs here.
+    current: AtomicRef<Thread<C>>,
+    /// The saved context of the idle loop.
+    idle_context: SavedContext,
+    /// Threads that parked here with a deadline.
+    sleepers: InterruptLock<List<Thread<C>, 1>, C>,
+}
+
+/// The threads of a machine.
+pub struct Threads<C: Cpu> {
+    cpus: Box<[CpuState<C>]>,
+}
+
+impl<C: Cpu> Threads<C> {
+    /// For a machine of that many CPUs. Allocates; never freed.
+    #[must_use]
+    pub fn new(cpus: usize) -> &'static Self {
+        let cpu = |_| CpuState {
+            ready: InterruptLock::new(List::new()),
+            ready_length: AtomicUsize::new(0),
+            idle: AtomicBool::new(false),
+            current: AtomicRef::none(),
+            idle_context: SavedContext::new(0),
+            sleepers: InterruptLock::new(List::new()),
+        };
+        Box::leak(Box::new(Self { cpus: (0..cpus).map(cpu).collect::<Vec<_>>().into_boxed_slice() }))
+    }
+
+    fn here(&self) -> &CpuState<C> {
+        &self.cpus[C::current()]
+    }
+
+    /// The thread that runs on this CPU, `None` in the idle loop. The caller is pinned.
+    #[must_use]
+    pub fn current(&self) -> Option<&'static Thread<C>> {
+        self.here().current.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread waits for this CPU. Callable from interrupts.
+    #[must_use]
+    pub fn is_anyone_ready(&self) -> bool {
+        self.here().ready_length.load(Ordering::Relaxed) != 0
+    }
+
+    /// Blocks the calling thread until it has its token, or until the deadline. The caller is pinned exactly once, and
+    /// still is afterwards, perhaps on another CPU. May return early.
+    ///
+    /// # Panics
+    ///
+    /// Called from the idle loop.
+    pub fn park(&'static self, deadline: Option<Instant>) {
+        let me = self.current().expect("the idle loop cannot park");
+        if me.token.take() {
+            return;
+        }
+        let slept_on = deadline.map(|deadline| self.add_sleeper(me, deadline));
+        let next = self.take_ready();
+        self.switch_from(me, next, Self::commit_park);
+        if let Some(cpu) = slept_on {
+            self.remove_sleeper(cpu, me);
+        }
+        // Woken by the deadline or by a token; either way the token is used up.
+        me.token.take();
+    }
+
+    /// Far side of a park: the thread's context is saved.
+    fn commit_park(&'static self, thread: &'static Thread<C>) {
+        if !thread.token.commit_park() {
+            // The token came while it was on its way out.
+            self.make_ready(thread, place::Urgency::Waits);
+        }
+    }
+}
+
+impl<C: Cpu> Debug for Threads<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Threads({} CPUs)", self.cpus.len())
+    }
+}

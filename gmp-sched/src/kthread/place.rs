@@ -1,0 +1,112 @@
+//! Where a ready thread goes: an idle CPU first, else the CPU it last ran on.
+//!
+//! Work conservation at this level: it is never stable that a thread is ready and a CPU is idle. A CPU that finds
+//! nothing to run sets its idle bit, fences, looks at all ready lists, and only then halts; whoever makes a thread ready
+//! puts it on a list, fences, and looks at the idle bits.
+
+use super::{Cpu, CpuState, Thread, Threads};
+use crate::platform::Site;
+use crate::primitives::{Ordering, fence};
+
+/// Whether a thread that became ready takes the CPU from the one that runs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// It was woken: something has happened that it is to deal with.
+    Displaces,
+    /// It was displaced itself, or never came to park: it waits its turn.
+    Waits,
+}
+
+impl<C: Cpu> Threads<C> {
+    /// Has `thread`, whose context is saved and which is on no list, run soon.
+    pub(super) fn make_ready(&'static self, thread: &'static Thread<C>, urgency: Urgency) {
+        C::without_interrupts(|| {
+            let here = C::current();
+            let last = thread.last_cpu();
+            let claimed = self.claim_idle(last, here);
+            let target = claimed.unwrap_or(last);
+            {
+                let mut ready = self.cpus[target].ready.lock();
+                ready.push_back(thread);
+                self.cpus[target].ready_length.store(ready.len(), Ordering::Relaxed);
+            }
+            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread or we see its idle bit.
+            fence(Ordering::SeqCst);
+            C::point(Site::ReadyList);
+            match claimed.or_else(|| self.claim_idle(last, here)) {
+                // The idle loop looks again when the interrupt that we are in returns.
+                Some(idle) if idle == here => {}
+                Some(idle) => C::kick(idle),
+                None if urgency == Urgency::Waits => {}
+                None if target == here => C::request_displacement(),
+                None => C::kick(target),
+            }
+        });
+    }
+
+    /// Clears the idle bit of one idle CPU: the two given ones first.
+    fn claim_idle(&self, last: usize, here: usize) -> Option<usize> {
+        [last, here].into_iter().chain(0..self.cpus.len()).find(|&cpu| {
+            let idle = &self.cpus[cpu].idle;
+            idle.load(Ordering::Relaxed) && idle.swap(false, Ordering::AcqRel)
+        })
+    }
+
+    /// A thread for this CPU to run: from its own list, else from another's.
+    pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
+        let here = C::current();
+        let count = self.cpus.len();
+        (here..count).chain(0..here).find_map(|cpu| take_from(&self.cpus[cpu]))
+    }
+
+    /// Another CPU put a thread on this CPU's list. Called by the interrupt handler.
+    pub fn reschedule_interrupt(&'static self) {
+        if self.is_anyone_ready() && self.current().is_some() {
+            C::request_displacement();
+        }
+    }
+
+    /// Lets a ready thread run in place of the calling one, which goes to another CPU or waits its turn. The caller is
+    /// pinned exactly once and was in user code: nothing that other threads wait for is held.
+    pub fn displace(&'static self) {
+        let Some(me) = self.current() else { return };
+        if let Some(next) = take_from(self.here()) {
+            self.switch_from(me, Some(next), |threads, displaced| threads.make_ready(displaced, Urgency::Waits));
+        }
+    }
+
+    /// What a CPU does while it has no thread. Called once on each CPU, pinned, with interrupts off, on the stack that
+    /// is to be its idle stack.
+    pub fn idle_loop(&'static self) -> ! {
+        let cpu = self.here();
+        loop {
+            cpu.idle.store(true, Ordering::Relaxed);
+            // Ordering: partner is the fence in `make_ready`.
+            fence(Ordering::SeqCst);
+            C::point(Site::ReadyList);
+            match self.take_ready() {
+                Some(next) => {
+                    cpu.idle.store(false, Ordering::Relaxed);
+                    C::set_interrupts(true);
+                    self.switch_from_idle(next);
+                    C::set_interrupts(false);
+                }
+                // An interrupt between the look and here is not lost: it stays pending until `halt` enables interrupts
+                // in one step with halting.
+                None => C::halt(),
+            }
+        }
+    }
+}
+
+fn take_from<C: Cpu>(cpu: &CpuState<C>) -> Option<&'static Thread<C>> {
+    if cpu.ready_length.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    C::without_interrupts(|| {
+        let mut ready = cpu.ready.lock();
+        let thread = ready.pop_front();
+        cpu.ready_length.store(ready.len(), Ordering::Relaxed);
+        thread
+    })
+}

@@ -1,0 +1,48 @@
+//! Parking with a deadline: each CPU keeps the threads that parked on it, and its timer wakes them.
+
+use super::{Cpu, Thread, Threads};
+use crate::primitives::Ordering;
+use crate::time::Instant;
+
+impl<C: Cpu> Threads<C> {
+    /// Has this CPU wake `thread`, the calling one, at `deadline`; gives the CPU.
+    pub(super) fn add_sleeper(&'static self, thread: &'static Thread<C>, deadline: Instant) -> usize {
+        C::without_interrupts(|| {
+            let cpu = C::current();
+            thread.deadline.store(deadline.as_nanos(), Ordering::Relaxed);
+            self.cpus[cpu].sleepers.lock().push_back(thread);
+            C::arm(deadline);
+            cpu
+        })
+    }
+
+    /// It no longer sleeps there, woken or not.
+    pub(super) fn remove_sleeper(&'static self, cpu: usize, thread: &'static Thread<C>) {
+        C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));
+    }
+
+    /// Wakes the threads whose deadline is over; gives the next deadline on this CPU. Called by the timer's interrupt
+    /// handler.
+    pub fn timer_interrupt(&'static self, now: Instant) -> Instant {
+        let cpu = self.here();
+        let mut due = crate::list::List::<_, 1>::new();
+        let mut next = Instant::NEVER;
+        {
+            let mut sleepers = cpu.sleepers.lock();
+            for _ in 0..sleepers.len() {
+                let Some(thread) = sleepers.pop_front() else { break };
+                let deadline = Instant::from_nanos(thread.deadline.load(Ordering::Relaxed));
+                if deadline <= now {
+                    due.push_back(thread);
+                } else {
+                    next = next.min(deadline);
+                    sleepers.push_back(thread);
+                }
+            }
+        }
+        while let Some(thread) = due.pop_front() {
+            thread.unpark();
+        }
+        next
+    }
+}

@@ -1,0 +1,110 @@
+//! From thread to thread on one CPU. As with Gs, what makes the one that left visible to others is done on the far
+//! side, when its context is saved.
+
+use alloc::boxed::Box;
+use core::ops::Range;
+
+use super::token::Token;
+use super::{Cpu, Thread, Threads};
+use crate::context::{self, SavedContext, Transfer};
+use crate::primitives::{AtomicU32, AtomicU64, Ordering};
+use crate::reference::AtomicRef;
+
+/// What is done on the far side for the thread that left.
+type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);
+
+impl<C: Cpu> Threads<C> {
+    /// Makes a thread that calls `entry(argument)`, pinned once, when it is unparked for the first time. Allocates.
+    ///
+    /// # Safety
+    ///
+    /// `stack` is mapped memory that nobody else uses, ever.
+    #[expect(unsafe_code, reason = "takes a stack by address")]
+    pub unsafe fn create(
+        &'static self,
+        stack: Range<usize>,
+        entry: fn(usize) -> !,
+        argument: usize,
+    ) -> &'static Thread<C> {
+        // SAFETY: the stack is ours by the caller's promise.
+        let stack_pointer = unsafe { context::prepare(stack.end, thread_main::<C>) };
+        Box::leak(Box::new(Thread {
+            context: SavedContext::new(stack_pointer),
+            token: Token::parked(),
+            last_cpu: AtomicU32::new(u32::try_from(C::current()).unwrap_or(0)),
+            link: AtomicRef::none(),
+            sleep_link: AtomicRef::none(),
+            deadline: AtomicU64::new(0),
+            entry,
+            argument,
+        }))
+    }
+
+    /// Leaves `me`, the calling thread, for `next` or for the idle loop. Comes back when `me` runs again.
+    pub(super) fn switch_from(
+        &'static self,
+        me: &'static Thread<C>,
+        next: Option<&'static Thread<C>>,
+        commit: Commit<C>,
+    ) {
+        let to = match next {
+            Some(next) => self.start(next),
+            None => {
+                let cpu = self.here();
+                cpu.current.store(None, Ordering::Relaxed);
+                C::switching_to(None);
+                cpu.idle_context.get()
+            }
+        };
+        let transfer = Transfer {
+            function: commit as *const () as usize,
+            subject: core::ptr::from_ref(me).expose_provenance(),
+            argument: 0,
+        };
+        switch::<C>(&me.context, to, transfer);
+    }
+
+    /// Leaves the idle loop for `next`. Comes back when this CPU has nothing to run.
+    pub(super) fn switch_from_idle(&'static self, next: &'static Thread<C>) {
+        let to = self.start(next);
+        switch::<C>(&self.here().idle_context, to, Transfer { function: 0, subject: 0, argument: 0 });
+    }
+
+    /// `next` runs on this CPU from now on.
+    fn start(&'static self, next: &'static Thread<C>) -> usize {
+        self.here().current.store(Some(next), Ordering::Relaxed);
+        next.last_cpu.store(u32::try_from(C::current()).unwrap_or(0), Ordering::Relaxed);
+        C::switching_to(Some(next));
+        next.context.get()
+    }
+}
+
+fn switch<C: Cpu>(save: &SavedContext, to: usize, transfer: Transfer) {
+    #[expect(unsafe_code, reason = "the context switch")]
+    // SAFETY: `to` is the context of a thread that this CPU took off a ready list, or of its own idle loop: nobody else
+    // resumes it. The one saved becomes visible to others by the commit only.
+    let transfer = unsafe { context::switch(save.as_ptr(), to, transfer) };
+    arrive::<C>(transfer);
+}
+
+/// Does on the far side what the near side asked for.
+fn arrive<C: Cpu>(transfer: Transfer) {
+    if transfer.function == 0 {
+        return;
+    }
+    #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+    // SAFETY: threads of one machine switch only among themselves, and a transfer with a function was made by
+    // `switch_from`.
+    let commit = unsafe { core::mem::transmute::<usize, Commit<C>>(transfer.function) };
+    #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+    // SAFETY: as above; threads are never freed.
+    let thread = unsafe { &*core::ptr::with_exposed_provenance::<Thread<C>>(transfer.subject) };
+    commit(C::threads(), thread);
+}
+
+/// The first function of every thread.
+extern "sysv64" fn thread_main<C: Cpu>(function: usize, subject: usize, argument: usize) -> ! {
+    arrive::<C>(Transfer { function, subject, argument });
+    let me = C::threads().current().expect("a thread runs as the current one of its CPU");
+    (me.entry)(me.argument)
+}

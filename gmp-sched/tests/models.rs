@@ -1,0 +1,23 @@
+//! Runs the loom models, which need the crate compiled with `--cfg gmp_loom`.
+#![cfg(not(gmp_loom))]
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn loom_models_hold() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    // A directory of its own next to where this test was built: other flags, other artifacts.
+    let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
+    let status = Command::new(env!("CARGO"))
+        .args(["test", "--release", "--lib", "--manifest-path"])
+        .arg(manifest)
+        .args(["models::", "--target-dir"])
+        .arg(target)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("RUSTFLAGS", "--cfg gmp_loom")
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "a model fails: see above");
+}
