@@ -181,6 +181,7 @@ impl<P: Platform> Machine<P> {
     fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.next_processor.swap(None, Ordering::Acquire) else { return false };
         self.set_processor(Some(processor));
+        processor.counters.wakes.add(1);
         true
     }
 

@@ -169,6 +169,16 @@ impl<P: Platform> Pinned<P> {
         Self::assume()
     }
 
+    /// Takes over a pin that has been raised by other means: the caller was interrupted and the handler raised it.
+    ///
+    /// # Safety
+    ///
+    /// The pin is raised, and nobody else is going to lower it.
+    #[expect(unsafe_code, reason = "a pin too few lets an M change under the scheduler")]
+    pub unsafe fn adopt() -> Self {
+        Self::assume()
+    }
+
     /// The pin is already raised, and this proof is to lower it.
     #[inline(always)]
     pub(crate) fn assume() -> Self {

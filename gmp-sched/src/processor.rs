@@ -9,6 +9,7 @@ use crate::platform::Platform;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::run_queue::{RunQueue, Slice};
+use crate::time::Instant;
 use crate::timers::Timers;
 
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
@@ -127,6 +128,12 @@ impl<P: Platform> Processor<P> {
     #[must_use]
     pub fn status(&self) -> ProcessorStatus {
         self.status.get()
+    }
+
+    /// When its first timer is due, [`Instant::NEVER`] if it has none. Callable from interrupts.
+    #[must_use]
+    pub fn earliest_timer(&self) -> Instant {
+        self.timers.earliest()
     }
 
     /// What it has done.

@@ -156,6 +156,12 @@ impl<P: Platform> Scheduler<P> {
         self.processors.len()
     }
 
+    /// Whether an M left its P behind in a system call, so that sysmon has something to watch. Callable from interrupts.
+    #[must_use]
+    pub fn is_any_in_syscall(&'static self) -> bool {
+        self.processors.iter().any(|processor| processor.status() == ProcessorStatus::Syscall)
+    }
+
     /// All Gs there ever were; dead slots are among them.
     pub fn goroutines(&'static self) -> impl Iterator<Item = &'static Goroutine<P>> {
         core::iter::successors(self.all_goroutines.load(Ordering::Acquire), |goroutine| {

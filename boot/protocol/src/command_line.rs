@@ -1,0 +1,229 @@
+//! The kernel's command line: `<kernel options> -- <arguments of the program>`.
+//!
+//! Words are separated by one space. A word that is empty or holds a space, a backslash or a quote stands in double
+//! quotes, in which `\\` and `\"` stand for a backslash and a quote; a bare `--` is the separator, so an argument that
+//! is itself `--` needs no quoting when it comes after it. [`split`] also takes what nobody here writes (several spaces,
+//! a quote inside a word, a quote never closed), since a command line can be typed into a boot loader.
+//!
+//! Kernel options are words `KEY=VALUE`.
+
+use core::fmt::{self, Write as _};
+use core::str::Chars;
+
+/// The word that separates the kernel's options from the program's arguments.
+pub const SEPARATOR: &str = "--";
+
+/// The longest command line, in bytes, that a guest gets from QEMU's `-kernel` with its terminating zero byte.
+pub const CAPACITY: usize = 4096;
+
+/// The key of the option that names a disk; see [`DiskOption`].
+pub const DISK: &str = "disk";
+
+/// `word` as it is written on the command line.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::command_line::quote;
+///
+/// assert_eq!(quote("log=debug").to_string(), "log=debug");
+/// assert_eq!(quote(r#"say "hi""#).to_string(), r#""say \"hi\"""#);
+/// assert_eq!(quote("").to_string(), "\"\"");
+/// ```
+pub fn quote(word: &str) -> Quoted<'_> {
+    Quoted(word)
+}
+
+/// See [`quote`].
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.is_empty() && !self.0.contains([' ', '\\', '"']) {
+            return formatter.write_str(self.0);
+        }
+        formatter.write_char('"')?;
+        for character in self.0.chars() {
+            if matches!(character, '\\' | '"') {
+                formatter.write_char('\\')?;
+            }
+            formatter.write_char(character)?;
+        }
+        formatter.write_char('"')
+    }
+}
+
+/// The words of `line`.
+///
+/// ```
+/// # extern crate std; use std::{string::{String, ToString}, vec::Vec};
+/// use boot_protocol::command_line::split;
+///
+/// let words: Vec<String> = split(r#"one "two words" """#).map(|word| word.to_string()).collect();
+/// assert_eq!(words, ["one", "two words", ""]);
+/// ```
+pub fn split(line: &str) -> Words<'_> {
+    Words { rest: line }
+}
+
+/// See [`split`].
+#[derive(Clone, Debug)]
+pub struct Words<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = Word<'a>;
+
+    fn next(&mut self) -> Option<Word<'a>> {
+        let start = self.rest.trim_start_matches(' ');
+        if start.is_empty() {
+            self.rest = start;
+            return None;
+        }
+        let (mut quoted, mut escaped) = (false, false);
+        let end = start.find(|character| {
+            let ends = character == ' ' && !quoted;
+            match character {
+                _ if escaped => escaped = false,
+                '\\' if quoted => escaped = true,
+                '"' => quoted = !quoted,
+                _ => {}
+            }
+            ends
+        });
+        let (raw, rest) = start.split_at(end.unwrap_or(start.len()));
+        self.rest = rest;
+        Some(Word { raw })
+    }
+}
+
+/// A word as it stands on the command line. [`chars`](Self::chars) and `Display` give it without its quotes and escapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<'a> {
+    raw: &'a str,
+}
+
+impl<'a> Word<'a> {
+    /// The word itself, borrowed from the line, if it has no quotes that need to be taken off.
+    pub fn as_plain(&self) -> Option<&'a str> {
+        (!self.raw.contains('"')).then_some(self.raw)
+    }
+
+    /// The characters of the word, without quotes and escapes. There are at most as many bytes as the line has for it,
+    /// so that a word can also be unescaped in place.
+    pub fn chars(&self) -> WordChars<'a> {
+        WordChars { raw: self.raw.chars(), quoted: false }
+    }
+}
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.chars().try_for_each(|character| formatter.write_char(character))
+    }
+}
+
+/// See [`Word::chars`].
+#[derive(Clone, Debug)]
+pub struct WordChars<'a> {
+    raw: Chars<'a>,
+    quoted: bool,
+}
+
+impl Iterator for WordChars<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        loop {
+            match self.raw.next()? {
+                '"' => self.quoted = !self.quoted,
+                '\\' if self.quoted => return self.raw.next(),
+                character => return Some(character),
+            }
+        }
+    }
+}
+
+/// The kernel's options: the words of `line` before the separator.
+pub fn options(line: &str) -> impl Iterator<Item = Word<'_>> {
+    split(line).take_while(|word| word.raw != SEPARATOR)
+}
+
+/// The program's arguments: the words of `line` after the first separator.
+///
+/// ```
+/// # extern crate std; use std::{string::ToString, vec::Vec};
+/// use boot_protocol::command_line::{arguments, options};
+///
+/// let line = "log=debug -- greet --loudly -- \"all of you\"";
+/// assert_eq!(options(line).map(|word| word.to_string()).collect::<Vec<_>>(), ["log=debug"]);
+/// let arguments: Vec<_> = arguments(line).map(|word| word.to_string()).collect();
+/// assert_eq!(arguments, ["greet", "--loudly", "--", "all of you"]);
+/// ```
+pub fn arguments(line: &str) -> impl Iterator<Item = Word<'_>> {
+    let mut words = split(line);
+    words.find(|word| word.raw == SEPARATOR);
+    words
+}
+
+/// A whole command line: each of `options` and `arguments` quoted, with the separator between them.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::command_line::Line;
+///
+/// let line = Line { options: &["log=info"], arguments: &["wc", "my file"] };
+/// assert_eq!(line.to_string(), r#"log=info -- wc "my file""#);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a, T> {
+    /// `KEY=VALUE` words for the kernel.
+    pub options: &'a [T],
+    /// Words for the program.
+    pub arguments: &'a [T],
+}
+
+impl<T: AsRef<str>> fmt::Display for Line<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for option in self.options {
+            write!(formatter, "{} ", quote(option.as_ref()))?;
+        }
+        formatter.write_str(SEPARATOR)?;
+        self.arguments.iter().try_for_each(|argument| write!(formatter, " {}", quote(argument.as_ref())))
+    }
+}
+
+/// The value of a `disk=` option: the name by which the user knows the file, and how many of the disk's bytes are its.
+///
+/// A disk has whole sectors, a file any length. There is one such option for each disk, in the order of the devices.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::command_line::DiskOption;
+///
+/// let disk = DiskOption { name: "notes: old.txt", bytes: 1700 };
+/// assert_eq!(disk.to_string(), "notes: old.txt:1700");
+/// assert_eq!(DiskOption::parse("notes: old.txt:1700"), Some(disk));
+/// assert_eq!(DiskOption::parse("notes"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskOption<'a> {
+    /// The name exactly as the user gave it.
+    pub name: &'a str,
+    /// The length of the file, which the device rounds up to whole sectors.
+    pub bytes: u64,
+}
+
+impl<'a> DiskOption<'a> {
+    /// Reads the value of a `disk=` option; `None` if it is not of that form.
+    pub fn parse(value: &'a str) -> Option<Self> {
+        let (name, bytes) = value.rsplit_once(':')?;
+        Some(Self { name, bytes: bytes.parse().ok()? })
+    }
+}
+
+impl fmt::Display for DiskOption<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.name, self.bytes)
+    }
+}

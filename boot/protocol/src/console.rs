@@ -1,0 +1,40 @@
+//! The console: bytes with a meaning of their own, and the form of an address in a backtrace.
+//!
+//! The kernel ends lines with `\n` alone, and does not echo what is typed: the terminal of the user does both.
+
+use core::fmt;
+
+/// The kernel sends this byte (XON, `DC1`) once, when its console can take input.
+///
+/// `boot` holds the input back until then, since a serial port that is being set up loses what reaches it, and removes
+/// the byte from the output. A terminal ignores it.
+pub const INPUT_READY: u8 = 0x11;
+
+/// `boot` sends this byte (`EOT`, Ctrl-D) at the end of its own input. The kernel treats it as the end of the input.
+pub const END_OF_INPUT: u8 = 0x04;
+
+/// What stands before the digits of an address that `boot` looks up. `Display` of [`Frame`] writes it.
+pub const FRAME_PREFIX: &str = "at 0x";
+
+/// How many hexadecimal digits such an address has, always.
+pub const FRAME_DIGITS: usize = 16;
+
+/// One frame of a backtrace, the way the kernel prints it on a line of its own.
+///
+/// The address is the exact program counter for the innermost frame, and the return address minus 1 for its callers, so
+/// that looking it up gives the line of the call and not the one after it.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::console::Frame;
+///
+/// assert_eq!(Frame(0xffff_ffff_8000_1234).to_string(), "  at 0xffffffff80001234");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame(pub u64);
+
+impl fmt::Display for Frame {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "  {FRAME_PREFIX}{:0width$x}", self.0, width = FRAME_DIGITS)
+    }
+}

@@ -1,0 +1,75 @@
+//! Exit statuses.
+//!
+//! `boot` ends with the status of the program it ran, 0 to [`LAST_OF_PROGRAM`], or with one of the others below.
+//! The guest ends QEMU by a 32-bit write to the `isa-debug-exit` device, which makes QEMU exit with `2 * value + 1`.
+//! QEMU itself exits with 1 when it fails and, under `-no-reboot`, with 0 on a triple fault. So the value written is the
+//! status plus [`OFFSET`]: no status of the guest can be taken for either.
+
+/// The last status a program may end with.
+pub const LAST_OF_PROGRAM: u8 = 100;
+
+/// The kernel found one of its own invariants broken and stopped.
+pub const KERNEL_BROKEN: u8 = 101;
+
+/// A CPU exception that the kernel does not serve, or a triple fault.
+pub const EXCEPTION: u8 = 102;
+
+/// The time-out given to `boot` expired. The guest never ends with it.
+pub const TIMEOUT: u8 = 103;
+
+/// QEMU is missing or failed. The guest never ends with it.
+pub const QEMU_FAILED: u8 = 104;
+
+/// The I/O port of the `isa-debug-exit` device. It takes 32-bit writes.
+pub const DEBUG_EXIT_PORT: u16 = 0xf4;
+
+/// What is added to a status before it is written to [`DEBUG_EXIT_PORT`].
+pub const OFFSET: u32 = 16;
+
+/// The value to write to [`DEBUG_EXIT_PORT`] to end with `status`.
+pub const fn debug_exit_value(status: u8) -> u32 {
+    status as u32 + OFFSET
+}
+
+/// The status with which the guest ended, from QEMU's exit code; `None` if the guest did not end QEMU.
+///
+/// A triple fault is such a `None`: QEMU's exit code for it, 0, is not one that the guest can choose.
+///
+/// ```
+/// use boot_protocol::status::{debug_exit_value, status_of_qemu_exit};
+///
+/// let code_for = |status| (2 * debug_exit_value(status) + 1) as i32;
+/// assert_eq!(status_of_qemu_exit(code_for(0)), Some(0));
+/// assert_eq!(status_of_qemu_exit(code_for(102)), Some(102));
+/// assert_eq!(status_of_qemu_exit(0), None); // a triple fault, or QEMU told to quit
+/// assert_eq!(status_of_qemu_exit(1), None); // QEMU failed
+/// ```
+pub fn status_of_qemu_exit(code: i32) -> Option<u8> {
+    let value = u32::try_from(code).ok()?;
+    if value % 2 == 0 {
+        return None;
+    }
+    let status = u8::try_from((value / 2).checked_sub(OFFSET)?).ok()?;
+    (status <= EXCEPTION).then_some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_of_the_guest_survives_the_way_through_qemu() {
+        for status in 0..=EXCEPTION {
+            // An exit code has 8 bits: QEMU's `2 * value + 1` must fit.
+            let code = u8::try_from(2 * debug_exit_value(status) + 1).expect("an exit code");
+            assert_eq!(status_of_qemu_exit(i32::from(code)), Some(status));
+        }
+    }
+
+    #[test]
+    fn other_exit_codes_are_not_taken_for_a_status() {
+        for code in [-1, 0, 1, 2, 31, 32, 34, 2 * 119 + 1, 241, 255, 256, i32::MAX, i32::MIN] {
+            assert_eq!(status_of_qemu_exit(code), None, "{code}");
+        }
+    }
+}

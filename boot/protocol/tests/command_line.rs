@@ -1,0 +1,82 @@
+//! Quoting and splitting: by example, and for any words at all.
+
+use boot_protocol::command_line::{DiskOption, Line, arguments, options, quote, split};
+use proptest::prelude::{any, prop_assert_eq, proptest};
+
+fn words(line: &str) -> Vec<String> {
+    split(line).map(|word| word.to_string()).collect()
+}
+
+#[test]
+fn lines_that_nobody_here_writes_are_read_as_a_shell_would() {
+    assert_eq!(words(""), [""; 0]);
+    assert_eq!(words("   "), [""; 0]);
+    assert_eq!(words("  a   b "), ["a", "b"]);
+    assert_eq!(words(r#"disk="a b:5" x"#), ["disk=a b:5", "x"]);
+    assert_eq!(words(r"a\b"), [r"a\b"], "a backslash means something in quotes only");
+    assert_eq!(words("tab\tand\nnewline"), ["tab\tand\nnewline"]);
+}
+
+#[test]
+fn a_quote_never_closed_ends_with_the_line() {
+    assert_eq!(words(r#"a "b c"#), ["a", "b c"]);
+    assert_eq!(words(r#"a "b\"#), ["a", "b"]);
+    assert_eq!(words(r#"""#), [""]);
+}
+
+#[test]
+fn without_a_separator_all_words_are_options() {
+    assert_eq!(options("log=debug procs=4").count(), 2);
+    assert_eq!(arguments("log=debug procs=4").count(), 0);
+    assert_eq!(arguments("log=debug --").count(), 0);
+    assert_eq!(arguments("-- \"\"").count(), 1);
+}
+
+#[test]
+fn a_quoted_separator_is_a_word() {
+    let line = r#"a "--" b -- c"#;
+    assert_eq!(options(line).map(|word| word.to_string()).collect::<Vec<_>>(), ["a", "--", "b"]);
+}
+
+#[test]
+fn only_words_without_quotes_are_borrowed_as_they_stand() {
+    let plain: Vec<_> = split(r#"plain "quoted""#).map(|word| word.as_plain()).collect();
+    assert_eq!(plain, [Some("plain"), None]);
+}
+
+proptest! {
+    #[test]
+    fn a_quoted_word_comes_back(word in any::<String>()) {
+        prop_assert_eq!(words(&quote(&word).to_string()), [word]);
+    }
+
+    // Few characters, so that the ones with a meaning meet each other.
+    #[test]
+    fn words_joined_by_spaces_come_back(expected in proptest::collection::vec(r#"[ab \\"\-=:]{0,6}"#, 0..6)) {
+        let line: Vec<String> = expected.iter().map(|word| quote(word).to_string()).collect();
+        prop_assert_eq!(words(&line.join(" ")), expected);
+    }
+
+    #[test]
+    fn a_whole_line_comes_apart_where_it_was_joined(
+        given_options in proptest::collection::vec(r#"[a-z]{1,4}=[ab \\"\-]{0,5}"#, 0..4),
+        given_arguments in proptest::collection::vec(r#"[a\-\\" ]{0,4}"#, 0..4),
+    ) {
+        let line = Line { options: &given_options, arguments: &given_arguments }.to_string();
+        prop_assert_eq!(options(&line).map(|word| word.to_string()).collect::<Vec<_>>(), given_options);
+        prop_assert_eq!(arguments(&line).map(|word| word.to_string()).collect::<Vec<_>>(), given_arguments);
+    }
+
+    #[test]
+    fn unescaping_never_needs_more_room(line in any::<String>()) {
+        let needed: usize = split(&line).map(|word| word.to_string().len()).sum();
+        assert!(needed <= line.len());
+    }
+
+    #[test]
+    fn a_disk_option_comes_back(name in any::<String>(), bytes in any::<u64>()) {
+        let disk = DiskOption { name: &name, bytes };
+        let value = disk.to_string();
+        prop_assert_eq!(DiskOption::parse(&value), Some(disk));
+    }
+}

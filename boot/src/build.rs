@@ -1,0 +1,227 @@
+//! Has cargo build a program into an ELF file that boots.
+//!
+//! The program and the kernel it is linked with are ordinary `no_std` crates of the host's own target, for which stable
+//! Rust ships `core` and `alloc`. What makes a machine's program of them are flags, given here, so that no crate that
+//! uses the kernel needs a build script, a profile or a linker script of its own. All goes to `machine` in the target
+//! directory, apart from what is built for the host.
+
+use core::hash::{Hash as _, Hasher as _};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::hash::DefaultHasher;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+
+use cargo_metadata::Message;
+
+use crate::Error;
+use crate::program::Program;
+
+/// Where the parts of the program are in memory and in the file.
+const LINKER_SCRIPT: &str = include_str!("../../kernel/link.ld");
+
+/// The target whose linker is the C compiler of the host.
+const LINUX: &str = "x86_64-unknown-linux-gnu";
+
+/// The target whose linker comes with Rust.
+const BARE: &str = "x86_64-unknown-none";
+
+/// What would change the flags given here, or where the output goes.
+const CLEARED: [&str; 7] = [
+    "RUSTFLAGS",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_TARGET",
+    "CARGO_BUILD_TARGET_DIR",
+    "CARGO_TARGET_DIR",
+];
+
+/// How to build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Optimised or with all checks.
+    pub profile: Profile,
+    /// The target to compile for.
+    pub target: Target,
+}
+
+/// Optimised or with all checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Optimised, with line tables.
+    #[default]
+    Release,
+    /// Not optimised, with overflow checks and debug assertions.
+    Debug,
+}
+
+/// The target to compile for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// Needs nothing but Rust and a C compiler on Linux on x86_64.
+    #[value(name = LINUX)]
+    Linux,
+    /// For all other hosts. Needs `rustup target add x86_64-unknown-none`.
+    #[value(name = BARE)]
+    Bare,
+}
+
+impl Default for Target {
+    /// The one that this host can link.
+    fn default() -> Self {
+        if cfg!(all(target_os = "linux", target_arch = "x86_64")) { Self::Linux } else { Self::Bare }
+    }
+}
+
+impl Target {
+    /// Rust's name for it.
+    pub fn triple(self) -> &'static str {
+        match self {
+            Self::Linux => LINUX,
+            Self::Bare => BARE,
+        }
+    }
+
+    fn link_arguments(self) -> &'static [&'static str] {
+        match self {
+            // The C compiler drives the linker: it must leave out what a program of the host gets.
+            Self::Linux => &["-nostartfiles", "-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none"],
+            Self::Bare => &["-static", "--no-pie", "--build-id=none"],
+        }
+    }
+
+    fn script_argument(self, script: &Path) -> OsString {
+        let mut argument = OsString::from(match self {
+            Self::Linux => "-Wl,-T",
+            Self::Bare => "-T",
+        });
+        argument.push(script);
+        argument
+    }
+}
+
+/// The cargo that runs this, or the one on the path.
+pub(crate) fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Builds `program`, if it is not there already, and returns the path of the ELF file. Cargo's output, which goes to
+/// standard error, shows the progress.
+///
+/// # Errors
+///
+/// [`Error::Build`] if it does not build.
+pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
+    let (manifest, name, target_directory) = match program {
+        Program::Elf(path) => return Ok(path.clone()),
+        Program::Binary { manifest, name, target_directory } => (manifest, name, target_directory),
+    };
+    let directory = target_directory.join("machine");
+    let script = write_linker_script(&directory)
+        .map_err(|error| Error::Build(format!("cannot write to `{}`: {error}", directory.display())))?;
+    let manifest =
+        manifest.canonicalize().map_err(|error| Error::Build(format!("cannot read the manifest: {error}")))?;
+    let mut command = Command::new(cargo());
+    command.arg("build").arg("--manifest-path").arg(&manifest).args(["--bin", name]);
+    command.args(["--target", options.target.triple()]).arg("--target-dir").arg(&directory);
+    command.arg("--message-format=json-render-diagnostics");
+    if options.profile == Profile::Release {
+        command.arg("--release");
+    }
+    // Where cargo looks for its configuration.
+    command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
+    for variable in CLEARED {
+        command.env_remove(variable);
+    }
+    command.env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(options.target, &script));
+    // So that backtraces have lines also in a crate whose release profile leaves them out.
+    command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
+    let executable = run(command, name)?;
+    executable.ok_or_else(|| Error::Build(format!("cargo did not say where it put `{name}`")))
+}
+
+/// Runs cargo, and returns the path of the executable that it made of the binary `name`.
+fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
+    let cannot = |error: io::Error| Error::Build(format!("cannot run cargo: {error}"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let messages = BufReader::new(child.stdout.take().expect("asked for a pipe"));
+    let mut executable = None;
+    for message in Message::parse_stream(messages) {
+        if let Message::CompilerArtifact(artifact) = message.map_err(cannot)?
+            && artifact.target.is_bin()
+            && artifact.target.name == name
+        {
+            executable = artifact.executable.map(Into::into);
+        }
+    }
+    if child.wait().map_err(cannot)?.success() {
+        Ok(executable)
+    } else {
+        Err(Error::Build(format!("`{name}` does not build; what cargo said stands above")))
+    }
+}
+
+/// The flags for rustc in the form of `CARGO_ENCODED_RUSTFLAGS`.
+fn encoded_flags(target: Target, script: &Path) -> OsString {
+    let code = [
+        "-Crelocation-model=static",
+        // The kernel lives in the last 2 GiB.
+        "-Ccode-model=kernel",
+        "-Cpanic=abort",
+        // An interrupt may come at any instruction.
+        "-Cno-redzone=yes",
+        // Backtraces follow them.
+        "-Cforce-frame-pointers=yes",
+    ];
+    let plain = |argument: &&str| OsString::from(format!("-Clink-arg={argument}"));
+    let mut script_flag = OsString::from("-Clink-arg=");
+    script_flag.push(target.script_argument(script));
+    let flags = code.iter().map(OsString::from).chain(target.link_arguments().iter().map(plain)).chain([script_flag]);
+    flags.collect::<Vec<_>>().join(OsStr::new("\x1f"))
+}
+
+/// Writes the linker script into `directory`, under a name that changes with what is in it, since cargo links again
+/// when a flag changes, but does not know that a flag names a file.
+fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    LINKER_SCRIPT.hash(&mut hasher);
+    let path = directory.join(format!("link-{:016x}.ld", hasher.finish()));
+    if !path.is_file() {
+        fs::create_dir_all(directory)?;
+        // Renamed into place, so that another `boot` at the same time never sees half of it.
+        let unfinished = directory.join(format!("link-{}.unfinished", process::id()));
+        fs::write(&unfinished, LINKER_SCRIPT)?;
+        fs::rename(unfinished, &path)?;
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_separated_as_cargo_wants_them() {
+        let flags = encoded_flags(Target::Linux, Path::new("/a b/link.ld"));
+        let flags: Vec<&str> = flags.to_str().expect("text").split('\x1f').collect();
+        assert!(flags.contains(&"-Cpanic=abort"));
+        assert!(flags.contains(&"-Clink-arg=-nostdlib"));
+        assert_eq!(flags.last(), Some(&"-Clink-arg=-Wl,-T/a b/link.ld"));
+        let bare = encoded_flags(Target::Bare, Path::new("/link.ld"));
+        assert!(bare.to_str().expect("text").ends_with("-Clink-arg=-T/link.ld"));
+    }
+
+    #[test]
+    fn the_linker_script_is_written_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = write_linker_script(directory.path()).expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("text"), LINKER_SCRIPT);
+        let written = path.metadata().and_then(|file| file.modified()).expect("a time");
+        assert_eq!(write_linker_script(directory.path()).expect("still there"), path);
+        assert_eq!(path.metadata().and_then(|file| file.modified()).expect("a time"), written);
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1);
+    }
+}

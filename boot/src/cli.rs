@@ -1,0 +1,296 @@
+//! The command line of `boot`.
+
+use core::time::Duration;
+use std::ffi::{OsStr, OsString};
+
+use boot::Error;
+use boot::build::{Options, Profile, Target};
+use boot::program::DEFAULT;
+use boot::qemu::{Accelerator, Access, Configuration, Disk};
+use clap::{ArgAction, Parser};
+
+const AFTER_HELP: &str = "\
+The program's console is standard input and output; all else goes to standard error.
+All options come before PROGRAM; everything after it belongs to the program.
+Ctrl-C ends the machine, Ctrl-D ends its input.
+
+Exit status:
+  0-100  that of the program (2 after a panic in it)
+  64     wrong use: an option, a program or a file that does not exist
+  65     the program does not build
+  74     the console cannot be written to standard output
+  101    the kernel found itself broken
+  102    an exception in the machine, or a triple fault
+  103    time-out
+  104    QEMU is missing or failed
+
+Examples:
+  cargo run                          boots `tour` on 8 CPUs
+  cargo run -- --smp 2 tour          the same on 2
+  cargo run -- --disk notes.txt sha256
+  cargo run -- ../my-crate --its-own-option";
+
+/// Builds a program for the machine, boots it in QEMU, and shows its console.
+#[derive(Debug, Parser)]
+#[command(name = "boot", after_help = AFTER_HELP, max_term_width = 110, disable_help_flag = true)]
+#[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]")]
+pub(crate) struct Cli {
+    /// CPUs of the machine
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=255))]
+    smp: u32,
+
+    /// Memory of the machine in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    memory: u32,
+
+    /// Give the machine this file as a disk (repeatable); it stays as it is
+    #[arg(long, value_name = "FILE")]
+    disk: Vec<OsString>,
+
+    /// Let the machine write to its disks
+    #[arg(long, requires = "disk")]
+    disk_rw: bool,
+
+    /// Let time be the count of instructions, so that each run is equal to the last
+    #[arg(long)]
+    icount: bool,
+
+    /// End the machine after this time, with status 103
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// Build optimised (the default)
+    #[arg(long, conflicts_with = "debug")]
+    release: bool,
+
+    /// Build not optimised, with all checks
+    #[arg(long)]
+    debug: bool,
+
+    /// The target to compile for
+    #[arg(long, value_name = "TRIPLE", default_value_t, value_enum)]
+    target: Target,
+
+    /// The binary, if PROGRAM is the path of a crate with several
+    #[arg(long, value_name = "NAME")]
+    bin: Option<String>,
+
+    /// How QEMU runs the machine's instructions
+    #[arg(long, value_name = "ACCELERATOR", default_value_t, value_enum)]
+    accel: Accelerator,
+
+    /// The CPU to be, in QEMU's words
+    #[arg(long, value_name = "MODEL", default_value = "max")]
+    cpu: String,
+
+    /// Give the kernel an option, such as log=debug (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    kernel_option: Vec<String>,
+
+    /// Wait for gdb on this port (1234) before the first instruction
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
+    gdb: Option<u16>,
+
+    /// Give QEMU one more argument (repeatable), as in --qemu-arg=-d --qemu-arg=int
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    qemu_arg: Vec<OsString>,
+
+    /// Build, and print the QEMU command in place of running it
+    #[arg(long)]
+    dry_run: bool,
+
+    /// List the programs that have names
+    #[arg(long)]
+    list: bool,
+
+    /// Print this
+    #[arg(short, long, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+
+    /// A name of --list, the path of a crate, or an ELF file; its arguments follow
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(help = format!("A name of --list (default: {DEFAULT}), the path of a crate or an ELF file; its arguments follow"))]
+    command: Vec<OsString>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// To list the programs.
+    List,
+    /// To boot one.
+    Boot(Box<Order>),
+}
+
+/// A program to boot, and how.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) program: OsString,
+    pub(crate) binary: Option<String>,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) options: Options,
+    pub(crate) configuration: Configuration,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) dry_run: bool,
+}
+
+impl Cli {
+    /// Turns the words into what they ask for, as far as that can be told without a look at the program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] for a disk that cannot be read or an argument that is not Unicode.
+    pub(crate) fn request(self) -> Result<Request, Error> {
+        if self.list {
+            return Ok(Request::List);
+        }
+        let mut words = self.command.into_iter();
+        let program = words.next().unwrap_or_else(|| DEFAULT.into());
+        let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
+        let profile = if self.debug { Profile::Debug } else { Profile::Release };
+        let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;
+        Ok(Request::Boot(Box::new(Order {
+            program,
+            binary: self.bin,
+            arguments: words.map(|word| unicode(&word)).collect::<Result<_, _>>()?,
+            options: Options { profile, target: self.target },
+            configuration: Configuration {
+                cpus: self.smp,
+                memory: self.memory,
+                disks,
+                icount: self.icount,
+                accelerator: self.accel,
+                cpu_model: self.cpu,
+                kernel_options: self.kernel_option,
+                gdb_port: self.gdb,
+                qemu_arguments: self.qemu_arg,
+            },
+            limit: self.timeout,
+            dry_run: self.dry_run,
+        })))
+    }
+}
+
+fn unicode(word: &OsStr) -> Result<String, Error> {
+    let text = word.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::Usage(format!("the argument `{}` is not Unicode", word.to_string_lossy())))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number of seconds")?;
+    match Duration::try_from_secs_f64(number) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("not a time to wait for".to_owned()),
+    }
+}
+
+fn key_and_value(text: &str) -> Result<String, &'static str> {
+    match text.split_once('=') {
+        Some((key, _)) if !key.is_empty() => Ok(text.to_owned()),
+        _ => Err("not of the form KEY=VALUE"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn order(words: &[&str]) -> Order {
+        let cli = Cli::try_parse_from([&["boot"], words].concat()).expect("right use");
+        match cli.request().expect("right use") {
+            Request::Boot(order) => *order,
+            Request::List => panic!("no list was asked for"),
+        }
+    }
+
+    fn refusal(words: &[&str]) -> String {
+        Cli::try_parse_from([&["boot"], words].concat()).expect_err("wrong use").to_string()
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn nothing_said_boots_the_tour_on_the_default_machine() {
+        let order = order(&[]);
+        assert_eq!(order.program, DEFAULT);
+        assert_eq!(order.options, Options::default());
+        assert_eq!(order.configuration, Configuration::default());
+        assert_eq!((order.limit, order.dry_run), (None, false));
+    }
+
+    #[test]
+    fn everything_after_the_program_is_its_own() {
+        let order = order(&["--smp", "2", "greet", "--smp", "3", "--", "--help", "", "-x"]);
+        assert_eq!(order.configuration.cpus, 2);
+        assert_eq!(order.program, "greet");
+        assert_eq!(order.arguments, ["--smp", "3", "--", "--help", "", "-x"]);
+    }
+
+    #[test]
+    fn options_set_what_they_name() {
+        let order = order(&[
+            "--memory=64",
+            "--icount",
+            "--timeout=1.5",
+            "--debug",
+            "--target=x86_64-unknown-none",
+            "--cpu=qemu64",
+            "--kernel-option=log=debug",
+            "--kernel-option=procs=4",
+            "--qemu-arg",
+            "-d",
+            "--qemu-arg=int",
+            "--dry-run",
+            "--bin=b",
+            "./crate",
+        ]);
+        let expected = Configuration {
+            memory: 64,
+            icount: true,
+            cpu_model: "qemu64".into(),
+            kernel_options: vec!["log=debug".into(), "procs=4".into()],
+            qemu_arguments: vec!["-d".into(), "int".into()],
+            ..Configuration::default()
+        };
+        assert_eq!(order.configuration, expected);
+        assert_eq!(order.options, Options { profile: Profile::Debug, target: Target::Bare });
+        assert_eq!(order.limit, Some(Duration::from_millis(1500)));
+        assert_eq!((order.dry_run, order.binary.as_deref()), (true, Some("b")));
+    }
+
+    #[test]
+    fn the_port_for_gdb_is_optional_and_never_the_program() {
+        assert_eq!(order(&["--gdb", "greet"]).configuration.gdb_port, Some(1234));
+        assert_eq!(order(&["--gdb", "greet"]).program, "greet");
+        assert_eq!(order(&["--gdb=4321", "greet"]).configuration.gdb_port, Some(4321));
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_wrong() {
+        for (words, named) in [
+            (&["--smp", "0"][..], "0 is not in 1..=255"),
+            (&["--smp", "many"], "invalid digit"),
+            (&["--smp", "256"], "256 is not in 1..=255"),
+            (&["--memory", "1G"], "invalid digit"),
+            (&["--timeout", "soon"], "not a number of seconds"),
+            (&["--timeout", "0"], "not a time to wait for"),
+            (&["--timeout", "-1"], "-1"),
+            (&["--timeout", "inf"], "not a time to wait for"),
+            (&["--kernel-option", "verbose"], "not of the form KEY=VALUE"),
+            (&["--kernel-option", "=1"], "not of the form KEY=VALUE"),
+            (&["--target", "riscv64"], "riscv64"),
+            (&["--accel", "xen"], "tcg, kvm, hvf"),
+            (&["--gdb=x"], "invalid digit"),
+            (&["--debug", "--release"], "cannot be used with"),
+            (&["--disk-rw"], "--disk"),
+        ] {
+            let text = refusal(words);
+            assert!(text.contains(named), "{words:?}: {text}");
+        }
+    }
+}

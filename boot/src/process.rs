@@ -1,0 +1,206 @@
+//! The life of a QEMU process: none outlives the `boot` that started it, however that ends.
+//!
+//! QEMU runs in a process group of its own, so that Ctrl-C reaches `boot` alone, which then ends QEMU and itself. On
+//! Linux the kernel also ends QEMU when `boot` is gone, even by SIGKILL. Elsewhere SIGKILL and SIGHUP are not covered.
+
+use core::error::Error as StdError;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::Error;
+use crate::qemu::{OLDEST_QEMU, QEMU};
+
+/// The QEMUs that run.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    // A set of numbers is whole at any time.
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A QEMU process. Dropping it ends QEMU.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    monitor: UnixStream,
+}
+
+impl Process {
+    /// Starts QEMU with `arguments`, and with pipes for the console: what the machine prints, and what it reads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Qemu`] if there is no QEMU, or it cannot be started.
+    pub fn start(arguments: &[OsString]) -> Result<(Self, ChildStdout, ChildStdin), Error> {
+        let cannot = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => Error::Qemu(format!("{QEMU} is not installed: run ./setup")),
+            _ => Error::Qemu(format!("{QEMU} cannot be started: {error}")),
+        };
+        let (monitor, theirs) = UnixStream::pair().map_err(cannot)?;
+        fcntl_setfd(&theirs, FdFlags::empty()).map_err(|error| cannot(error.into()))?;
+        let mut command = Command::new(QEMU);
+        command.args(arguments);
+        command.args(["-chardev", &format!("socket,id=monitor,fd={}", theirs.as_raw_fd()), "-mon", "monitor"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        die_with_parent(&mut command);
+        let mut child = spawn(command).map_err(cannot)?;
+        running().insert(child.id().cast_signed());
+        let output = child.stdout.take().expect("asked for a pipe");
+        let input = child.stdin.take().expect("asked for a pipe");
+        Ok((Self { child, monitor }, output, input))
+    }
+
+    /// Sends every CPU of the machine a non-maskable interrupt, upon which the kernel says where each of them is.
+    ///
+    /// # Errors
+    ///
+    /// That of writing to QEMU's monitor.
+    pub fn inject_nmi(&mut self) -> io::Result<()> {
+        self.monitor.write_all(b"nmi\n")
+    }
+
+    /// Ends QEMU at once, if it has not ended.
+    pub fn kill(&mut self) {
+        // The one error is that it has been waited for.
+        drop(self.child.kill());
+    }
+
+    /// Waits until QEMU has ended.
+    ///
+    /// # Errors
+    ///
+    /// That of waiting for a process.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait();
+        running().remove(&self.child.id().cast_signed());
+        status
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        // Only to leave no zombie: there is nothing to be done about an error.
+        drop(self.wait());
+    }
+}
+
+/// Starts `command` on a thread that ends only with this process.
+///
+/// Linux takes the *thread* that started a process for its parent: see [`die_with_parent`].
+fn spawn(command: Command) -> io::Result<Child> {
+    type Order = (Command, Sender<io::Result<Child>>);
+    static SPAWNER: LazyLock<Sender<Order>> = LazyLock::new(|| {
+        let (sender, orders) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, reply) in orders {
+                // Whoever ordered waits for the reply.
+                drop(reply.send(command.spawn()));
+            }
+        });
+        sender
+    });
+    let (reply, child) = mpsc::channel();
+    SPAWNER.send((command, reply)).map_err(thread_is_gone)?;
+    child.recv().map_err(thread_is_gone)?
+}
+
+fn thread_is_gone(error: impl StdError) -> io::Error {
+    io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
+}
+
+/// Has Linux end the process when the thread that starts it ends.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
+fn die_with_parent(command: &mut Command) {
+    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
+
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have ended before it was asked for.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+    };
+    // SAFETY: the closure makes two system calls and neither allocates nor takes a lock.
+    unsafe { command.pre_exec(prepare) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_: &mut Command) {}
+
+/// Makes the signals that end, stop and continue this process do the same to the QEMUs that it started.
+///
+/// # Errors
+///
+/// That of installing a signal handler.
+pub fn share_signals() -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT])?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            send_to_all(match signal {
+                SIGTSTP => Signal::STOP,
+                SIGCONT => Signal::CONT,
+                _ => Signal::KILL,
+            });
+            if signal != SIGCONT && emulate_default_handler(signal).is_err() {
+                std::process::exit(128 + signal);
+            }
+        }
+    });
+    Ok(())
+}
+
+fn send_to_all(signal: Signal) {
+    for &id in &*running() {
+        if let Some(process) = Pid::from_raw(id) {
+            // One that has ended meanwhile needs no signal.
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
+/// What the user can do about a QEMU that failed, as far as it can be told from its version.
+pub fn advice_on_version() -> String {
+    let output = Command::new(QEMU).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    match version(&text) {
+        Some(found) if found < OLDEST_QEMU => {
+            let ((major, minor), (oldest_major, oldest_minor)) = (found, OLDEST_QEMU);
+            format!(" (this is QEMU {major}.{minor}; it takes {oldest_major}.{oldest_minor} or later: run ./setup)")
+        }
+        _ => String::new(),
+    }
+}
+
+/// The version in what `--version` prints: `QEMU emulator version 7.2.22 (Debian …)`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split_once("version ")?.1.split(|character: char| !character.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn a_version_is_read_whoever_packaged_it() {
+        assert_eq!(version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"), Some((7, 2)));
+        assert_eq!(version("QEMU emulator version 10.1.0\n"), Some((10, 1)));
+        assert_eq!(version("QEMU emulator version 11.0-rc1"), Some((11, 0)));
+        assert_eq!(version("no emulator"), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! Finds the program that is meant: by the name of one in `programs`, by a crate's path, or as an ELF file.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{Metadata, MetadataCommand, Package, Target};
+
+use crate::Error;
+use crate::build::cargo;
+
+/// The program that boots when none is named.
+pub const DEFAULT: &str = "tour";
+
+/// The crate in which a bare name is looked up.
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs");
+
+/// Something to boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// An ELF file that is there already.
+    Elf(PathBuf),
+    /// A binary that cargo is to build.
+    Binary {
+        /// The `Cargo.toml` of its crate.
+        manifest: PathBuf,
+        /// The name of the binary.
+        name: String,
+        /// The target directory of its workspace.
+        target_directory: PathBuf,
+    },
+}
+
+impl Program {
+    /// Finds what the user means by `name`, and by `binary` if the crate of that path has several.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if there is nothing of that name, with the names that there are.
+    pub fn find(name: &OsStr, binary: Option<&str>) -> Result<Self, Error> {
+        let path = Path::new(name);
+        // What looks like a path is one; a bare word is first of all a name.
+        let looks_like_path = path.components().count() > 1 || name == "." || name == ".." || name == "Cargo.toml";
+        let named = if looks_like_path { None } else { in_programs(name)? };
+        match named {
+            Some(_) if binary.is_some() => Err(Error::Usage("--bin is for the path of a crate, not for a name".into())),
+            Some(program) => Ok(program),
+            None => Self::at(path, binary),
+        }
+    }
+
+    fn at(path: &Path, binary: Option<&str>) -> Result<Self, Error> {
+        let shown = path.display();
+        let Ok(kind) = path.metadata() else {
+            return Err(Error::Usage(format!(
+                "there is no program, crate or file `{shown}`\n{}",
+                listing()?.trim_end()
+            )));
+        };
+        if kind.is_dir() {
+            let manifest = path.join("Cargo.toml");
+            if !manifest.is_file() {
+                return Err(Error::Usage(format!("the directory `{shown}` is no crate: it has no Cargo.toml")));
+            }
+            in_crate(&manifest, binary)
+        } else if path.file_name() == Some(OsStr::new("Cargo.toml")) {
+            in_crate(path, binary)
+        } else if binary.is_some() {
+            Err(Error::Usage("--bin is for the path of a crate, not for a file".into()))
+        } else if is_elf(path).map_err(|error| Error::Usage(format!("cannot read `{shown}`: {error}")))? {
+            Ok(Self::Elf(path.to_owned()))
+        } else {
+            Err(Error::Usage(format!(
+                "`{shown}` is no ELF file; a program is a name, the path of a crate, or an ELF file"
+            )))
+        }
+    }
+}
+
+/// The programs that have names, one a line, each with the first line of its documentation.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if `programs` cannot be read.
+pub fn listing() -> Result<String, Error> {
+    let package = package(&Path::new(PROGRAMS).join("Cargo.toml"))?.1;
+    let mut programs: Vec<(&str, String)> =
+        binaries(&package).map(|target| (target.name.as_str(), first_line(target.src_path.as_std_path()))).collect();
+    programs.sort();
+    let width = programs.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let line = |(name, about): (&str, String)| format!("  {name:width$}  {about}").trim_end().to_owned() + "\n";
+    Ok("Programs:\n".to_owned() + &programs.into_iter().map(line).collect::<String>())
+}
+
+fn in_programs(name: &OsStr) -> Result<Option<Program>, Error> {
+    let manifest = Path::new(PROGRAMS).join("Cargo.toml");
+    let (metadata, package) = package(&manifest)?;
+    let target = binaries(&package).find(|target| OsStr::new(&target.name) == name);
+    Ok(target.map(|target| binary_of(&manifest, &target.name, &metadata)))
+}
+
+fn in_crate(manifest: &Path, binary: Option<&str>) -> Result<Program, Error> {
+    let (metadata, package) = package(manifest)?;
+    let names: Vec<&str> = binaries(&package).map(|target| target.name.as_str()).collect();
+    let crate_name = &package.name;
+    let wanted = match (binary.or(package.default_run.as_deref()), names.as_slice()) {
+        (_, []) => return Err(Error::Usage(format!("the crate `{crate_name}` has no binary, only a library"))),
+        (Some(wanted), names) if names.contains(&wanted) => wanted,
+        (Some(wanted), names) => {
+            let names = names.join(", ");
+            return Err(Error::Usage(format!("the crate `{crate_name}` has no binary `{wanted}`; it has {names}")));
+        }
+        (None, [only]) => only,
+        (None, several) => {
+            let names = several.join(", ");
+            return Err(Error::Usage(format!(
+                "the crate `{crate_name}` has several binaries: say --bin with one of {names}"
+            )));
+        }
+    };
+    Ok(binary_of(manifest, wanted, &metadata))
+}
+
+fn binary_of(manifest: &Path, name: &str, metadata: &Metadata) -> Program {
+    Program::Binary {
+        manifest: manifest.to_owned(),
+        name: name.to_owned(),
+        target_directory: metadata.target_directory.clone().into_std_path_buf(),
+    }
+}
+
+fn binaries(package: &Package) -> impl Iterator<Item = &Target> {
+    package.targets.iter().filter(|target| target.is_bin())
+}
+
+/// The package of `manifest`, and what cargo says of its workspace.
+fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
+    let cannot = |why: &dyn core::fmt::Display| Error::Usage(format!("cannot read `{}`: {why}", manifest.display()));
+    let manifest = manifest.canonicalize().map_err(|error| cannot(&error))?;
+    let mut command = MetadataCommand::new();
+    command.cargo_path(cargo()).manifest_path(&manifest).no_deps();
+    // Where cargo looks for its configuration.
+    command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
+    let metadata = command.exec().map_err(|error| cannot(&error))?;
+    let package = metadata.packages.iter().find(|package| package.manifest_path.as_std_path() == manifest).cloned();
+    let package =
+        package.ok_or_else(|| cannot(&"it is a workspace, not a crate: give the path of one of its crates"))?;
+    Ok((metadata, package))
+}
+
+/// The first line of the documentation at the top of a source file; empty if there is none.
+fn first_line(source: &Path) -> String {
+    let text = fs::read_to_string(source).unwrap_or_default();
+    let first = text.lines().find_map(|line| line.strip_prefix("//!"));
+    first.unwrap_or_default().trim().to_owned()
+}
+
+fn is_elf(path: &Path) -> std::io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(path)?.take(4).read_to_end(&mut start)?;
+    Ok(start == b"\x7fELF")
+}

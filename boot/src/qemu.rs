@@ -1,0 +1,292 @@
+//! The machine as QEMU is to make it: from what was asked for to the words of a QEMU command.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
+use std::path::{self, Path, PathBuf};
+
+use boot_protocol::command_line::{CAPACITY, DISK, DiskOption, Line};
+use boot_protocol::status;
+
+use crate::Error;
+
+/// The name of the program that makes the machine.
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// The oldest QEMU that this is tried with.
+pub const OLDEST_QEMU: (u32, u32) = (7, 2);
+
+/// How QEMU runs the instructions of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Accelerator {
+    /// Translates them: runs everywhere.
+    #[default]
+    Tcg,
+    /// The virtualisation of Linux.
+    Kvm,
+    /// The virtualisation of macOS on Intel.
+    Hvf,
+}
+
+/// Who may write to a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// The file stays as it is.
+    ReadOnly,
+    /// What the machine writes is in the file.
+    ReadWrite,
+}
+
+/// A file that the machine has as a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Disk {
+    /// The name exactly as the user gave it.
+    pub name: String,
+    /// The same file, from the root of the file system.
+    pub path: PathBuf,
+    /// Its length in bytes, which need not be a multiple of a sector.
+    pub bytes: u64,
+    /// Whether the machine may write to it.
+    pub access: Access,
+}
+
+impl Disk {
+    /// Looks at the file `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if it cannot be read, or is not a regular file or a block device.
+    pub fn open(name: &OsStr, access: Access) -> Result<Self, Error> {
+        let cannot =
+            |why: &dyn core::fmt::Display| Error::Usage(format!("disk `{}`: {why}", Path::new(name).display()));
+        let name_in_unicode = name.to_str().ok_or_else(|| cannot(&"the name is not Unicode"))?;
+        // A read of a FIFO's length would wait for a writer, so its kind comes before it is opened.
+        let kind = Path::new(name).metadata().map_err(|error| cannot(&error))?.file_type();
+        if !kind.is_file() && !is_block_device(kind) {
+            return Err(cannot(&"not a regular file or a block device"));
+        }
+        let mut file =
+            File::options().read(true).write(access == Access::ReadWrite).open(name).map_err(|error| cannot(&error))?;
+        // Unlike the metadata, the end is also that of a block device.
+        let bytes = file.seek(SeekFrom::End(0)).map_err(|error| cannot(&error))?;
+        let path = path::absolute(name).map_err(|error| cannot(&error))?;
+        Ok(Self { name: name_in_unicode.to_owned(), path, bytes, access })
+    }
+}
+
+fn is_block_device(kind: std::fs::FileType) -> bool {
+    std::os::unix::fs::FileTypeExt::is_block_device(&kind)
+}
+
+/// The machine to make. The default is the one that `boot` without options makes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Configuration {
+    /// How many CPUs it has.
+    pub cpus: u32,
+    /// Its memory in MiB.
+    pub memory: u32,
+    /// Its disks, in the order in which it finds them.
+    pub disks: Vec<Disk>,
+    /// Whether time is the count of instructions, which makes each run equal to the last.
+    pub icount: bool,
+    /// How its instructions are run.
+    pub accelerator: Accelerator,
+    /// The CPU to be, in QEMU's words.
+    pub cpu_model: String,
+    /// `KEY=VALUE` words for the kernel.
+    pub kernel_options: Vec<String>,
+    /// The port of this host where the machine waits for gdb before its first instruction.
+    pub gdb_port: Option<u16>,
+    /// What else to tell QEMU.
+    pub qemu_arguments: Vec<OsString>,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Self {
+            cpus: 8,
+            memory: 1024,
+            disks: Vec::new(),
+            icount: false,
+            accelerator: Accelerator::default(),
+            cpu_model: "max".to_owned(),
+            kernel_options: Vec::new(),
+            gdb_port: None,
+            qemu_arguments: Vec::new(),
+        }
+    }
+}
+
+impl Configuration {
+    /// The arguments with which QEMU boots the ELF file `program` with `arguments` on this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the kernel's command line is longer than a guest gets it, or cannot be written as one.
+    pub fn qemu_arguments(&self, program: &Path, arguments: &[String]) -> Result<Vec<OsString>, Error> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
+        // Nothing that is not named: no default devices, no window, no network.
+        add("-machine q35 -nodefaults -display none -no-reboot");
+        match (self.accelerator, self.icount) {
+            (Accelerator::Tcg, false) => add("-accel tcg,thread=multi"),
+            // Instructions are counted on one thread for all CPUs; `sleep=off` lets idle time pass at once.
+            (Accelerator::Tcg, true) => add("-accel tcg,thread=single -icount shift=0,sleep=off"),
+            (_, true) => {
+                return Err(Error::Usage("--icount counts what `--accel tcg` translates: use it with that".into()));
+            }
+            (Accelerator::Kvm, false) => add("-accel kvm"),
+            (Accelerator::Hvf, false) => add("-accel hvf"),
+        }
+        add(&format!("-smp {} -m {}", self.cpus, self.memory));
+        add("-serial stdio");
+        add(&format!("-device isa-debug-exit,iobase={:#x},iosize=0x04", status::DEBUG_EXIT_PORT));
+        if let Some(port) = self.gdb_port {
+            add(&format!("-S -gdb tcp:127.0.0.1:{port}"));
+        }
+        words.extend(["-cpu".into(), OsString::from(&self.cpu_model)]);
+        for (index, disk) in self.disks.iter().enumerate() {
+            words.push("-drive".into());
+            words.push(drive(index, disk));
+            words.push("-device".into());
+            words.push(format!("virtio-blk-pci,drive=d{index},disable-legacy=on").into());
+        }
+        words.extend(self.qemu_arguments.iter().cloned());
+        words.extend(["-kernel".into(), program.into(), "-append".into(), self.command_line(arguments)?.into()]);
+        Ok(words)
+    }
+
+    fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
+        let disks =
+            self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
+        let options: Vec<String> = disks.chain(self.kernel_options.iter().cloned()).collect();
+        let line = Line { options: &options, arguments }.to_string();
+        if line.len() >= CAPACITY {
+            let room = CAPACITY - 1;
+            return Err(Error::Usage(format!(
+                "the machine's command line has {} bytes, room is for {room}",
+                line.len()
+            )));
+        }
+        Ok(line)
+    }
+}
+
+/// The value of `-drive` for a disk. The path begins with `/`, so QEMU does not take `name:` in it for a protocol.
+fn drive(index: usize, disk: &Disk) -> OsString {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+    let readonly = match disk.access {
+        Access::ReadOnly => "on",
+        Access::ReadWrite => "off",
+    };
+    let mut value = format!("if=none,id=d{index},format=raw,readonly={readonly},file=").into_bytes();
+    for &byte in disk.path.as_os_str().as_bytes() {
+        // QEMU's own escape for the character that ends a value.
+        value.extend(if byte == b',' { &b",,"[..] } else { core::slice::from_ref(&byte) });
+    }
+    OsString::from_vec(value)
+}
+
+/// A QEMU command in the form that a shell takes.
+pub fn shell_quoted<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
+    // A lossy word is for the eye only; the error is a zero byte, which no argument of a process holds.
+    let quote = |word: &OsStr| {
+        let word = word.to_string_lossy();
+        shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
+    };
+    words.into_iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn command(configuration: &Configuration, arguments: &[&str]) -> String {
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let words = configuration.qemu_arguments(Path::new("/t/tour"), &arguments).expect("arguments");
+        shell_quoted(words.iter().map(AsRef::as_ref))
+    }
+
+    #[test]
+    fn the_default_machine() {
+        assert_eq!(
+            command(&Configuration::default(), &[]),
+            "-machine q35 -nodefaults -display none -no-reboot -accel 'tcg,thread=multi' -smp 8 -m 1024 -serial stdio \
+             -device 'isa-debug-exit,iobase=0xf4,iosize=0x04' -cpu max -kernel /t/tour -append --"
+        );
+    }
+
+    #[test]
+    fn each_part_of_a_configuration_is_in_the_command() {
+        let configuration = Configuration {
+            cpus: 2,
+            memory: 64,
+            icount: true,
+            cpu_model: "qemu64,+x".into(),
+            kernel_options: vec!["log=debug".into()],
+            gdb_port: Some(1234),
+            qemu_arguments: vec!["-d".into(), "int".into()],
+            ..Configuration::default()
+        };
+        let command = command(&configuration, &["two words"]);
+        for part in [
+            "-smp 2 -m 64 ",
+            "-accel 'tcg,thread=single' -icount 'shift=0,sleep=off' ",
+            "-S -gdb tcp:127.0.0.1:1234 ",
+            "-cpu 'qemu64,+x' ",
+            "-d int ",
+            r#"-append 'log=debug -- "two words"'"#,
+        ] {
+            assert!(command.contains(part), "{part} is not in {command}");
+        }
+    }
+
+    #[test]
+    fn instructions_are_counted_only_where_they_are_translated() {
+        let kvm = Configuration { accelerator: Accelerator::Kvm, ..Configuration::default() };
+        assert!(command(&kvm, &[]).contains("-accel kvm "));
+        let both = Configuration { icount: true, ..kvm };
+        assert!(matches!(both.qemu_arguments(Path::new("x"), &[]), Err(Error::Usage(_))));
+    }
+
+    #[test]
+    fn disks_keep_their_names_and_lengths() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).expect("written");
+            path
+        };
+        let odd = Disk::open(file("a, b:c", "odd").as_ref(), Access::ReadOnly).expect("a disk");
+        let empty = Disk::open(file("empty", "").as_ref(), Access::ReadWrite).expect("a disk");
+        let place = directory.path().to_str().expect("text");
+        let command = command(&Configuration { disks: vec![odd, empty], ..Configuration::default() }, &[]);
+        for part in [
+            format!("-drive 'if=none,id=d0,format=raw,readonly=on,file={place}/a,, b:c' "),
+            "-device 'virtio-blk-pci,drive=d0,disable-legacy=on' ".to_owned(),
+            format!("-drive 'if=none,id=d1,format=raw,readonly=off,file={place}/empty' "),
+            format!(r#"-append '"disk={place}/a, b:c:3" disk={place}/empty:0 --'"#),
+        ] {
+            assert!(command.contains(&part), "{part} is not in {command}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_disk_is_refused_by_name() {
+        for (name, why) in [("/no/such/file", "No such file"), ("/", "not a regular"), ("/dev/null", "not a regular")] {
+            let error = Disk::open(name.as_ref(), Access::ReadOnly).expect_err("no disk").to_string();
+            assert!(error.contains(&format!("`{name}`")) && error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_command_line_that_a_guest_would_not_get_whole_is_refused() {
+        let fits = "x".repeat(CAPACITY - 1 - "-- ".len());
+        assert!(command(&Configuration::default(), &[&fits]).ends_with('x'));
+        let error = Configuration::default().qemu_arguments(Path::new("x"), &[fits + "x"]).expect_err("too long");
+        assert!(error.to_string().contains("4096 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,178 @@
+//! A machine that runs: what it prints, what it is to read, and how it ends.
+
+use core::time::Duration;
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Instant;
+
+use boot_protocol::{console, status};
+
+use crate::Error;
+use crate::process::{Process, advice_on_version};
+use crate::symbols::Annotator;
+
+/// How long a machine that did not end in time may take to say where its CPUs are.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// What a machine does next.
+#[derive(Debug)]
+pub enum Event {
+    /// It printed this; addresses in it have their functions and lines.
+    Output(Vec<u8>),
+    /// It ended.
+    Ended(Ending),
+    /// It did not do anything before the deadline.
+    TimedOut,
+}
+
+/// How a machine ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The guest ended it with this status.
+    Status(u8),
+    /// It reset itself, which is what a triple fault does.
+    Reset,
+    /// QEMU failed.
+    Failed(Error),
+}
+
+impl Ending {
+    /// The exit status of `boot` for it.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::Status(status) => *status,
+            Self::Reset => status::EXCEPTION,
+            Self::Failed(error) => error.status(),
+        }
+    }
+
+    /// How QEMU ended, in terms of the machine.
+    fn of(exit: ExitStatus) -> Self {
+        let failed = |what: String| Self::Failed(Error::Qemu(format!("{what}{}", advice_on_version())));
+        match exit.code() {
+            Some(0) => Self::Reset,
+            Some(1) => failed("QEMU failed; what it said stands above".to_owned()),
+            Some(code) => status::status_of_qemu_exit(code)
+                .map_or_else(|| failed(format!("QEMU ended with the unknown status {code}")), Self::Status),
+            None => failed(format!("QEMU was ended by signal {}", exit.signal().unwrap_or_default())),
+        }
+    }
+}
+
+/// What the machine is to read on its console, in order.
+pub type Input = SyncSender<Vec<u8>>;
+
+/// A machine that runs. Dropping it ends the machine.
+#[derive(Debug)]
+pub struct Session {
+    process: Process,
+    annotator: Annotator,
+    output: Receiver<Vec<u8>>,
+    input: Input,
+    /// What is to be written, and where: until the machine can take it.
+    held_input: Option<(Receiver<Vec<u8>>, ChildStdin)>,
+}
+
+impl Session {
+    /// Boots the ELF file `program` in a QEMU with `arguments`
+    /// (of [`Configuration::qemu_arguments`](crate::qemu::Configuration::qemu_arguments)).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Qemu`] if there is no QEMU, or it cannot be started.
+    pub fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
+        let (process, stdout, stdin) = Process::start(arguments)?;
+        // Both ends are bounded: whoever is slow, the machine or the reader, slows the other side down.
+        let (sender, output) = mpsc::sync_channel(16);
+        let (input, to_write) = mpsc::sync_channel(1);
+        thread::spawn(move || forward_output(stdout, &sender));
+        Ok(Self { process, annotator: Annotator::new(program), output, input, held_input: Some((to_write, stdin)) })
+    }
+
+    /// A way to the console's input. The machine gets nothing before it says that it can take it, and a send waits for
+    /// the machine to take what was sent before.
+    pub fn input(&self) -> Input {
+        self.input.clone()
+    }
+
+    /// Waits for what the machine does next, until `deadline` if there is one.
+    pub fn next(&mut self, deadline: Option<Instant>) -> Event {
+        loop {
+            let received = match deadline {
+                Some(deadline) => self.output.recv_timeout(deadline.saturating_duration_since(Instant::now())),
+                None => self.output.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let mut bytes = match received {
+                Ok(bytes) => bytes,
+                Err(RecvTimeoutError::Timeout) => return Event::TimedOut,
+                Err(RecvTimeoutError::Disconnected) => return Event::Ended(self.ending()),
+            };
+            self.release_input(&mut bytes);
+            if !bytes.is_empty() {
+                let mut output = Vec::with_capacity(bytes.len());
+                self.annotator.annotate(&bytes, &mut output);
+                return Event::Output(output);
+            }
+        }
+    }
+
+    /// Asks the machine where each of its CPUs is, and gives what it says to `show`; then ends it.
+    pub fn end_with_last_words(mut self, mut show: impl FnMut(&[u8])) {
+        if self.process.inject_nmi().is_err() {
+            return;
+        }
+        let deadline = Instant::now() + LAST_WORDS;
+        while let Event::Output(bytes) = self.next(Some(deadline)) {
+            show(&bytes);
+        }
+    }
+
+    fn ending(&mut self) -> Ending {
+        match self.process.wait() {
+            Ok(exit) => Ending::of(exit),
+            Err(error) => Ending::Failed(Error::Qemu(format!("cannot wait for QEMU: {error}"))),
+        }
+    }
+
+    /// Lets the input through once `bytes` say that the machine can take it, and takes that out of them.
+    fn release_input(&mut self, bytes: &mut Vec<u8>) {
+        if self.held_input.is_none() {
+            return;
+        }
+        if let Some(index) = bytes.iter().position(|&byte| byte == console::INPUT_READY) {
+            bytes.remove(index);
+            if let Some((to_write, stdin)) = self.held_input.take() {
+                thread::spawn(move || forward_input(&to_write, stdin));
+            }
+        }
+    }
+}
+
+fn forward_output(mut stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
+    let mut buffer = [0; 4096];
+    loop {
+        match stdout.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(count) => {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn forward_input(to_write: &Receiver<Vec<u8>>, mut stdin: ChildStdin) {
+    for bytes in to_write {
+        if stdin.write_all(&bytes).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The scheduler's workloads on operating-system threads, one line each: `bench NAME procs=N VALUE UNIT`, with the names
+//! and parameters of the Go program they are compared with.
+//!
+//! `cargo bench -p gmp-sched [-- FILTER]`
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use gmp_sched::context;
+use gmp_sched::native;
+
+fn report(name: &str, processors: usize, value: f64, unit: &str) {
+    println!("bench {name} procs={processors} {value:.1} {unit}");
+}
+
+/// Runs `body`, which does `operations`, as the main G and reports nanoseconds for each.
+fn measure(name: &str, processors: usize, operations: usize, body: impl FnOnce() + Send + 'static) {
+    let elapsed = native::run(processors, move || {
+        let start = Instant::now();
+        body();
+        start.elapsed()
+    });
+    report(name, processors, elapsed.as_nanos() as f64 / operations as f64, "ns/op");
+}
+
+/// Two contexts that switch to each other and do nothing else.
+fn raw_switch() {
+    const SWITCHES: usize = 10_000_000;
+    static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new(0) }; 2];
+    extern "sysv64" fn other(_: usize, _: usize, _: usize) -> ! {
+        loop {
+            // SAFETY: the other context waits in the same kind of switch; one thread, so nobody else resumes either.
+            unsafe { context::switch(CONTEXTS[1].as_ptr(), CONTEXTS[0].get(), NOTHING) };
+        }
+    }
+    const NOTHING: context::Transfer = context::Transfer { function: 0, subject: 0, argument: 0 };
+    let mut stack = vec![0u128; 4096];
+    let top = stack.as_mut_ptr_range().end.expose_provenance();
+    // SAFETY: the stack is ours and outlives the last switch to it.
+    CONTEXTS[1].set(unsafe { context::prepare(top, other) });
+    let start = Instant::now();
+    for _ in 0..SWITCHES / 2 {
+        // SAFETY: as above.
+        unsafe { context::switch(CONTEXTS[0].as_ptr(), CONTEXTS[1].get(), NOTHING) };
+    }
+    report("raw_switch", 1, start.elapsed().as_nanos() as f64 / SWITCHES as f64, "ns/op");
+    black_box(&stack);
+}
+
+/// Two Gs that yield to each other.
+fn yields() {
+    const EACH: usize = 1_000_000;
+    measure("yield", 1, 2 * EACH, || {
+        let other = native::go(|| (0..EACH).for_each(|_| native::yield_now()));
+        (0..EACH).for_each(|_| native::yield_now());
+        other.join().unwrap();
+    });
+}
+
+/// Spawns a G and waits for it, by its handle.
+fn spawn_join(processors: usize) {
+    const ROUNDS: usize = 200_000;
+    measure("spawn_join_handle", processors, ROUNDS, || {
+        for round in 0..ROUNDS {
+            black_box(native::go(move || round).join().unwrap());
+        }
+    });
+}
+
+/// Spawns 10,000 Gs that count down, and waits until all have.
+fn spawn_batch(processors: usize) {
+    const ROUNDS: usize = 20;
+    const BATCH: usize = 10_000;
+    measure("spawn_batch", processors, ROUNDS * BATCH, || {
+        let left = Arc::new(AtomicUsize::new(0));
+        for _ in 0..ROUNDS {
+            left.store(BATCH, Ordering::Relaxed);
+            for _ in 0..BATCH {
+                let left = left.clone();
+                native::go(move || left.fetch_sub(1, Ordering::Release)).detach();
+            }
+            while left.load(Ordering::Acquire) != 0 {
+                native::yield_now();
+            }
+        }
+    });
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let run = |name: &str, body: &dyn Fn()| {
+        if name.contains(&filter) {
+            body();
+        }
+    };
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    run("raw_switch", &raw_switch);
+    run("yield", &yields);
+    for processors in [1, all] {
+        run("spawn_join_handle", &|| spawn_join(processors));
+        run("spawn_batch", &|| spawn_batch(processors));
+    }
+    println!("bench done");
+}

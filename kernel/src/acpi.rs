@@ -1,0 +1,158 @@
+//! What the firmware's tables say about CPUs, interrupt controllers and clocks.
+
+use core::ptr::NonNull;
+
+use ::acpi::madt::{Madt, MadtEntry};
+use ::acpi::{AcpiHandler, AcpiTables, HpetInfo, PhysicalMapping};
+use spin::Once;
+
+use crate::mm::{self, PAGE_SIZE, PhysAddr, paging};
+use crate::percpu::MAX_CPUS;
+
+/// Most I/O APICs that are noted.
+pub const MAX_IO_APICS: usize = 8;
+/// There are 16 interrupts on the ISA bus.
+const ISA_INTERRUPTS: usize = 16;
+
+/// In the flags of a CPU: it can be used.
+const CPU_ENABLED: u32 = 1;
+
+static TABLES: Once<Tables> = Once::new();
+
+/// What is of use to the kernel.
+#[derive(Default, Debug)]
+pub struct Tables {
+    /// Ids of the local APICs of all usable CPUs, the boot CPU included.
+    pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
+    /// The I/O APICs.
+    pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
+    /// Where ISA interrupts differ from what the bus defines.
+    overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
+    /// Registers of the high precision event timer.
+    pub hpet: Option<PhysAddr>,
+}
+
+/// An I/O APIC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoApic {
+    /// Where its registers are.
+    pub address: PhysAddr,
+    /// The number of its first input among all interrupts of the system.
+    pub first_interrupt: u32,
+}
+
+/// How a device signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Polarity {
+    /// By a high level, or going high.
+    ActiveHigh,
+    /// By a low level, or going low.
+    ActiveLow,
+}
+
+/// What of a signal counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trigger {
+    /// Its beginning.
+    Edge,
+    /// As long as it lasts.
+    Level,
+}
+
+/// An interrupt of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interrupt {
+    /// The input of the I/O APICs, counted through all of them.
+    pub number: u32,
+    /// See [`Polarity`].
+    pub polarity: Polarity,
+    /// See [`Trigger`].
+    pub trigger: Trigger,
+}
+
+impl Tables {
+    /// Where an interrupt of the ISA bus arrives.
+    pub fn isa_interrupt(&self, irq: u8) -> Interrupt {
+        let standard = Interrupt { number: u32::from(irq), polarity: Polarity::ActiveHigh, trigger: Trigger::Edge };
+        self.overrides.iter().find(|(source, _)| *source == irq).map_or(standard, |(_, interrupt)| *interrupt)
+    }
+
+    /// Notes one entry of the MADT. What does not fit is left unused.
+    fn add(&mut self, entry: &MadtEntry<'_>) {
+        match entry {
+            MadtEntry::LocalApic(cpu) if cpu.flags & CPU_ENABLED != 0 => {
+                let _ = self.apic_ids.push(u32::from(cpu.apic_id));
+            }
+            MadtEntry::LocalX2Apic(cpu) if cpu.flags & CPU_ENABLED != 0 => {
+                log::warn!("a CPU is left out: its APIC id {} needs x2APIC", { cpu.x2apic_id });
+            }
+            MadtEntry::IoApic(io_apic) => {
+                let address = PhysAddr::new(u64::from(io_apic.io_apic_address));
+                let first_interrupt = io_apic.global_system_interrupt_base;
+                let _ = self.io_apics.push(IoApic { address, first_interrupt });
+            }
+            MadtEntry::InterruptSourceOverride(source) => {
+                // Two bits each; zero means as the bus has it, which for ISA is active high, edge (ACPI 6.5, table 5.26).
+                let polarity = if source.flags & 0b11 == 0b11 { Polarity::ActiveLow } else { Polarity::ActiveHigh };
+                let trigger = if source.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
+                let interrupt = Interrupt { number: source.global_system_interrupt, polarity, trigger };
+                let _ = self.overrides.push((source.irq, interrupt));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads the tables. Without them the machine has one CPU and no interrupts from the board.
+pub(crate) fn init(rsdp: Option<u64>) {
+    TABLES.call_once(|| {
+        read(rsdp).unwrap_or_else(|reason| {
+            log::warn!("no ACPI tables ({reason}): one CPU, no console input");
+            Tables::default()
+        })
+    });
+}
+
+/// What the firmware's tables say.
+///
+/// # Panics
+/// If it is called early in the boot.
+pub fn tables() -> &'static Tables {
+    TABLES.get().expect("the firmware's tables have been read")
+}
+
+fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
+    let rsdp = usize::try_from(rsdp.ok_or("the boot loader has found none")?).expect("64 bits");
+    // SAFETY: the boot protocol says that the root pointer is there.
+    let acpi = unsafe { AcpiTables::from_rsdp(PhysicalMemory, rsdp) }.map_err(|_| "their root is damaged")?;
+    let madt = acpi.find_table::<Madt>().map_err(|_| "there is no MADT")?;
+    let mut tables = Tables::default();
+    for entry in madt.get().entries() {
+        tables.add(&entry);
+    }
+    tables.hpet = HpetInfo::new(&acpi).ok().map(|hpet| PhysAddr::new(hpet.base_address as u64));
+    Ok(tables)
+}
+
+/// How the `acpi` crate reaches physical memory.
+#[derive(Clone, Debug)]
+struct PhysicalMemory;
+
+impl AcpiHandler for PhysicalMemory {
+    unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
+        let physical = PhysAddr::new(physical_address as u64);
+        let size = size.max(size_of::<T>());
+        let mapped = mm::physical_to_virtual(physical);
+        let mut pages = (0..size).step_by(PAGE_SIZE).chain([size - 1]);
+        let pointer = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {
+            NonNull::new(mapped.as_mut_ptr()).expect("not null")
+        } else {
+            // In a region that the memory map does not name.
+            paging::map_device(physical, size).expect("no memory to map the firmware's tables")
+        };
+        // SAFETY: `size` bytes are mapped there, for good.
+        unsafe { PhysicalMapping::new(physical_address, pointer.cast(), size, size, self.clone()) }
+    }
+
+    fn unmap_physical_region<T>(_region: &PhysicalMapping<Self, T>) {}
+}

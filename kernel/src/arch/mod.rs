@@ -1,0 +1,3 @@
+//! What depends on the processor.
+
+pub mod x86_64;

@@ -1,0 +1,232 @@
+//! Start of the other CPUs ("application processors", SDM 9.4).
+//!
+//! All of them at once: INIT to each, a wait of 10 ms that is spent on measuring the clocks, a start-up message to each, another one
+//! 200 us later if some have not begun. A CPU starts in real mode in a page below 1 MiB (`trampoline.s`), on page tables of its
+//! own, which add that page to the kernel's upper half; so the kernel's tables need no low mapping, and a CPU that comes too late
+//! finds its code as long as the machine runs.
+//!
+//! A ticket drawn in the trampoline decides which stack a CPU gets, and an entry in [`ENTERED`] which number. The boot CPU
+//! waits for a bounded time, then closes the entry: who has entered is up, all others stop. So the numbers have no holes, and
+//! nothing that is late can do harm.
+
+use core::arch::global_asm;
+use core::hint::spin_loop;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use spin::Once;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+use x86_64::structures::paging::{PageTable, PageTableFlags};
+
+use super::{apic, cpu, gdt, idt, timer};
+use crate::mm::stack::{self, Stack};
+use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, heap, paging, physical_to_virtual};
+use crate::percpu::{self, CpuId, CpuLocal, MAX_CPUS};
+use crate::{acpi, cpus, platform};
+
+global_asm!(include_str!("trampoline.s"), options(att_syntax));
+
+unsafe extern "C" {
+    static trampoline_start: u8;
+    static trampoline_end: u8;
+    static trampoline_data: u8;
+    static trampoline_gdt_pointer: u8;
+    static trampoline_long_mode: u8;
+}
+
+/// What the trampoline is told, in its copy.
+#[repr(C)]
+struct Data {
+    stacks: *const u64,
+    main: extern "C" fn() -> !,
+    tables: u32,
+    stack_count: u32,
+    ticket: AtomicU32,
+}
+
+/// How long a start-up message may go unheard before it is sent again (SDM 9.4.4).
+const SECOND_MESSAGE_NS: u64 = 200_000;
+/// How long the boot CPU waits for the others. Generous, since a busy host may run them late; it is only used up if one is missing.
+const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// How many CPUs have entered; with [`CLOSED`], none may any more.
+static ENTERED: AtomicU32 = AtomicU32::new(0);
+const CLOSED: u32 = 1 << 31;
+/// How many are up.
+static UP: AtomicU32 = AtomicU32::new(0);
+
+/// What a CPU needs, made ready for it before it starts: it cannot fail any more.
+#[derive(Debug)]
+struct Prepared {
+    local: &'static CpuLocal,
+    tables: &'static gdt::Tables,
+}
+
+static PREPARED: Once<heapless::Vec<Prepared, MAX_CPUS>> = Once::new();
+static STACKS: Once<heapless::Vec<u64, MAX_CPUS>> = Once::new();
+
+/// The trampoline's page tables, one of each level. In the image, which lies below 4 GiB, as CR3 in real mode demands.
+static TABLES: SpinMutex<[PageTable; 4]> = SpinMutex::new([const { PageTable::new() }; 4]);
+
+/// The APIC ids of the CPUs that are to start.
+type Processors = heapless::Vec<u32, MAX_CPUS>;
+
+/// Resets all other CPUs. 10 ms must pass before [`start`].
+pub(crate) fn send_init() -> Processors {
+    let this = apic::id();
+    let processors: Processors = acpi::tables().apic_ids.iter().copied().filter(|&id| id != this).collect();
+    for &apic_id in &processors {
+        apic::send_init(apic_id);
+    }
+    processors
+}
+
+/// Starts the CPUs that [`send_init`] has reset, and returns when all are up or the patience is over.
+pub(crate) fn start(processors: Processors) {
+    if processors.is_empty() {
+        return;
+    }
+    let Some(page) = frame::low_page() else {
+        log::warn!("no memory below 1 MiB to start the other CPUs in");
+        return;
+    };
+    let prepared = prepare(processors.len());
+    if prepared < processors.len() {
+        log::warn!("no memory for {} of {} other CPUs", processors.len() - prepared, processors.len());
+    }
+    let data = install_trampoline(page);
+    let begin = timer::now();
+    let page = u8::try_from(page.as_u64() / PAGE_SIZE as u64).expect("below 1 MiB");
+    let expected = u32::try_from(prepared).expect("few");
+    let send_all = || processors.iter().for_each(|&apic_id| apic::send_startup(apic_id, page));
+    send_all();
+    wait(SECOND_MESSAGE_NS, || data.ticket.load(Ordering::Relaxed) >= expected);
+    if data.ticket.load(Ordering::Relaxed) < expected {
+        // CPUs that have begun ignore it.
+        send_all();
+    }
+    wait(PATIENCE_NS, || ENTERED.load(Ordering::Relaxed) >= expected);
+    let entered = ENTERED.fetch_or(CLOSED, Ordering::Relaxed);
+    // Ordering: pairs with the addition in `ap_main`; what the others set up is visible to whoever runs after this.
+    wait(PATIENCE_NS, || UP.load(Ordering::Acquire) == entered);
+    assert!(UP.load(Ordering::Acquire) == entered, "a CPU began to start but does not finish");
+    if entered < expected {
+        log::warn!(
+            "{} of {} other CPUs did not start within {} s",
+            expected - entered,
+            expected,
+            PATIENCE_NS / 1_000_000_000
+        );
+    }
+    cpus::set_count(1 + entered as usize);
+    check_clocks(begin);
+}
+
+/// Waits until `done`, but not longer than `ns`.
+fn wait(ns: u64, done: impl Fn() -> bool) {
+    let end = timer::now() + ns;
+    while !done() && timer::now() < end {
+        spin_loop();
+    }
+}
+
+/// Makes ready what `count` CPUs need. Returns for how many there was memory.
+fn prepare(count: usize) -> usize {
+    let mut prepared = heapless::Vec::new();
+    let mut stacks = heapless::Vec::new();
+    for index in 1..=count {
+        let Ok((resources, stack)) = prepare_one(CpuId::new(index)) else { break };
+        if prepared.push(resources).is_err() || stacks.push(stack).is_err() {
+            break;
+        }
+    }
+    PREPARED.call_once(|| prepared);
+    STACKS.call_once(|| stacks).len()
+}
+
+fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
+    let local = heap::leak(CpuLocal::new(id, 0))?;
+    let tables = gdt::Tables::allocate()?;
+    let stack = Stack::allocate(stack::CPU_STACK_BYTES)?;
+    Ok((Prepared { local, tables }, stack.into_raw() as u64))
+}
+
+/// Copies the trampoline to `page` and fills in what it is told.
+fn install_trampoline(page: PhysAddr) -> &'static Data {
+    let start = &raw const trampoline_start;
+    let offset_of = |symbol: *const u8| symbol.addr() - start.addr();
+    let copy = physical_to_virtual(page).as_mut_ptr::<u8>();
+    let length = offset_of(&raw const trampoline_end);
+    // SAFETY: the page is mapped, of its size, and used for nothing else.
+    unsafe { ptr::copy_nonoverlapping(start, copy, length) };
+    for symbol in [(&raw const trampoline_gdt_pointer).wrapping_add(2), &raw const trampoline_long_mode] {
+        let address = copy.wrapping_add(offset_of(symbol)).cast::<u32>();
+        // SAFETY: inside the copy, at an offset within the trampoline.
+        let offset = unsafe { address.read_unaligned() };
+        // SAFETY: as above.
+        unsafe { address.write_unaligned(offset + page_address(page)) };
+    }
+    let stacks = STACKS.get().expect("made ready before");
+    let data = copy.wrapping_add(offset_of(&raw const trampoline_data)).cast::<Data>();
+    let contents = Data {
+        stacks: stacks.as_ptr(),
+        main: ap_main,
+        tables: start_tables(page),
+        stack_count: u32::try_from(stacks.len()).expect("few"),
+        ticket: AtomicU32::new(0),
+    };
+    // SAFETY: inside the copy, aligned, and no CPU has started.
+    unsafe { data.write(contents) };
+    // SAFETY: written above, and from now on only read, but for the ticket.
+    unsafe { &*data }
+}
+
+fn page_address(page: PhysAddr) -> u32 {
+    u32::try_from(page.as_u64()).expect("below 1 MiB")
+}
+
+/// Page tables for the trampoline: the kernel's upper half, and `page` where it is. Returns what goes into CR3.
+fn start_tables(page: PhysAddr) -> u32 {
+    let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE;
+    let [top, third, second, first] = SpinMutexGuard::leak(TABLES.lock());
+    let physical = |table: &PageTable| paging::translate(VirtAddr::from_ptr(table)).expect("the image is mapped");
+    paging::copy_upper_half(top);
+    let address = VirtAddr::new(page.as_u64());
+    top[address.p4_index()].set_addr(physical(third), flags);
+    third[address.p3_index()].set_addr(physical(second), flags);
+    second[address.p2_index()].set_addr(physical(first), flags);
+    first[address.p1_index()].set_addr(page, flags);
+    u32::try_from(physical(top).as_u64()).expect("the image lies below 4 GiB")
+}
+
+/// Where a started CPU enters Rust, on its stack but without per-CPU data.
+extern "C" fn ap_main() -> ! {
+    let enter = |entered| (entered & CLOSED == 0).then_some(entered + 1);
+    let Ok(index) = ENTERED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter) else {
+        cpu::halt();
+    };
+    paging::load();
+    let prepared = &PREPARED.get().expect("made ready before")[index as usize];
+    percpu::install(prepared.local);
+    cpu::init();
+    gdt::load(prepared.tables);
+    idt::load();
+    apic::init_cpu();
+    timer::init_cpu();
+    prepared.local.started_at.store(timer::now(), Ordering::Relaxed);
+    // Ordering: pairs with the load in `start`.
+    UP.fetch_add(1, Ordering::Release);
+    platform::cpu_main()
+}
+
+/// Says so if the clock of a CPU was not between what the boot CPU read before and after its start: then [`timer::now`] is not
+/// monotonic over CPUs.
+fn check_clocks(begin: u64) {
+    let end = timer::now();
+    for local in cpus::all().filter(|&id| id != CpuId::BOOT).filter_map(percpu::of) {
+        let started_at = local.started_at.load(Ordering::Relaxed);
+        if !(begin..=end).contains(&started_at) {
+            log::warn!("the time stamp counters differ: {started_at} ns is not in {begin}..={end} ns");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What an exception means, in words.
+
+use core::fmt;
+
+use x86_64::registers::control::{Cr2, Cr3};
+use x86_64::registers::rflags::RFlags;
+use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorErrorCode};
+
+use super::trap::{TrapFrame, Vector};
+use crate::mm::stack::Slot;
+use crate::panic;
+
+/// Handles an exception: none is served, so it ends the machine with a report.
+pub(super) fn handle(frame: &TrapFrame) {
+    panic::exception(frame)
+}
+
+/// Name and abbreviation of an exception.
+fn name(vector: Vector) -> (&'static str, &'static str) {
+    match vector {
+        Vector::DIVIDE_ERROR => ("divide error", "#DE"),
+        Vector::DEBUG => ("debug exception", "#DB"),
+        Vector::NON_MASKABLE => ("non-maskable interrupt", "NMI"),
+        Vector::BREAKPOINT => ("breakpoint", "#BP"),
+        Vector::OVERFLOW => ("overflow", "#OF"),
+        Vector::BOUND_RANGE => ("bound range exceeded", "#BR"),
+        Vector::INVALID_OPCODE => ("invalid opcode", "#UD"),
+        Vector::DEVICE_NOT_AVAILABLE => ("device not available", "#NM"),
+        Vector::DOUBLE_FAULT => ("double fault", "#DF"),
+        Vector::INVALID_TSS => ("invalid TSS", "#TS"),
+        Vector::SEGMENT_NOT_PRESENT => ("segment not present", "#NP"),
+        Vector::STACK_SEGMENT => ("stack-segment fault", "#SS"),
+        Vector::GENERAL_PROTECTION => ("general protection fault", "#GP"),
+        Vector::PAGE_FAULT => ("page fault", "#PF"),
+        Vector::X87 => ("x87 floating-point exception", "#MF"),
+        Vector::ALIGNMENT_CHECK => ("alignment check", "#AC"),
+        Vector::MACHINE_CHECK => ("machine check", "#MC"),
+        Vector::SIMD => ("SIMD floating-point exception", "#XM"),
+        Vector::VIRTUALIZATION => ("virtualization exception", "#VE"),
+        Vector::CONTROL_PROTECTION => ("control protection exception", "#CP"),
+        Vector::HYPERVISOR_INJECTION => ("hypervisor injection exception", "#HV"),
+        Vector::VMM_COMMUNICATION => ("VMM communication exception", "#VC"),
+        Vector::SECURITY => ("security exception", "#SX"),
+        _ => ("unknown exception", "?"),
+    }
+}
+
+/// What happened, in a line or two: `Display` of an exception's frame.
+#[derive(Debug)]
+pub(crate) struct Description<'a> {
+    frame: &'a TrapFrame,
+    /// The address of a page fault, as it was when the report began.
+    fault_address: u64,
+}
+
+impl<'a> Description<'a> {
+    /// For the exception that this CPU is handling.
+    pub(crate) fn new(frame: &'a TrapFrame) -> Self {
+        Self { frame, fault_address: Cr2::read_raw() }
+    }
+
+    fn page_fault(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = PageFaultErrorCode::from_bits_truncate(self.frame.error_code);
+        let access = if code.contains(PageFaultErrorCode::INSTRUCTION_FETCH) {
+            "execution"
+        } else if code.contains(PageFaultErrorCode::CAUSED_BY_WRITE) {
+            "write"
+        } else {
+            "read"
+        };
+        let cause = if code.contains(PageFaultErrorCode::MALFORMED_TABLE) {
+            "a reserved bit is set in its page tables"
+        } else if code.contains(PageFaultErrorCode::PROTECTION_VIOLATION) {
+            "its page forbids that"
+        } else {
+            "nothing is mapped there"
+        };
+        write!(f, ": {access} at {:#018x}, {cause}", self.fault_address)?;
+        self.overflow(f, self.fault_address)
+    }
+
+    /// Adds what an access to a guard page, or to the first page, means.
+    fn overflow(&self, f: &mut fmt::Formatter<'_>, address: u64) -> fmt::Result {
+        if address < 4096 {
+            return f.write_str(" (a null pointer)");
+        }
+        match usize::try_from(address).ok().and_then(|address| Slot::containing(address).map(|slot| (address, slot))) {
+            Some((address, slot)) if slot.guard_contains(address) => write!(f, "\nstack overflow: {slot}"),
+            _ => Ok(()),
+        }
+    }
+
+    fn selector(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = SelectorErrorCode::new_truncate(self.frame.error_code);
+        if code.is_null() {
+            return Ok(());
+        }
+        let table = match code.descriptor_table() {
+            DescriptorTable::Gdt => "GDT",
+            DescriptorTable::Idt => "IDT",
+            DescriptorTable::Ldt => "LDT",
+        };
+        let external = if code.external() { ", from outside the program" } else { "" };
+        write!(f, ": {table} entry {}{external}", code.index())
+    }
+}
+
+impl fmt::Display for Description<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let vector = self.frame.vector();
+        let (name, abbreviation) = name(vector);
+        write!(f, "{name} ({abbreviation}, vector {})", vector.0)?;
+        match vector {
+            Vector::PAGE_FAULT => self.page_fault(f),
+            // A push into a guard page whose fault could not be delivered ends here, too.
+            Vector::DOUBLE_FAULT => self.overflow(f, self.frame.rsp.saturating_sub(8)),
+            Vector::GENERAL_PROTECTION | Vector::INVALID_TSS | Vector::SEGMENT_NOT_PRESENT | Vector::STACK_SEGMENT => {
+                self.selector(f)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The registers, in lines: `Display` of a frame.
+#[derive(Debug)]
+pub(crate) struct Registers<'a>(pub(crate) &'a TrapFrame);
+
+impl fmt::Display for Registers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let r = self.0;
+        writeln!(f, "  rip {:016x}  rsp {:016x}  rbp {:016x}  error {:x}", r.rip, r.rsp, r.rbp, r.error_code)?;
+        writeln!(f, "  rax {:016x}  rbx {:016x}  rcx {:016x}  rdx {:016x}", r.rax, r.rbx, r.rcx, r.rdx)?;
+        writeln!(f, "  rsi {:016x}  rdi {:016x}  r8  {:016x}  r9  {:016x}", r.rsi, r.rdi, r.r8, r.r9)?;
+        writeln!(f, "  r10 {:016x}  r11 {:016x}  r12 {:016x}  r13 {:016x}", r.r10, r.r11, r.r12, r.r13)?;
+        writeln!(
+            f,
+            "  r14 {:016x}  r15 {:016x}  cr2 {:016x}  cr3 {:016x}",
+            r.r14,
+            r.r15,
+            Cr2::read_raw(),
+            Cr3::read_raw().0.start_address()
+        )?;
+        writeln!(f, "  rflags {:x} ({:?})", r.rflags, RFlags::from_bits_truncate(r.rflags))
+    }
+}

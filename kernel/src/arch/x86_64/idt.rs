@@ -1,0 +1,74 @@
+//! The interrupt descriptor table: one for all CPUs, a gate for each of the 256 vectors, each with a stack of its own kind.
+
+use spin::Once;
+use x86_64::VirtAddr;
+use x86_64::structures::idt::InterruptDescriptorTable;
+
+use super::gdt::TrapStack;
+use super::trap::{self, Vector};
+
+static TABLE: Once<InterruptDescriptorTable> = Once::new();
+
+/// Builds the table and loads it on the boot CPU.
+pub(crate) fn init() {
+    TABLE.call_once(build);
+    load();
+}
+
+/// Loads the table on the calling CPU.
+pub(crate) fn load() {
+    TABLE.get().expect("the boot CPU has built the table").load();
+}
+
+fn build() -> InterruptDescriptorTable {
+    let mut table = InterruptDescriptorTable::new();
+    /// Fills one gate. The fields of the table differ in the type of their handlers, which are all the same stub here.
+    macro_rules! set {
+        ($entry:expr, $vector:expr) => {{
+            let vector = $vector;
+            // SAFETY: the stub of this vector, which knows whether there is an error code.
+            let options = unsafe { $entry.set_handler_addr(VirtAddr::new(trap::stub(vector))) };
+            // SAFETY: every CPU has all stacks of `TrapStack` in its task segment before it loads this table.
+            unsafe { options.set_stack_index(stack(vector) as u16) };
+        }};
+    }
+    set!(table.divide_error, Vector::DIVIDE_ERROR);
+    set!(table.debug, Vector::DEBUG);
+    set!(table.non_maskable_interrupt, Vector::NON_MASKABLE);
+    set!(table.breakpoint, Vector::BREAKPOINT);
+    set!(table.overflow, Vector::OVERFLOW);
+    set!(table.bound_range_exceeded, Vector::BOUND_RANGE);
+    set!(table.invalid_opcode, Vector::INVALID_OPCODE);
+    set!(table.device_not_available, Vector::DEVICE_NOT_AVAILABLE);
+    set!(table.double_fault, Vector::DOUBLE_FAULT);
+    set!(table.invalid_tss, Vector::INVALID_TSS);
+    set!(table.segment_not_present, Vector::SEGMENT_NOT_PRESENT);
+    set!(table.stack_segment_fault, Vector::STACK_SEGMENT);
+    set!(table.general_protection_fault, Vector::GENERAL_PROTECTION);
+    set!(table.page_fault, Vector::PAGE_FAULT);
+    set!(table.x87_floating_point, Vector::X87);
+    set!(table.alignment_check, Vector::ALIGNMENT_CHECK);
+    set!(table.machine_check, Vector::MACHINE_CHECK);
+    set!(table.simd_floating_point, Vector::SIMD);
+    set!(table.virtualization, Vector::VIRTUALIZATION);
+    set!(table.cp_protection_exception, Vector::CONTROL_PROTECTION);
+    set!(table.hv_injection_exception, Vector::HYPERVISOR_INJECTION);
+    set!(table.vmm_communication_exception, Vector::VMM_COMMUNICATION);
+    set!(table.security_exception, Vector::SECURITY);
+    for number in Vector::FIRST_INTERRUPT..=u8::MAX {
+        set!(table[number], Vector(number));
+    }
+    table
+}
+
+/// The stack on which a vector enters.
+fn stack(vector: Vector) -> TrapStack {
+    match vector {
+        Vector::PAGE_FAULT => TrapStack::PageFault,
+        Vector::DOUBLE_FAULT => TrapStack::DoubleFault,
+        Vector::NON_MASKABLE => TrapStack::NonMaskable,
+        Vector::MACHINE_CHECK => TrapStack::MachineCheck,
+        Vector(..Vector::FIRST_INTERRUPT) => TrapStack::Exception,
+        _ => TrapStack::Interrupt,
+    }
+}

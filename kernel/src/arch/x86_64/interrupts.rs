@@ -1,0 +1,101 @@
+//! Interrupt vectors: who has which, and what happens when one comes.
+
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use spin::Once;
+use x86_64::instructions::port::Port;
+
+use super::{apic, timer};
+use crate::kthread;
+
+pub use super::trap::Vector;
+
+/// First of the vectors given out by [`allocate`]. Those before it stay free for the legacy interrupt controllers, whose spurious
+/// interrupts cannot be masked.
+const FIRST_DEVICE: u8 = 0x30;
+const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
+
+/// The local APIC's timer.
+pub const TIMER: Vector = Vector(0xf0);
+/// Another CPU asks this one to look for work.
+pub const RESCHEDULE: Vector = Vector(0xf1);
+/// The local APIC found an error.
+pub const ERROR: Vector = Vector(0xfe);
+/// The interrupt that was signalled is gone. Takes no end-of-interrupt.
+pub const SPURIOUS: Vector = Vector(0xff);
+
+/// What to call for a vector, on the interrupt stack, with interrupts off.
+type Handler = (fn(usize), usize);
+
+static HANDLERS: [Once<Handler>; DEVICES] = [const { Once::new() }; DEVICES];
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+static UNEXPECTED: AtomicUsize = AtomicUsize::new(0);
+
+/// All vectors for devices are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoVectorLeft;
+
+impl fmt::Display for NoVectorLeft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("all interrupt vectors are taken")
+    }
+}
+
+impl core::error::Error for NoVectorLeft {}
+
+/// Takes a vector for good: `handler` is called with `argument` on whichever CPU gets the interrupt, with interrupts off, and may
+/// take only interrupt-safe locks and not allocate. The end-of-interrupt follows by itself.
+///
+/// # Errors
+/// If all are taken.
+pub fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
+    let index = ALLOCATED
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < DEVICES).then_some(count + 1))
+        .map_err(|_| NoVectorLeft)?;
+    HANDLERS[index].call_once(|| (handler, argument));
+    Ok(Vector(FIRST_DEVICE + u8::try_from(index).expect("fewer than 256 vectors")))
+}
+
+/// How many interrupts came that nobody had asked for, spurious ones included.
+pub fn unexpected_count() -> usize {
+    UNEXPECTED.load(Ordering::Relaxed)
+}
+
+/// Silences the legacy interrupt controllers (two 8259s), which may deliver on the vectors of exceptions.
+pub(crate) fn init() {
+    for (base, vector, cascade) in [(0x20, 0x20_u8, 4_u8), (0xa0, 0x28, 2)] {
+        let (mut command, mut data) = (Port::<u8>::new(base), Port::<u8>::new(base + 1));
+        // SAFETY: the ports of the controller, which nothing else uses. Initialisation words 1 to 4 of its data sheet.
+        unsafe { command.write(0x11) };
+        for word in [vector, cascade, 0x01] {
+            // SAFETY: as above.
+            unsafe { data.write(word) };
+        }
+        // SAFETY: as above; masks all inputs.
+        unsafe { data.write(0xff) };
+    }
+}
+
+/// Serves an interrupt. Called on the interrupt stack.
+pub(super) fn handle(vector: Vector) {
+    match vector {
+        TIMER => timer::interrupt(),
+        RESCHEDULE => kthread::reschedule_interrupt(),
+        ERROR => apic::report_error(),
+        SPURIOUS => {
+            UNEXPECTED.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        Vector(number) => {
+            let index = usize::from(number).wrapping_sub(usize::from(FIRST_DEVICE));
+            match HANDLERS.get(index).and_then(Once::get) {
+                Some((handler, argument)) => handler(*argument),
+                None => {
+                    UNEXPECTED.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+    apic::end_of_interrupt();
+}

@@ -1,0 +1,148 @@
+//! Strong preemption: taking the CPU from a G anywhere in user code.
+//!
+//! An interrupt handler cannot switch: it runs on the CPU's interrupt stack, which the next interrupt reuses. So it
+//! *diverts* the interrupted G: the place where it was goes to per-CPU slots, and the return from the interrupt goes to
+//! [`entry`], on the G's own stack, with preemption and interrupts off. The entry saves every register there, and from
+//! then on the G gives way like any other that calls the scheduler. When it is resumed, on whatever CPU, the entry loads
+//! the registers and returns to the place with `iretq`.
+//!
+//! The 128 bytes below the interrupted stack pointer are skipped: prebuilt `core` is compiled with a red zone, and keeps
+//! data there. "User code" means: a preempt count of zero and a stack pointer inside the stack of the current G. A
+//! request that comes at another moment stays pending and is honoured when the count gets back to zero
+//! ([`honour_pending`]).
+
+use core::arch::naked_asm;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use gmp_sched::platform::Pinned;
+
+use super::trap::TrapFrame;
+use crate::percpu::{self, CpuLocal};
+use crate::platform;
+
+/// Where a diverted G was: written by the handler, consumed by [`entry`] on the same CPU before interrupts come back on.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Diverted {
+    rip: AtomicU64,
+    rflags: AtomicU64,
+    rsp: AtomicU64,
+}
+
+impl Diverted {
+    pub(crate) const fn new() -> Self {
+        Self { rip: AtomicU64::new(0), rflags: AtomicU64::new(0), rsp: AtomicU64::new(0) }
+    }
+}
+
+/// The System V ABI's red zone.
+const RED_ZONE: u64 = 128;
+/// What the entry and the scheduler under it may need of a G's stack. Less room than that and the G is not diverted
+/// now: it is either deep in a call that will return, or about to overflow.
+const RESERVE: u64 = 4096;
+
+const TRAP_FLAG: u64 = 1 << 8;
+const INTERRUPT_FLAG: u64 = 1 << 9;
+const DIRECTION_FLAG: u64 = 1 << 10;
+const NESTED_TASK: u64 = 1 << 14;
+const ALIGNMENT_CHECK: u64 = 1 << 18;
+
+/// Called at the end of every interrupt, after the end-of-interrupt, on the interrupt stack, with interrupts off. May
+/// change where the interrupted code continues.
+pub fn on_interrupt_return(frame: &mut TrapFrame) {
+    if !percpu::is_pending() || percpu::preempt_count() != 0 {
+        return;
+    }
+    let Some(goroutine) = platform::interrupted_goroutine() else { return };
+    let stack = goroutine.stack();
+    let room = stack.start as u64 + RESERVE..=stack.end as u64;
+    if !room.contains(&frame.rsp) {
+        return;
+    }
+    percpu::preempt_disable();
+    let slots = &percpu::local().diverted;
+    slots.rip.store(frame.rip, Ordering::Relaxed);
+    slots.rflags.store(frame.rflags, Ordering::Relaxed);
+    slots.rsp.store(frame.rsp, Ordering::Relaxed);
+    frame.rip = entry as *const () as u64;
+    frame.rflags &= !(TRAP_FLAG | INTERRUPT_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK);
+    frame.rsp -= RED_ZONE;
+}
+
+/// Where a diverted G goes on: on its own stack, below its red zone, with interrupts off and a preempt count of one. All
+/// registers but `rip`, `rsp` and `rflags` are the G's.
+#[unsafe(naked)]
+extern "C" fn entry() {
+    naked_asm!(
+        // The frame for `iretq`. The stack pointer is not aligned; `iretq` does not mind.
+        "push {data_selector}",
+        "push qword ptr gs:[{rsp}]",
+        "push qword ptr gs:[{rflags}]",
+        "push {code_selector}",
+        "push qword ptr gs:[{rip}]",
+        "push rbp",
+        // From here on it looks like a function called from where the G was, so that backtraces go on there.
+        "mov rbp, rsp",
+        "push rax", "push rcx", "push rdx", "push rbx", "push rsi", "push rdi",
+        "push r8", "push r9", "push r10", "push r11", "push r12", "push r13", "push r14", "push r15",
+        // All of x87 and SSE, 512 bytes, aligned; rbx keeps the unaligned stack pointer, being the callee's to save.
+        "mov rbx, rsp",
+        "sub rsp, 528",
+        "and rsp, -16",
+        "fxsave64 [rsp]",
+        // What functions expect at their entry: an empty x87 stack, default control words.
+        "fninit",
+        "mov dword ptr [rsp + 512], {default_mxcsr}",
+        "ldmxcsr [rsp + 512]",
+        // The slots are consumed: the next interrupt may come.
+        "sti",
+        "call {give_way}",
+        "fxrstor64 [rsp]",
+        "mov rsp, rbx",
+        "pop r15", "pop r14", "pop r13", "pop r12", "pop r11", "pop r10", "pop r9", "pop r8",
+        "pop rdi", "pop rsi", "pop rbx", "pop rdx", "pop rcx", "pop rax",
+        "pop rbp",
+        "iretq",
+        data_selector = const super::gdt::KERNEL_DATA,
+        code_selector = const super::gdt::KERNEL_CODE,
+        rsp = const offset_of!(CpuLocal, diverted.rsp),
+        rflags = const offset_of!(CpuLocal, diverted.rflags),
+        rip = const offset_of!(CpuLocal, diverted.rip),
+        default_mxcsr = const 0x1f80,
+        give_way = sym give_way_diverted,
+    )
+}
+
+/// The part of [`entry`] that is Rust.
+extern "sysv64" fn give_way_diverted() {
+    percpu::clear_pending();
+    // SAFETY: the handler raised the pin for us.
+    let pinned = unsafe { Pinned::adopt() };
+    // Lowering the pin honours what was asked for in the meantime.
+    drop(platform::give_way(pinned));
+}
+
+/// Called by [`preempt_enable`](percpu::preempt_enable) when the count has become zero with a request pending.
+#[cold]
+pub fn honour_pending() {
+    // In a handler the return from it deals with the request; with interrupts off the caller cannot be left.
+    if percpu::in_trap() || !x86_64::instructions::interrupts::are_enabled() {
+        return;
+    }
+    loop {
+        percpu::preempt_disable();
+        percpu::clear_pending();
+        if platform::interrupted_goroutine().is_none() {
+            percpu::preempt_enable_quietly();
+            return;
+        }
+        // SAFETY: raised above; lowered below, without the look at what is pending, which is the loop's.
+        let pinned = platform::give_way(unsafe { Pinned::adopt() });
+        core::mem::forget(pinned);
+        percpu::preempt_enable_quietly();
+        if !percpu::is_pending() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each.
+//!
+//! The clock is the time stamp counter, the timer the local APIC's; neither says how fast it counts, so both are measured against a
+//! clock that does, the HPET or else the PIT. All rates are 32.32 fixed-point factors.
+//!
+//! The timer's counter has 32 bits, 4.29 s at 1 GHz: later deadlines are reached in hops. It never fires early: an interrupt before
+//! the deadline, by a hop or by the error of the measurement, starts it again.
+
+use core::arch::x86_64::{_mm_lfence, _rdtsc};
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use x86_64::instructions::interrupts::without_interrupts;
+
+use super::apic::{self, Register};
+use super::interrupts::TIMER;
+use super::reference_clock::ReferenceClock;
+use crate::{acpi, kthread, percpu};
+
+/// How long the clocks are compared: also how long a CPU needs after an INIT (SDM 9.4.4).
+const MEASURE_NS: u64 = 10_000_000;
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+
+/// In the timer's divide register: by 1.
+const DIVIDE_BY_1: u32 = 0b1011;
+
+/// The time stamp at which the clock was zero.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+/// Nanoseconds per tick of the time stamp counter. Zero before the measurement: the clock stands still.
+static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
+/// Counts of the APIC's timer per nanosecond.
+static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Nanoseconds since the start of the machine's clock. A read on any CPU is never less than one that happened before it on this or
+/// another. Callable from everywhere.
+#[inline]
+pub fn now() -> u64 {
+    let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
+    scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
+}
+
+/// The time stamp counter, not read ahead of what the program did before.
+#[inline]
+fn time_stamp() -> u64 {
+    // SAFETY: every x86_64 processor has SSE2.
+    unsafe { _mm_lfence() };
+    // SAFETY: reading the counter is always allowed in ring 0.
+    unsafe { _rdtsc() }
+}
+
+/// `value` times a 32.32 factor.
+#[inline]
+fn scale(value: u64, factor: u64) -> u64 {
+    ((u128::from(value) * u128::from(factor)) >> 32) as u64
+}
+
+/// The 32.32 factor `numerator / denominator`.
+fn ratio(numerator: u64, denominator: u64) -> u64 {
+    u64::try_from((u128::from(numerator) << 32) / u128::from(denominator)).expect("a clock is too slow")
+}
+
+/// What the three clocks show at one moment.
+#[derive(Clone, Copy)]
+struct Reading {
+    reference: u64,
+    time_stamp: u64,
+    /// Counts down.
+    timer: u32,
+    /// How long it took, in ticks of the time stamp counter.
+    width: u64,
+}
+
+/// Reads the three clocks as close together as it goes: the best of a few times, since the host may take the CPU away in between.
+fn read_clocks(clock: &mut ReferenceClock) -> Reading {
+    (0..8)
+        .map(|_| {
+            let before = time_stamp();
+            let reference = clock.read();
+            let timer = apic::read(Register::TimerCurrent);
+            let width = time_stamp() - before;
+            Reading { reference, time_stamp: before + width / 2, timer, width }
+        })
+        .min_by_key(|reading| reading.width)
+        .expect("more than none")
+}
+
+/// Measures the rates of the two counters on the boot CPU, which takes 10 ms, and starts the clock.
+pub(crate) fn calibrate() {
+    let mut clock = ReferenceClock::start(acpi::tables().hpet);
+    apic::write(Register::TimerDivide, DIVIDE_BY_1);
+    apic::write(Register::TimerInitial, u32::MAX);
+    let first = read_clocks(&mut clock);
+    while clock.ns_since(first.reference) < MEASURE_NS {
+        // Device registers are slow to read in a virtual machine, and each read takes a lock there: not in a tight loop.
+        for count in 0..2000 {
+            black_box(count);
+        }
+    }
+    let last = read_clocks(&mut clock);
+    apic::write(Register::TimerInitial, 0);
+    let ns = clock.to_ns(clock.difference(first.reference, last.reference));
+    let ticks = last.time_stamp - first.time_stamp;
+    let counts = u64::from(first.timer.wrapping_sub(last.timer));
+    assert!(ns > 0 && ticks > 0 && counts > 0, "a clock stands still: {ns} ns, {ticks} ticks, {counts} counts");
+    EPOCH.store(first.time_stamp, Ordering::Relaxed);
+    NS_PER_TICK.store(ratio(ns, ticks), Ordering::Relaxed);
+    COUNTS_PER_NS.store(ratio(counts, ns), Ordering::Relaxed);
+    log::info!("{}: TSC {} kHz, timer {} kHz", clock.name(), ticks * 1_000_000 / ns, counts * 1_000_000 / ns);
+}
+
+/// Puts the calling CPU's timer into one-shot mode, not armed.
+pub(crate) fn init_cpu() {
+    apic::write(Register::TimerDivide, DIVIDE_BY_1);
+    apic::write(Register::TimerEntry, u32::from(TIMER.0));
+}
+
+/// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or at once if that is over; an earlier deadline is forgotten.
+/// Then [`kthread::timer_interrupt`] is called. Callable from everywhere; the caller should not be able to migrate.
+pub fn arm(deadline: u64) {
+    without_interrupts(|| {
+        percpu::local().timer_deadline.store(deadline, Ordering::Relaxed);
+        start(deadline);
+    });
+}
+
+/// Forgets the deadline of this CPU. Callable as [`arm`] is.
+pub fn disarm() {
+    without_interrupts(|| {
+        percpu::local().timer_deadline.store(NEVER, Ordering::Relaxed);
+        apic::write(Register::TimerInitial, 0);
+    });
+}
+
+/// Starts the counter towards `deadline`, as far as it goes.
+fn start(deadline: u64) {
+    let counts = scale(deadline.saturating_sub(now()), COUNTS_PER_NS.load(Ordering::Relaxed));
+    // Zero would stop it.
+    apic::write(Register::TimerInitial, u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
+}
+
+/// The timer of this CPU has run down. Called on the interrupt stack.
+pub(super) fn interrupt() {
+    let local = percpu::local();
+    let deadline = local.timer_deadline.load(Ordering::Relaxed);
+    if deadline == NEVER {
+        return;
+    }
+    if now() < deadline {
+        start(deadline);
+        return;
+    }
+    local.timer_deadline.store(NEVER, Ordering::Relaxed);
+    kthread::timer_interrupt();
+}

@@ -1,0 +1,71 @@
+// Where every CPU but the first starts: real mode -> long mode -> the kernel. Copied to a page below 1 MiB; see ap_start.rs.
+
+.section .rodata.trampoline, "a", @progbits
+.global trampoline_start, trampoline_end, trampoline_data
+    .balign 16
+trampoline_start:
+.code16
+    cli
+    cld
+    movw %cs, %ax                   // the page's segment: what follows addresses it by offset
+    movw %ax, %ds
+    // CR4: PAE, OSFXSR, OSXMMEXCPT
+    movl %cr4, %eax
+    orl $0x620, %eax
+    movl %eax, %cr4
+    movl trampoline_tables - trampoline_start, %eax
+    movl %eax, %cr3
+    // EFER: LME, NXE
+    movl $0xc0000080, %ecx
+    rdmsr
+    orl $0x900, %eax
+    wrmsr
+    // CR0: from real mode at once to long mode (PG, WP, NE, MP, PE), without caches being off
+    movl %cr0, %eax
+    andl $0x9ffffff3, %eax
+    orl $0x80010023, %eax
+    movl %eax, %cr0
+    lgdtl trampoline_gdt_pointer - trampoline_start
+    ljmpl *(trampoline_long_mode - trampoline_start)
+.code64
+trampoline_64:
+    movl $0x10, %eax
+    movl %eax, %ds
+    movl %eax, %es
+    movl %eax, %ss
+    // A ticket for a stack. CPUs that come when all are gone stop here.
+    movl $1, %eax
+    lock xaddl %eax, trampoline_ticket(%rip)
+    cmpl trampoline_stack_count(%rip), %eax
+    jae 2f
+    movq trampoline_stacks(%rip), %rcx
+    movq (%rcx,%rax,8), %rsp
+    xorl %ebp, %ebp                 // ends backtraces
+    movq trampoline_main(%rip), %rcx
+    call *%rcx
+2:  hlt
+    jmp 2b
+
+    .balign 8
+trampoline_gdt:
+    .quad 0
+    .quad 0x00af9b000000ffff        // 64-bit code
+    .quad 0x00cf93000000ffff        // data
+    .word 0
+trampoline_gdt_pointer:
+    .word trampoline_gdt_pointer - trampoline_gdt - 3
+    .long trampoline_gdt - trampoline_start         // the address of the page is added to the copy
+trampoline_long_mode:
+    .long trampoline_64 - trampoline_start          // here, too
+    .word 8
+
+    // Filled in by Rust in the copy: `Data`.
+    .balign 8
+trampoline_data:
+trampoline_stacks:      .quad 0
+trampoline_main:        .quad 0
+trampoline_tables:      .long 0
+trampoline_stack_count: .long 0
+trampoline_ticket:      .long 0
+trampoline_end:
+.text

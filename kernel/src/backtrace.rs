@@ -1,0 +1,119 @@
+//! Backtraces by frame pointers, of running code and of CPUs that were stopped.
+//!
+//! All code, the prebuilt `core` included, keeps frame pointers: RBP points at the caller's RBP, and the return address lies above.
+//! A word is read only after the page tables said that it is mapped, so a broken chain ends a backtrace and does nothing worse.
+
+use core::arch::asm;
+use core::ptr::with_exposed_provenance;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use x86_64::VirtAddr;
+
+use crate::arch::x86_64::trap::TrapFrame;
+use crate::mm::{layout, paging};
+
+/// Longer backtraces are cut: the chain may be a circle.
+const MAX_FRAMES: usize = 64;
+
+/// The program counters of a chain of calls, innermost first.
+#[derive(Clone, Debug)]
+pub struct Backtrace {
+    /// The program counter of the innermost frame, if it is known.
+    innermost: Option<u64>,
+    /// The return address of the innermost frame, if the chain does not have it.
+    caller: Option<u64>,
+    frame_pointer: u64,
+    left: usize,
+}
+
+impl Backtrace {
+    /// Where the caller is, from its own caller on.
+    #[inline(never)]
+    pub fn here() -> Self {
+        let frame_pointer;
+        // SAFETY: reads a register.
+        unsafe { asm!("mov {}, rbp", out(reg) frame_pointer, options(nomem, nostack, preserves_flags)) };
+        Self { innermost: None, caller: None, frame_pointer, left: MAX_FRAMES }
+    }
+
+    /// Where interrupted code is. If that is not code at all, as after a call through a bad pointer, the call is shown next.
+    pub fn of(frame: &TrapFrame) -> Self {
+        let jumped = !layout::text().contains(&frame.rip);
+        let caller = if jumped { read(frame.rsp).filter(|address| layout::text().contains(address)) } else { None };
+        Self { caller, ..Self::from(frame.rip, frame.rbp) }
+    }
+
+    /// From a program counter and the frame pointer that belongs to it, such as those of code that is not running.
+    pub fn from(program_counter: u64, frame_pointer: u64) -> Self {
+        Self { innermost: Some(program_counter), caller: None, frame_pointer, left: MAX_FRAMES }
+    }
+}
+
+/// Yields addresses as the host tools look them up: the exact one of the innermost frame, then return addresses minus one.
+impl Iterator for Backtrace {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        if let Some(program_counter) = self.innermost.take() {
+            return Some(program_counter);
+        }
+        if let Some(return_address) = self.caller.take() {
+            return Some(return_address - 1);
+        }
+        self.left = self.left.checked_sub(1)?;
+        let return_address = read(self.frame_pointer.checked_add(8)?)?;
+        let caller = read(self.frame_pointer)?;
+        if !layout::text().contains(&return_address) {
+            return None;
+        }
+        self.frame_pointer = caller;
+        Some(return_address - 1)
+    }
+}
+
+/// Reads a word, if it is mapped.
+fn read(address: u64) -> Option<u64> {
+    if !address.is_multiple_of(8) {
+        return None;
+    }
+    // An aligned word lies in one page.
+    paging::translate(VirtAddr::try_new(address).ok()?)?;
+    let pointer = with_exposed_provenance::<u64>(usize::try_from(address).ok()?);
+    // SAFETY: mapped, aligned, and pages stay mapped. What is read may be meaningless, which the caller expects.
+    Some(unsafe { pointer.read_volatile() })
+}
+
+/// Where a CPU was when it was stopped.
+#[derive(Debug)]
+pub(crate) struct StopRecord {
+    program_counter: AtomicU64,
+    frame_pointer: AtomicU64,
+    is_stopped: AtomicBool,
+}
+
+impl StopRecord {
+    pub(crate) const fn new() -> Self {
+        Self {
+            program_counter: AtomicU64::new(0),
+            frame_pointer: AtomicU64::new(0),
+            is_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes where this CPU is, which then stops.
+    pub(crate) fn set(&self, frame: &TrapFrame) {
+        self.program_counter.store(frame.rip, Ordering::Relaxed);
+        self.frame_pointer.store(frame.rbp, Ordering::Relaxed);
+        // Ordering: pairs with the load in `get`.
+        self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Where the CPU has stopped, if it has.
+    pub(crate) fn get(&self) -> Option<Backtrace> {
+        // Ordering: pairs with the store in `set`.
+        let is_stopped = self.is_stopped.load(Ordering::Acquire);
+        is_stopped.then(|| {
+            Backtrace::from(self.program_counter.load(Ordering::Relaxed), self.frame_pointer.load(Ordering::Relaxed))
+        })
+    }
+}

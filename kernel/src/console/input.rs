@@ -1,0 +1,81 @@
+//! Input: the interrupt of the port moves what arrives into a ring.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use boot_protocol::console::INPUT_READY;
+use spin::Once;
+use uart_16550::spec::registers::IER;
+
+use super::ring::Ring;
+use super::{IS_THERE, UART, Uart};
+use crate::arch::x86_64::{interrupts, ioapic};
+use crate::percpu::CpuId;
+use crate::sync::InterruptMutex;
+
+/// The interrupt of the first serial port.
+const IRQ: u8 = 4;
+
+/// What has arrived and was not read. Filled under the lock of the port, emptied under [`TAKE`].
+static RING: Ring<4096> = Ring::new();
+static TAKE: InterruptMutex<()> = InterruptMutex::new(());
+/// The ring is full and the port's interrupt off: the sender waits until something has been read.
+static IS_PAUSED: AtomicBool = AtomicBool::new(false);
+static WAKER: Once<fn()> = Once::new();
+
+/// Lets input arrive, and says so to whoever sends it.
+pub(crate) fn enable() {
+    if IS_THERE.get() != Some(&true) {
+        return;
+    }
+    let routed = interrupts::allocate(|_| interrupt(), 0)
+        .is_ok_and(|vector| ioapic::route_isa(IRQ, vector, CpuId::BOOT).is_ok());
+    if !routed {
+        log::warn!("the console has no interrupt: no input");
+        return;
+    }
+    UART.lock().enable_interrupts(IER::DATA_READY);
+    super::write(&[INPUT_READY]);
+}
+
+/// Sets what the interrupt calls, on its stack, after input has arrived. Only the first call has an effect.
+pub fn set_input_waker(waker: fn()) {
+    WAKER.call_once(|| waker);
+}
+
+/// The next byte of the input, if one has arrived. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is passed on like any other.
+/// Callable from everywhere.
+pub fn try_read() -> Option<u8> {
+    let take = TAKE.lock();
+    let mut byte = [0];
+    let count = RING.peek(&mut byte);
+    RING.skip(count);
+    drop(take);
+    if IS_PAUSED.load(Ordering::Relaxed) {
+        let mut uart = UART.lock();
+        receive(&mut uart);
+    }
+    (count == 1).then_some(byte[0])
+}
+
+fn interrupt() {
+    receive(&mut UART.lock());
+    if let Some(waker) = WAKER.get() {
+        waker();
+    }
+}
+
+/// Moves what the port has received into the ring. Turns its interrupt off if the ring is full, and on again if it is not.
+fn receive(uart: &mut Uart) {
+    while RING.room() > 0 {
+        let Ok(byte) = uart.try_receive_byte() else {
+            if IS_PAUSED.swap(false, Ordering::Relaxed) {
+                uart.enable_interrupts(IER::DATA_READY);
+            }
+            return;
+        };
+        RING.put(&[byte]);
+    }
+    if !IS_PAUSED.swap(true, Ordering::Relaxed) {
+        uart.disable_interrupts(IER::DATA_READY);
+    }
+}

@@ -1,0 +1,123 @@
+//! The PVH entry: how QEMU starts an ELF given with `-kernel`, and the path that the tests exercise.
+//!
+//! QEMU loads the segments at their physical addresses, finds the entry in the `Xen` note (type 18) and jumps to it in 32-bit
+//! protected mode without paging, with the physical address of an [`hvm_start_info`] in EBX. The stub turns on SSE and long
+//! mode on page tables that are assembled data: 4 GiB of physical memory at 0 (for the stub itself), at
+//! [`PHYSICAL_OFFSET`](crate::mm::PHYSICAL_OFFSET), and its first 2 GiB at -2 GiB, where the image is linked.
+//!
+//! [`hvm_start_info`]: https://xenbits.xen.org/docs/unstable/misc/pvh.html
+
+use core::arch::global_asm;
+use core::ffi::CStr;
+use core::slice;
+
+use bootloader_api::BootInfo;
+use bootloader_api::info::{MemoryRegion, MemoryRegionKind, Optional};
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+use crate::mm::{self, PhysAddr};
+
+global_asm!(
+    include_str!("pvh.s"),
+    stack_bytes = const EARLY_STACK_BYTES,
+    main = sym pvh_main,
+    options(att_syntax)
+);
+
+/// Stack of the boot CPU until memory management is up.
+const EARLY_STACK_BYTES: usize = 64 * 1024;
+
+/// First word of a valid start info ("xEn3" with the top bit of the E set).
+const START_INFO_MAGIC: u32 = 0x336e_c578;
+
+/// `hvm_start_info`, version 1 (Xen, `public/arch-x86/hvm/start_info.h`).
+#[repr(C)]
+struct StartInfo {
+    magic: u32,
+    version: u32,
+    flags: u32,
+    module_count: u32,
+    modules: u64,
+    command_line: u64,
+    rsdp: u64,
+    memory_map: u64,
+    memory_map_entries: u32,
+    reserved: u32,
+}
+
+/// `hvm_memmap_table_entry`: a region with its E820 type.
+#[repr(C)]
+struct MemoryMapEntry {
+    address: u64,
+    size: u64,
+    kind: u32,
+    reserved: u32,
+}
+
+/// E820 type of memory that is free for use.
+const E820_RAM: u32 = 1;
+
+/// More regions than any firmware reports; what does not fit is left unused.
+const MAX_REGIONS: usize = 128;
+
+static REGIONS: SpinMutex<[MemoryRegion; MAX_REGIONS]> = SpinMutex::new([MemoryRegion::empty(); MAX_REGIONS]);
+static BOOT_INFO: SpinMutex<Option<BootInfo>> = SpinMutex::new(None);
+
+/// Where the stub enters Rust: translates the start info to a [`BootInfo`].
+extern "C" fn pvh_main(start_info: u32) -> ! {
+    let start_info = mm::physical_to_virtual(PhysAddr::new(u64::from(start_info))).as_ptr::<StartInfo>();
+    // SAFETY: the loader puts the start info in memory that nothing has overwritten yet, and the stub has mapped it.
+    let start_info = unsafe { &*start_info };
+    assert!(start_info.magic == START_INFO_MAGIC, "the PVH start info is not there");
+    assert!(start_info.version >= 1, "the PVH start info has no memory map (version {})", start_info.version);
+
+    let map = mm::physical_to_virtual(PhysAddr::new(start_info.memory_map)).as_ptr::<MemoryMapEntry>();
+    // SAFETY: as above; the loader gives address and length of the table.
+    let map = unsafe { slice::from_raw_parts(map, start_info.memory_map_entries as usize) };
+    let regions = SpinMutexGuard::leak(REGIONS.lock());
+    let count = copy_memory_map(map, regions);
+
+    let mut boot_info = BootInfo::new((&mut regions[..count]).into());
+    boot_info.physical_memory_offset = Optional::Some(mm::PHYSICAL_OFFSET);
+    boot_info.rsdp_addr = if start_info.rsdp == 0 { Optional::None } else { Optional::Some(start_info.rsdp) };
+    let boot_info = SpinMutexGuard::leak(BOOT_INFO.lock()).insert(boot_info);
+    super::start(boot_info, command_line(start_info.command_line))
+}
+
+/// Fills `regions` from the loader's map, with the image cut out of the usable ones. Returns how many there are.
+fn copy_memory_map(map: &[MemoryMapEntry], regions: &mut [MemoryRegion]) -> usize {
+    let (image_start, image_end) = (mm::layout::boot_start(), mm::layout::image_end() - mm::layout::KERNEL_BASE);
+    let mut count = 0;
+    let mut push = |start: u64, end: u64, kind| {
+        if start < end && count < regions.len() {
+            regions[count] = MemoryRegion { start, end, kind };
+            count += 1;
+        }
+    };
+    // Some boards end their map with empty entries.
+    for entry in map.iter().filter(|entry| entry.size != 0) {
+        let (start, end) = (entry.address, entry.address.saturating_add(entry.size));
+        if entry.kind == E820_RAM {
+            push(start, end.min(image_start), MemoryRegionKind::Usable);
+            push(start.max(image_start), end.min(image_end), MemoryRegionKind::Bootloader);
+            push(start.max(image_end), end, MemoryRegionKind::Usable);
+        } else {
+            push(start, end, MemoryRegionKind::UnknownBios(entry.kind));
+        }
+    }
+    count
+}
+
+/// The command line at a physical address; 0 is none. Text after a byte that is not UTF-8 is dropped.
+fn command_line(address: u64) -> &'static str {
+    if address == 0 {
+        return "";
+    }
+    let text = mm::physical_to_virtual(PhysAddr::new(address)).as_ptr();
+    // SAFETY: the loader ends the text with a zero byte and puts it below 1 MiB, which is never handed out or unmapped.
+    let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
+    match str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,25 @@
+//! The end of the machine.
+
+use boot_protocol::status::{DEBUG_EXIT_PORT, debug_exit_value};
+use x86_64::instructions::port::Port;
+
+use crate::arch::x86_64::cpu;
+use crate::console;
+
+/// Ends the machine with a status, after everything printed so far has left it. Callable from everywhere.
+///
+/// QEMU ends through its `isa-debug-exit` device. A machine without it says so and stops.
+pub fn exit(status: u8) -> ! {
+    console::flush();
+    end_qemu(status);
+    crate::println!("The program has ended with status {status}. The machine can be turned off.");
+    console::flush();
+    cpu::halt()
+}
+
+/// Ends QEMU. Returns only where there is no QEMU, or no such device.
+pub(crate) fn end_qemu(status: u8) {
+    let mut port = Port::<u32>::new(DEBUG_EXIT_PORT);
+    // SAFETY: a write to a port at which nothing else is does nothing.
+    unsafe { port.write(debug_exit_value(status)) };
+}

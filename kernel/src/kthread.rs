@@ -1,0 +1,128 @@
+//! Kernel threads on this machine: the hardware's half of [`gmp_sched::kthread`].
+
+use gmp_sched::kthread::{Cpu, Thread, Threads};
+use gmp_sched::platform::Points;
+use gmp_sched::time::Instant;
+use spin::Once;
+use x86_64::instructions::interrupts;
+
+use crate::arch::x86_64::{apic, interrupts as vectors, timer};
+use crate::percpu::{self, CpuId};
+use crate::slice::SLICE;
+use crate::{cpus, platform};
+
+/// The CPUs of this machine, for kernel threads.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCpu;
+
+/// A kernel thread of this machine.
+pub type KernelThread = Thread<KernelCpu>;
+
+static THREADS: Once<&'static Threads<KernelCpu>> = Once::new();
+
+impl Points for KernelCpu {}
+
+// SAFETY: the index is that of the executing CPU and below the number of CPUs; interrupts are masked as asked; the
+// preemption entry runs on the interrupted G's stack and switches only through this module and the scheduler.
+unsafe impl Cpu for KernelCpu {
+    fn threads() -> &'static Threads<Self> {
+        threads()
+    }
+
+    #[inline]
+    fn current() -> usize {
+        percpu::current().index()
+    }
+
+    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+        interrupts::without_interrupts(body)
+    }
+
+    fn kick(cpu: usize) {
+        apic::send(CpuId::new(cpu), vectors::RESCHEDULE);
+    }
+
+    fn request_displacement() {
+        percpu::set_pending();
+    }
+
+    fn arm(deadline: Instant) {
+        arm(deadline);
+    }
+
+    fn switching_to(thread: Option<&'static Thread<Self>>) {
+        percpu::set_current_machine(thread.map_or(0, Thread::argument));
+        if thread.is_some() {
+            arm(now().after(SLICE));
+        }
+    }
+
+    fn halt() {
+        interrupts::enable_and_hlt();
+        interrupts::disable();
+    }
+
+    fn set_interrupts(on: bool) {
+        if on {
+            interrupts::enable();
+        } else {
+            interrupts::disable();
+        }
+    }
+}
+
+fn threads() -> &'static Threads<KernelCpu> {
+    THREADS.get().expect("kernel threads are set up before they are used")
+}
+
+/// Sets kernel threads up. Called by the boot CPU when the number of CPUs is known.
+pub(crate) fn init() {
+    THREADS.call_once(|| Threads::new(cpus::count()));
+}
+
+/// Whether [`init`] has been called.
+pub(crate) fn is_up() -> bool {
+    THREADS.is_completed()
+}
+
+/// The machine's threads.
+pub(crate) fn all() -> &'static Threads<KernelCpu> {
+    threads()
+}
+
+/// The clock, in the scheduler's terms.
+pub(crate) fn now() -> Instant {
+    Instant::from_nanos(timer::now())
+}
+
+/// Has this CPU's timer fire at `deadline` at the latest. Callable from interrupts; else the caller is pinned.
+pub(crate) fn arm(deadline: Instant) {
+    interrupts::without_interrupts(|| {
+        if deadline.as_nanos() < percpu::local().timer_deadline() {
+            timer::arm(deadline.as_nanos());
+        }
+    });
+}
+
+/// The timer of this CPU has reached its deadline. Called on the interrupt stack, with interrupts off.
+pub fn timer_interrupt() {
+    // The timer may fire before the scheduler is up.
+    let Some(threads) = THREADS.get() else { return };
+    let now = now();
+    let mut next = threads.timer_interrupt(now);
+    if threads.current().is_some() {
+        next = next.min(platform::tick(now)).min(now.after(SLICE));
+    }
+    if next != Instant::NEVER {
+        arm(next);
+    }
+}
+
+/// Another CPU asks this one to look for work. Called on the interrupt stack, with interrupts off.
+pub fn reschedule_interrupt() {
+    let Some(threads) = THREADS.get() else { return };
+    threads.reschedule_interrupt();
+    if percpu::local().slice.is_over() {
+        percpu::set_pending();
+    }
+}

@@ -1,0 +1,273 @@
+//! The frame allocator: a buddy system over the real memory map.
+//!
+//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the smallest block
+//! that is large enough and puts the halves it does not need back; a freed block joins its buddy (the neighbour with which it
+//! forms a block of twice the size) as long as that is free too. (Knuth, The Art of Computer Programming 1, 2.5, algorithms R
+//! and S.) The lists run through the free frames themselves; beside them there is one byte per frame.
+//!
+//! Memory below 1 MiB is never handed out: the other CPUs start there, and firmware leaves tables in it.
+//!
+//! All of it may be called from everywhere, interrupt and page fault handlers included, and takes one leaf lock.
+
+use core::ptr;
+use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
+use x86_64::structures::paging::{FrameAllocator, FrameDeallocator, PhysFrame, Size4KiB};
+
+use super::{OutOfMemory, PAGE_SIZE, PhysAddr, physical_to_virtual};
+use crate::sync::InterruptMutex;
+
+/// Block sizes: 1 to 1024 frames.
+const ORDERS: usize = 11;
+
+/// Frames below this address are not handed out.
+const FIRST_ADDRESS: u64 = 1 << 20;
+
+/// What is mapped before the kernel has page tables of its own.
+const EARLY_END: u64 = 1 << 32;
+
+/// What the byte of a frame says if the frame is not the first of a free block; else it is the order of the block.
+const NOT_FREE: u8 = 0xff;
+
+static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
+
+/// A usable page below 1 MiB, or 0: what a CPU can start in.
+static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
+/// Where it may lie: the interrupt table and what loaders leave are below, and firmware's data above.
+const LOW_START: u64 = 0x1000;
+const LOW_END: u64 = 0x9_0000;
+
+/// Links of a free block, in its first bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Links {
+    previous: Option<FrameNumber>,
+    next: Option<FrameNumber>,
+}
+
+/// Physical address divided by the page size. Never 0, since the first MiB is left out.
+type FrameNumber = core::num::NonZeroU64;
+
+/// Free blocks by order.
+#[derive(Debug)]
+struct Buddies {
+    heads: [Option<FrameNumber>; ORDERS],
+    /// For each frame of the machine, whether a free block begins there.
+    states: &'static mut [u8],
+    free_frames: usize,
+}
+
+impl Buddies {
+    const fn new() -> Self {
+        Self { heads: [None; ORDERS], states: &mut [], free_frames: 0 }
+    }
+
+    /// Takes a block of 2^`order` frames.
+    fn allocate(&mut self, order: usize) -> Option<FrameNumber> {
+        let found = (order..ORDERS).find(|&order| self.heads[order].is_some())?;
+        let block = self.heads[found]?;
+        self.unlink(block, found);
+        for half in (order..found).rev() {
+            let upper = FrameNumber::new(block.get() + (1 << half))?;
+            self.link(upper, half);
+        }
+        self.free_frames -= 1 << order;
+        Some(block)
+    }
+
+    /// Gives a block of 2^`order` frames back.
+    fn free(&mut self, block: FrameNumber, order: usize) {
+        assert!(self.state(block.get()) == Some(NOT_FREE), "frame {block:#x} was freed twice, or is no memory");
+        self.free_frames += 1 << order;
+        let (mut block, mut order) = (block, order);
+        while order + 1 < ORDERS {
+            // The buddy differs in the bit of the block's own size.
+            let Some(buddy) = FrameNumber::new(block.get() ^ (1 << order)) else { break };
+            if self.state(buddy.get()).map(usize::from) != Some(order) {
+                break;
+            }
+            self.unlink(buddy, order);
+            block = block.min(buddy);
+            order += 1;
+        }
+        self.link(block, order);
+    }
+
+    /// Gives back `count` frames from `first` on, in the largest blocks that are aligned.
+    fn free_range(&mut self, first: u64, count: u64) {
+        let (mut first, end) = (first, first + count);
+        while let Some(block) = FrameNumber::new(first).filter(|_| first < end) {
+            let order = (first.trailing_zeros() as usize).min((end - first).ilog2() as usize).min(ORDERS - 1);
+            self.free(block, order);
+            first += 1 << order;
+        }
+    }
+
+    /// The byte of a frame; `None` outside of the memory.
+    fn state(&self, frame: u64) -> Option<u8> {
+        usize::try_from(frame).ok().and_then(|frame| self.states.get(frame)).copied()
+    }
+
+    fn set_state(&mut self, block: FrameNumber, state: u8) {
+        self.states[usize::try_from(block.get()).expect("64 bits")] = state;
+    }
+
+    fn link(&mut self, block: FrameNumber, order: usize) {
+        let next = self.heads[order].replace(block);
+        if let Some(next) = next {
+            set_links(next, Links { previous: Some(block), ..links(next) });
+        }
+        set_links(block, Links { previous: None, next });
+        self.set_state(block, u8::try_from(order).expect("few orders"));
+    }
+
+    fn unlink(&mut self, block: FrameNumber, order: usize) {
+        let Links { previous, next } = links(block);
+        match previous {
+            Some(previous) => set_links(previous, Links { next, ..links(previous) }),
+            None => self.heads[order] = next,
+        }
+        if let Some(next) = next {
+            set_links(next, Links { previous, ..links(next) });
+        }
+        self.set_state(block, NOT_FREE);
+    }
+}
+
+fn address(frame: u64) -> PhysAddr {
+    PhysAddr::new(frame * PAGE_SIZE as u64)
+}
+
+fn links_pointer(block: FrameNumber) -> *mut Links {
+    physical_to_virtual(address(block.get())).as_mut_ptr()
+}
+
+fn links(block: FrameNumber) -> Links {
+    // SAFETY: only called for free blocks, whose first bytes hold what `set_links` wrote, by the holder of the lock.
+    unsafe { ptr::read(links_pointer(block)) }
+}
+
+fn set_links(block: FrameNumber, links: Links) {
+    // SAFETY: only called for free blocks, which nobody else accesses, by the holder of the lock.
+    unsafe { ptr::write(links_pointer(block), links) }
+}
+
+/// The frames of the usable parts of `regions` between two addresses, as (first frame, count).
+fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
+    regions.iter().filter(|region| region.kind == MemoryRegionKind::Usable).filter_map(move |region| {
+        let first = region.start.max(from).div_ceil(PAGE_SIZE as u64);
+        let end = region.end.min(to) / PAGE_SIZE as u64;
+        (first < end).then(|| (first, end - first))
+    })
+}
+
+/// Takes over the usable memory below 4 GiB, which every boot protocol has mapped.
+pub(crate) fn init(regions: &[MemoryRegion]) {
+    if let Some((first, count)) = usable(regions, LOW_START, LOW_END).max() {
+        LOW_PAGE.store(address(first + count - 1).as_u64(), Ordering::Relaxed);
+    }
+    let (first, count) = usable(regions, 0, u64::MAX).max().expect("the memory map has no usable memory");
+    let bytes = usize::try_from(first + count).expect("64 bits");
+    let table_frames = bytes.div_ceil(PAGE_SIZE) as u64;
+    let (table, _) = usable(regions, FIRST_ADDRESS, EARLY_END)
+        .find(|&(_, count)| count >= table_frames)
+        .expect("no room for the table of frames");
+    let states = physical_to_virtual(address(table)).as_mut_ptr::<u8>();
+    // SAFETY: usable memory, mapped, and not in the allocator: the loop below leaves it out.
+    unsafe { ptr::write_bytes(states, NOT_FREE, bytes) };
+    let mut buddies = FRAMES.lock();
+    // SAFETY: initialised by the line above and never handed out.
+    buddies.states = unsafe { slice::from_raw_parts_mut(states, bytes) };
+    for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
+        if first == table {
+            buddies.free_range(first + table_frames, count - table_frames);
+        } else {
+            buddies.free_range(first, count);
+        }
+    }
+}
+
+/// The page in which other CPUs can start, if there is one.
+pub(crate) fn low_page() -> Option<PhysAddr> {
+    let page = LOW_PAGE.load(Ordering::Relaxed);
+    (page != 0).then(|| PhysAddr::new(page))
+}
+
+/// Takes over the rest of the memory, once it is mapped.
+pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
+    for (first, count) in usable(regions, EARLY_END, u64::MAX) {
+        FRAMES.lock().free_range(first, count);
+    }
+}
+
+/// Takes a frame, with whatever is in it.
+///
+/// # Errors
+/// If there is none left.
+pub fn allocate() -> Result<PhysFrame, OutOfMemory> {
+    allocate_contiguous(1)
+}
+
+/// Gives a frame back.
+///
+/// # Safety
+/// It must have come from this module, and nothing may use it any more.
+///
+/// # Panics
+/// If it is free already.
+pub unsafe fn free(frame: PhysFrame) {
+    // SAFETY: the caller's promise.
+    unsafe { free_contiguous(frame, 1) }
+}
+
+/// Takes `pages` frames that follow each other; the first is aligned to their number, rounded up to a power of two.
+///
+/// # Errors
+/// If there is no such block, or more than 1024 pages are asked for, or none.
+pub fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory> {
+    let order = pages.checked_next_power_of_two().ok_or(OutOfMemory)?.ilog2() as usize;
+    if pages == 0 || order >= ORDERS {
+        return Err(OutOfMemory);
+    }
+    let mut buddies = FRAMES.lock();
+    let first = buddies.allocate(order).ok_or(OutOfMemory)?.get();
+    // What the rounding added goes back.
+    buddies.free_range(first + pages as u64, (1 << order) - pages as u64);
+    Ok(PhysFrame::containing_address(address(first)))
+}
+
+/// Gives back `pages` frames from `first` on.
+///
+/// # Safety
+/// They must have come from this module, and nothing may use them any more.
+///
+/// # Panics
+/// If one of them is free already (not every such case is noticed).
+pub unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
+    FRAMES.lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
+}
+
+/// How many frames are free.
+pub fn free_frames() -> usize {
+    FRAMES.lock().free_frames
+}
+
+/// The frame allocator, for the `x86_64` crate's page tables.
+#[derive(Debug)]
+pub(crate) struct Frames;
+
+// SAFETY: frames are handed out once until they are freed.
+unsafe impl FrameAllocator<Size4KiB> for Frames {
+    fn allocate_frame(&mut self) -> Option<PhysFrame> {
+        allocate().ok()
+    }
+}
+
+impl FrameDeallocator<Size4KiB> for Frames {
+    unsafe fn deallocate_frame(&mut self, frame: PhysFrame) {
+        // SAFETY: the caller's promise.
+        unsafe { free(frame) }
+    }
+}

@@ -1,0 +1,111 @@
+//! The heap: Go's mcache, mcentral, mheap over the kernel's memory.
+//!
+//! Objects up to 2 KiB come from caches of each CPU, by size class (`object_cache`); what they are cut from and everything
+//! larger is first-fit in one [`linked_list_allocator::Heap`], which grows by mapping frames at its end and keeps what it has.
+//!
+//! Not callable from interrupt handlers, which panic here instead of finding a half-changed list. When memory is exhausted,
+//! `try_reserve` and its like get their error; other allocations panic.
+
+use alloc::vec::Vec;
+use core::alloc::{GlobalAlloc, Layout};
+use core::ptr::{self, NonNull};
+
+use linked_list_allocator::Heap;
+
+use super::paging::{HEAP, WINDOW_BYTES};
+use super::{OutOfMemory, PAGE_SIZE, VirtAddr, object_cache, paging};
+use crate::percpu;
+use crate::sync::PreemptMutex;
+
+pub(crate) use super::object_cache::CpuCache;
+
+/// The heap grows by this at least: short enough to map with preemption off.
+const STEP_PAGES: usize = 64;
+
+static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty()));
+
+/// What holds everything beyond the small objects.
+struct LargeHeap(Heap);
+
+impl LargeHeap {
+    /// Adds one step of memory at the end.
+    fn grow(&mut self) -> Result<(), OutOfMemory> {
+        let end = if self.0.size() == 0 { HEAP } else { self.0.top().addr() as u64 };
+        if end + (STEP_PAGES * PAGE_SIZE) as u64 > HEAP + WINDOW_BYTES {
+            return Err(OutOfMemory);
+        }
+        let pages = STEP_PAGES;
+        paging::commit(VirtAddr::new(end), pages)?;
+        if self.0.size() == 0 {
+            let bottom = ptr::with_exposed_provenance_mut(HEAP as usize);
+            // SAFETY: the range was just mapped and nothing else uses this window.
+            unsafe { self.0.init(bottom, pages * PAGE_SIZE) };
+        } else {
+            // SAFETY: as above, right behind what the heap has.
+            unsafe { self.0.extend(pages * PAGE_SIZE) };
+        }
+        Ok(())
+    }
+}
+
+/// Takes memory from the large heap. Grows it in steps, with preemption possible in between.
+pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    // What cannot fit is refused at once, not after all memory was taken.
+    if layout.size() / PAGE_SIZE > super::frame::free_frames() + LARGE.lock().0.free() / PAGE_SIZE {
+        return Err(OutOfMemory);
+    }
+    loop {
+        let mut large = LARGE.lock();
+        if let Ok(memory) = large.0.allocate_first_fit(layout) {
+            return Ok(memory);
+        }
+        large.grow()?;
+    }
+}
+
+/// Gives memory back to the large heap.
+///
+/// # Safety
+/// It must have come from [`allocate_large`] with the same layout and not be in use.
+pub(super) unsafe fn free_large(memory: NonNull<u8>, layout: Layout) {
+    // SAFETY: the caller's promise.
+    unsafe { LARGE.lock().0.deallocate(memory, layout) }
+}
+
+/// The global allocator of every program.
+#[derive(Debug)]
+pub struct KernelHeap;
+
+// SAFETY: memory is handed out once until it is freed, as large and aligned as asked for; see the two levels.
+unsafe impl GlobalAlloc for KernelHeap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        assert!(!percpu::in_trap(), "allocation of {} bytes in an interrupt or exception handler", layout.size());
+        let memory = match object_cache::class_of(layout) {
+            Some(class) => object_cache::allocate(class),
+            None => allocate_large(layout),
+        };
+        memory.map_or(ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        assert!(!percpu::in_trap(), "memory freed in an interrupt or exception handler");
+        let Some(memory) = NonNull::new(memory) else { return };
+        match object_cache::class_of(layout) {
+            // SAFETY: the caller's promise; the class depends on the layout only.
+            Some(class) => unsafe { object_cache::free(memory, class) },
+            // SAFETY: as above.
+            None => unsafe { free_large(memory, layout) },
+        }
+    }
+}
+
+/// Puts a value on the heap for good.
+///
+/// # Errors
+/// If there is no memory for it.
+pub(crate) fn leak<T>(value: T) -> Result<&'static mut T, OutOfMemory> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(1).map_err(|_| OutOfMemory)?;
+    values.push(value);
+    values.leak().first_mut().ok_or(OutOfMemory)
+}

@@ -1,0 +1,62 @@
+//! Memory: frames, page tables, stacks, heap.
+//!
+//! # Address space
+//!
+//! One for all CPUs and all programs; the lower half is empty, so that every stray small pointer faults.
+//!
+//! | from | what | pages |
+//! |---|---|---|
+//! | `0xffff_8000_0000_0000` | all physical memory ([`PHYSICAL_OFFSET`]) | large, not executable |
+//! | `0xffff_c000_0000_0000` | device registers ([`paging::map_device`]) | 4 KiB, uncached |
+//! | `0xffff_d000_0000_0000` | stacks with guard pages ([`stack`]) | 4 KiB |
+//! | `0xffff_e000_0000_0000` | the heap ([`heap`]) | 4 KiB |
+//! | `0xffff_ffff_8000_0000` | the image: text read-only, the rest not executable | 4 KiB |
+
+pub mod frame;
+pub mod heap;
+pub mod layout;
+mod object_cache;
+pub mod paging;
+pub mod stack;
+
+use core::fmt;
+
+use bootloader_api::info::MemoryRegion;
+pub use x86_64::{PhysAddr, VirtAddr};
+
+/// Bytes in a page and in a frame.
+pub const PAGE_SIZE: usize = 4096;
+
+/// Where physical address 0 is mapped, and all other memory behind it.
+pub const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
+
+/// There is no memory left for what was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory;
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of memory")
+    }
+}
+
+impl core::error::Error for OutOfMemory {}
+
+/// Where the memory at a physical address is mapped. Says nothing about whether there is memory.
+#[inline]
+pub const fn physical_to_virtual(physical: PhysAddr) -> VirtAddr {
+    // A physical address has at most 52 bits and the map is 2^46 bytes long: what a machine has fits.
+    VirtAddr::new_truncate(physical.as_u64() + PHYSICAL_OFFSET)
+}
+
+/// The physical address of mapped memory, or `None` if nothing is mapped there. Callable from everywhere.
+pub fn virtual_to_physical(address: VirtAddr) -> Option<PhysAddr> {
+    paging::translate(address)
+}
+
+/// Takes over the memory: frames first, then the kernel's own page tables, then the memory that only those reach.
+pub(crate) fn init(regions: &[MemoryRegion]) {
+    frame::init(regions);
+    paging::init(regions);
+    frame::add_high_memory(regions);
+}

@@ -1,0 +1,233 @@
+//! The kernel's page tables: one address space for all CPUs.
+//!
+//! Pages are added while the machine runs, never taken away or given other rights, so no CPU ever holds a translation that is out
+//! of date and nothing is flushed. Changes take one leaf lock; [`translate`] takes none, so that a page fault or panic handler can
+//! ask what is mapped whoever holds the lock.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
+use spin::Once;
+use x86_64::registers::control::{Cr3, Cr3Flags};
+use x86_64::structures::paging::mapper::MapToError;
+use x86_64::structures::paging::{
+    Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PageTableIndex, PhysFrame, Size2MiB, Size4KiB,
+};
+
+use super::frame::{self, Frames};
+use super::layout::{self, Access};
+use super::{OutOfMemory, PAGE_SIZE, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
+use crate::sync::InterruptMutex;
+
+/// Where device registers are mapped.
+const DEVICES: u64 = 0xffff_c000_0000_0000;
+/// Where [`super::stack`] puts its slots.
+pub(super) const STACKS: u64 = 0xffff_d000_0000_0000;
+/// Where [`super::heap`] grows.
+pub(super) const HEAP: u64 = 0xffff_e000_0000_0000;
+/// Bytes that each of the three may use: what one entry of the top table maps.
+pub(super) const WINDOW_BYTES: u64 = 1 << 39;
+
+/// Bits of a page table entry that hold the physical address.
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// Rights of memory that holds data.
+const DATA: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
+/// Rights in upper tables; the last level decides.
+const TABLE: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE);
+
+static TABLES: InterruptMutex<Option<OffsetPageTable<'static>>> = InterruptMutex::new(None);
+/// The top table.
+static TOP: Once<PhysFrame> = Once::new();
+static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
+
+/// Builds the kernel's page tables from those that are in use and switches to them.
+///
+/// Page table frames come from below 4 GiB, where a CPU that starts in real mode can load CR3.
+pub(crate) fn init(regions: &[MemoryRegion]) {
+    let frame = frame::allocate().expect("no memory for page tables");
+    // SAFETY: the frame is mapped and nobody else's.
+    let top = unsafe { &mut *physical_to_virtual(frame.start_address()).as_mut_ptr::<PageTable>() };
+    top.zero();
+    keep_boot_mappings(top);
+    // SAFETY: `top` is a valid table, and physical memory is mapped at the offset.
+    let mut tables = unsafe { OffsetPageTable::new(top, VirtAddr::new(PHYSICAL_OFFSET)) };
+    map_image(&mut tables);
+    map_physical_memory(&mut tables, regions);
+    // SAFETY: the new tables map the code, data and stack in use where they were.
+    unsafe { Cr3::write(frame, Cr3Flags::empty()) };
+    *TABLES.lock() = Some(tables);
+    TOP.call_once(|| frame);
+}
+
+/// Loads the kernel's page tables on a CPU that was started on others.
+pub(crate) fn load() {
+    let top = *TOP.get().expect("paging is up");
+    // SAFETY: these tables map everything of the kernel, at the same addresses as those a CPU starts on.
+    unsafe { Cr3::write(top, Cr3Flags::empty()) };
+}
+
+/// Puts the kernel's upper half into another top table. It stays complete: what is mapped later goes into tables that both share.
+pub(crate) fn copy_upper_half(to: &mut PageTable) {
+    let top = TOP.get().expect("paging is up").start_address();
+    for index in (256..512).map(PageTableIndex::new) {
+        let entry = entry(top, index);
+        to[index].set_addr(PhysAddr::new(entry & ADDRESS), PageTableFlags::from_bits_truncate(entry & !ADDRESS));
+    }
+}
+
+/// Fills the upper half of the top table with what does not change later: shared tables for the windows, and whatever the boot
+/// protocol mapped outside of them (under the bootloader: the stack in use and the boot information).
+fn keep_boot_mappings(top: &mut PageTable) {
+    let boot_top = Cr3::read().0.start_address();
+    let physical_map = VirtAddr::new(PHYSICAL_OFFSET).p4_index();
+    let image = VirtAddr::new(layout::KERNEL_BASE).p4_index();
+    for index in (256..512).map(PageTableIndex::new) {
+        let entry = entry(boot_top, index);
+        if index > physical_map && index != image && entry & PageTableFlags::PRESENT.bits() != 0 {
+            top[index].set_addr(PhysAddr::new(entry & ADDRESS), PageTableFlags::from_bits_truncate(entry & !ADDRESS));
+        }
+    }
+    for window in [DEVICES, STACKS, HEAP] {
+        let table = frame::allocate().expect("no memory for page tables");
+        let pointer = physical_to_virtual(table.start_address()).as_mut_ptr::<PageTable>();
+        // SAFETY: the frame is mapped and nobody else's; all-zero bytes are an empty table.
+        unsafe { pointer.write(PageTable::new()) };
+        top[VirtAddr::new(window).p4_index()].set_frame(table, TABLE);
+    }
+}
+
+/// Maps the image page by page with the rights of its parts. Where its frames are is the boot protocol's affair.
+fn map_image(tables: &mut OffsetPageTable<'static>) {
+    for address in (layout::image_start()..layout::image_end()).step_by(PAGE_SIZE) {
+        let address = VirtAddr::new(address);
+        let frame = PhysFrame::containing_address(translate(address).expect("the image is mapped"));
+        let flags = match layout::access(address) {
+            Access::Execute => PageTableFlags::PRESENT,
+            Access::Read => PageTableFlags::PRESENT | PageTableFlags::NO_EXECUTE,
+            Access::Write => DATA,
+        };
+        map_page(tables, Page::containing_address(address), frame, flags).expect("no memory for page tables");
+    }
+}
+
+/// Maps physical memory at its offset: everything the memory map names below 4 GiB, since firmware leaves its tables in regions of
+/// any kind, and above that what is usable.
+fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryRegion]) {
+    const LARGE: u64 = 2 << 20;
+    for region in regions {
+        if region.kind != MemoryRegionKind::Usable && region.end > 1 << 32 {
+            continue;
+        }
+        for start in (region.start / LARGE * LARGE..region.end).step_by(LARGE as usize) {
+            let frame = PhysFrame::<Size2MiB>::containing_address(PhysAddr::new(start));
+            let page = Page::containing_address(physical_to_virtual(frame.start_address()));
+            // SAFETY: the map is where unsafe code reaches memory it owns; nothing else relies on what is mapped here.
+            match unsafe { tables.map_to_with_table_flags(page, frame, DATA, TABLE, &mut Frames) } {
+                // The page was not mapped before, so no CPU knows anything else of it.
+                Ok(flush) => flush.ignore(),
+                // Two regions may share a large page.
+                Err(MapToError::PageAlreadyMapped(_)) => {}
+                Err(error) => panic!("cannot map physical memory at {start:#x}: {error:?}"),
+            }
+        }
+    }
+}
+
+/// Maps one page that may be mapped already, which is a success and changes nothing.
+///
+/// Returns whether it was mapped by this call.
+fn map_page(
+    tables: &mut OffsetPageTable<'static>,
+    page: Page<Size4KiB>,
+    frame: PhysFrame,
+    flags: PageTableFlags,
+) -> Result<bool, OutOfMemory> {
+    // SAFETY: the callers map frames that are theirs, into ranges that belong to this module.
+    match unsafe { tables.map_to_with_table_flags(page, frame, flags, TABLE, &mut Frames) } {
+        // The page was not mapped before, and the processor does not remember what is not mapped.
+        Ok(flush) => {
+            flush.ignore();
+            Ok(true)
+        }
+        Err(MapToError::PageAlreadyMapped(_)) => Ok(false),
+        Err(MapToError::FrameAllocationFailed) => Err(OutOfMemory),
+        Err(MapToError::ParentEntryHugePage) => panic!("{page:?} is inside a large page"),
+    }
+}
+
+/// Puts memory behind `pages` pages from `start` on, which must lie in a window of this module. What is mapped already stays as it
+/// is. The memory is not cleared. Callable from everywhere.
+///
+/// # Errors
+/// If there are too few frames. Then the first pages may have been mapped; they stay so.
+pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
+    let start = Page::<Size4KiB>::from_start_address(start).expect("page aligned");
+    for page in Page::range(start, start + pages as u64) {
+        if translate(page.start_address()).is_some() {
+            continue;
+        }
+        let frame = frame::allocate()?;
+        let mut tables = TABLES.lock();
+        let mapped = map_page(tables.as_mut().expect("paging is up"), page, frame, DATA);
+        drop(tables);
+        if mapped != Ok(true) {
+            // SAFETY: allocated above and not mapped.
+            unsafe { frame::free(frame) };
+        }
+        mapped?;
+    }
+    Ok(())
+}
+
+/// Maps `bytes` bytes of device registers, uncached. The mapping is never undone. Callable from everywhere.
+///
+/// # Errors
+/// If there is no memory for page tables, or the window is used up.
+pub fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
+    let offset = physical.as_u64() % PAGE_SIZE as u64;
+    let pages = (offset + bytes as u64).div_ceil(PAGE_SIZE as u64);
+    let length = pages * PAGE_SIZE as u64;
+    let start = NEXT_DEVICE.fetch_add(length, Ordering::Relaxed);
+    if start + length > DEVICES + WINDOW_BYTES {
+        return Err(OutOfMemory);
+    }
+    let first_page = Page::from_start_address(VirtAddr::new(start)).expect("page aligned");
+    let first_frame = PhysFrame::containing_address(physical);
+    for index in 0..pages {
+        let mut tables = TABLES.lock();
+        map_page(tables.as_mut().expect("paging is up"), first_page + index, first_frame + index, flags)?;
+    }
+    NonNull::new(VirtAddr::new(start + offset).as_mut_ptr()).ok_or(OutOfMemory)
+}
+
+/// One entry of a page table.
+fn entry(table: PhysAddr, index: PageTableIndex) -> u64 {
+    let entries = physical_to_virtual(table).as_mut_ptr::<u64>();
+    // SAFETY: `table` is a page table, so the index is inside of it.
+    let entry = unsafe { entries.add(usize::from(index)) };
+    // SAFETY: mapped and aligned; page tables are never freed. Other CPUs change entries as a whole.
+    let entry = unsafe { AtomicU64::from_ptr(entry) };
+    entry.load(Ordering::Relaxed)
+}
+
+/// The physical address behind `address`, or `None` if nothing is mapped there. Takes no lock; callable from everywhere.
+pub fn translate(address: VirtAddr) -> Option<PhysAddr> {
+    let mut table = Cr3::read().0.start_address();
+    let indices = [address.p4_index(), address.p3_index(), address.p2_index(), address.p1_index()];
+    for (index, shift) in indices.into_iter().zip([39, 30, 21, 12]) {
+        let entry = entry(table, index);
+        let flags = PageTableFlags::from_bits_truncate(entry);
+        if !flags.contains(PageTableFlags::PRESENT) {
+            return None;
+        }
+        if shift == 12 || (shift < 39 && flags.contains(PageTableFlags::HUGE_PAGE)) {
+            let offset_mask = (1 << shift) - 1;
+            return Some(PhysAddr::new((entry & ADDRESS & !offset_mask) | (address.as_u64() & offset_mask)));
+        }
+        table = PhysAddr::new(entry & ADDRESS);
+    }
+    None
+}

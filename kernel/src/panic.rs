@@ -1,0 +1,110 @@
+//! The end of a broken machine: panics and exceptions.
+//!
+//! The first CPU that gets here stops all others by a non-maskable interrupt, which also reaches those that have interrupts off, then
+//! prints what happened and where every CPU was, and ends the machine. It takes no lock and allocates nothing.
+
+use core::fmt::{self, Write};
+use core::hint::spin_loop;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use boot_protocol::console::Frame;
+use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
+use x86_64::instructions::interrupts;
+
+use crate::arch::x86_64::exception::{Description, Registers};
+use crate::arch::x86_64::trap::TrapFrame;
+use crate::arch::x86_64::{apic, cpu};
+use crate::backtrace::Backtrace;
+use crate::console::Emergency;
+use crate::percpu::{self, CpuId};
+use crate::{cpus, exit};
+
+/// Looks at a CPU that does not stop before it is given up.
+const LOOKS: usize = 20_000_000;
+
+/// The CPU that ends the machine, or [`NOBODY`].
+static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
+const NOBODY: u32 = u32::MAX;
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    let backtrace = Backtrace::here();
+    end(KERNEL_BROKEN, |console, cpu| {
+        match info.location() {
+            Some(location) => writeln!(console, "panic on CPU {cpu} at {location}:\n{}", info.message())?,
+            None => writeln!(console, "panic on CPU {cpu}: {}", info.message())?,
+        }
+        print_backtrace(console, backtrace.clone())
+    })
+}
+
+/// Ends the machine because of an exception that nobody serves.
+pub(crate) fn exception(frame: &TrapFrame) -> ! {
+    let description = Description::new(frame);
+    end(EXCEPTION, |console, cpu| {
+        writeln!(console, "exception on CPU {cpu}: {description}")?;
+        write!(console, "{}", Registers(frame))?;
+        print_backtrace(console, Backtrace::of(frame))
+    })
+}
+
+/// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine, else it is an exception.
+pub(crate) fn stop_if_asked(frame: &TrapFrame) {
+    if ENDING.load(Ordering::Relaxed) == NOBODY {
+        exception(frame);
+    }
+    percpu::local().stop.set(frame);
+    cpu::halt()
+}
+
+/// Ends the machine: `report` says why. Only the first CPU to get here does so.
+fn end(status: u8, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
+    interrupts::disable();
+    let this = percpu::current();
+    let number = u32::try_from(this.index()).expect("few CPUs");
+    match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {}
+        // A panic while the report of the first one is printed: the reason may be anything, so no more than this.
+        Err(first) if first == number => {
+            let _ = Emergency::new().write_str("panic while panicking\n");
+            exit::end_qemu(status);
+            cpu::halt()
+        }
+        // The non-maskable interrupt is on its way.
+        Err(_) => cpu::halt(),
+    }
+    apic::send_nmi_to_others();
+    let others = || cpus::all().filter(|&cpu| cpu != this).filter_map(|cpu| Some((cpu, percpu::of(cpu)?)));
+    for (_, other) in others() {
+        for _ in 0..LOOKS {
+            if other.stop.get().is_some() {
+                break;
+            }
+            spin_loop();
+        }
+    }
+
+    let mut console = Emergency::new();
+    // The port takes what it takes.
+    let _ = report(&mut console, this);
+    for (cpu, other) in others() {
+        let _ = match other.stop.get() {
+            Some(backtrace) => {
+                writeln!(console, "CPU {cpu} was").and_then(|()| print_backtrace(&mut console, backtrace))
+            }
+            None => writeln!(console, "CPU {cpu} does not answer"),
+        };
+    }
+    console.flush();
+    exit::end_qemu(status);
+    let _ = console.write_str("The machine has stopped.\n");
+    cpu::halt()
+}
+
+fn print_backtrace(console: &mut Emergency, backtrace: Backtrace) -> fmt::Result {
+    for address in backtrace {
+        writeln!(console, "{}", Frame(address))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! The scheduler's platform: the one file that knows both worlds, [`gmp_sched`] and this machine.
+
+use core::fmt::Arguments;
+use core::ops::Range;
+use core::time::Duration;
+
+use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
+use gmp_sched::machine::Machine;
+use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points};
+use gmp_sched::processor::Processor;
+use gmp_sched::scheduler::Scheduler;
+use gmp_sched::sysmon::Sysmon;
+use gmp_sched::time::Instant;
+use spin::Once;
+use x86_64::instructions::interrupts;
+
+use crate::arch::x86_64::apic;
+use crate::arch::x86_64::interrupts::RESCHEDULE;
+use crate::kthread::{self, KernelThread};
+use crate::mm::stack::Stack;
+use crate::percpu::{self, CpuId};
+use crate::{args, console, cpus, exit, program};
+
+/// The platform type of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel;
+
+/// Handle to a G on this machine.
+pub type JoinHandle<T> = gmp_sched::JoinHandle<T, Kernel>;
+
+/// Bytes of an M's own stack, g0.
+const THREAD_STACK: usize = 64 * 1024;
+
+static SCHEDULER: Once<&'static Scheduler<Kernel>> = Once::new();
+static SYSMON: Once<&'static KernelThread> = Once::new();
+
+impl Points for Kernel {}
+
+// SAFETY: the preempt count keeps a flow of control on its M; the current M is a per-CPU word that is read anew each time
+// and set by the thread switch. Stacks come from slots with guard pages. A thread starts when it is unparked, pinned.
+unsafe impl Platform for Kernel {
+    type Thread = &'static KernelThread;
+
+    const TIMER_INTERRUPTS: bool = true;
+
+    #[inline(always)]
+    fn raise_pin() {
+        percpu::preempt_disable();
+    }
+
+    #[inline(always)]
+    fn lower_pin() {
+        percpu::preempt_enable();
+    }
+
+    #[inline(always)]
+    fn current_machine() -> Option<&'static Machine<Self>> {
+        let machine = core::ptr::with_exposed_provenance::<Machine<Self>>(percpu::current_machine());
+        // SAFETY: the word is 0 or the argument of a thread made by `start_thread`; machines are never freed.
+        unsafe { machine.as_ref() }
+    }
+
+    fn now() -> Instant {
+        kthread::now()
+    }
+
+    fn seed(index: usize) -> u64 {
+        let seed = args::option("seed").and_then(|seed| seed.parse().ok()).unwrap_or(0u64);
+        0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(index as u64 + 1) ^ seed
+    }
+
+    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {
+        make_thread(run_machine, core::ptr::from_ref(machine).expose_provenance())
+    }
+
+    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
+        let _ = pinned;
+        debug_assert_eq!(percpu::preempt_count(), 1, "an M blocks with preemption turned off by its caller");
+        kthread::all().park(deadline);
+    }
+
+    fn unpark_thread(machine: &'static Machine<Self>) {
+        if let Some(thread) = machine.thread() {
+            thread.unpark();
+        }
+    }
+
+    fn exit_thread() -> ! {
+        unreachable!("the machine's scheduler is never shut down")
+    }
+
+    fn request_preemption(machine: &'static Machine<Self>) {
+        let Some(thread) = machine.thread() else { return };
+        let cpu = CpuId::new(thread.last_cpu());
+        if let Some(local) = percpu::of(cpu) {
+            local.slice.end();
+            apic::send(cpu, RESCHEDULE);
+        }
+    }
+
+    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, when: Instant) {
+        kthread::arm(when);
+    }
+
+    fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources> {
+        let stack = Stack::allocate(size).map_err(|_| OutOfResources)?;
+        let bottom = stack.bottom();
+        Ok(bottom..stack.into_raw())
+    }
+
+    fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        console::println!("fatal error: {message}\n");
+        list_goroutines(scheduler);
+        exit::exit(STATUS_FATAL)
+    }
+}
+
+/// Exit status of a program that panicked or cannot go on, as in Go.
+pub(crate) const STATUS_FATAL: u8 = 2;
+
+/// Prints every G that is alive, with what it does.
+pub(crate) fn list_goroutines(scheduler: &'static Scheduler<Kernel>) {
+    for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
+        let (status, reason) = (goroutine.status(), goroutine.wait_reason());
+        if status == Status::Waiting && reason != WaitReason::None {
+            console::println!("goroutine {} [{reason}]", goroutine.id());
+        } else {
+            console::println!("goroutine {} [{status}]", goroutine.id());
+        }
+    }
+}
+
+/// The machine's scheduler, `None` until it is up.
+pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
+    SCHEDULER.get().copied()
+}
+
+fn make_thread(entry: fn(usize) -> !, argument: usize) -> Result<&'static KernelThread, OutOfResources> {
+    let stack = Stack::allocate(THREAD_STACK).map_err(|_| OutOfResources)?;
+    let range = stack.bottom()..stack.into_raw();
+    // SAFETY: the stack is given up for good and is this thread's alone.
+    Ok(unsafe { kthread::all().create(range, entry, argument) })
+}
+
+/// The first function of an M's thread.
+fn run_machine(machine: usize) -> ! {
+    // SAFETY: `start_thread` made the thread with the address of a machine, which is never freed.
+    let machine = unsafe { &*core::ptr::with_exposed_provenance::<Machine<Kernel>>(machine) };
+    machine.run()
+}
+
+/// sysmon's thread: sleeps until a tick finds an M in a system call, and watches as long as there is one.
+fn run_sysmon(_: usize) -> ! {
+    let scheduler = scheduler().expect("sysmon starts after the scheduler");
+    let mut sysmon = Sysmon::new(scheduler);
+    loop {
+        kthread::all().park(None);
+        while scheduler.is_any_in_syscall() {
+            let delay = sysmon.look();
+            kthread::all().park(Some(kthread::now().after(delay)));
+        }
+    }
+}
+
+/// The boot CPU, on its own stack, with interrupts off, when all CPUs that answer are up: starts the scheduler, and the
+/// program as its main G.
+pub fn boot_main() -> ! {
+    kthread::init();
+    let scheduler = Scheduler::new(wanted_procs());
+    SCHEDULER.call_once(|| scheduler);
+    scheduler.start().expect("memory for one M per P");
+    let sysmon = make_thread(run_sysmon, 0).expect("memory for sysmon");
+    SYSMON.call_once(|| sysmon);
+    scheduler.spawn_main(|| exit::exit(program::run())).expect("memory for the main G");
+    // The others wait for kernel threads to be set up.
+    for cpu in 1..cpus::count() {
+        apic::send(CpuId::new(cpu), RESCHEDULE);
+    }
+    kthread::all().idle_loop()
+}
+
+/// Every other CPU, on its own stack, with interrupts off.
+pub fn cpu_main() -> ! {
+    while !kthread::is_up() {
+        interrupts::enable_and_hlt();
+        interrupts::disable();
+    }
+    kthread::all().idle_loop()
+}
+
+/// As many Ps as CPUs, or fewer by the kernel argument `procs`.
+fn wanted_procs() -> usize {
+    let cpus = cpus::count();
+    args::option("procs").and_then(|procs| procs.parse().ok()).unwrap_or(cpus).clamp(1, cpus)
+}
+
+/// The timer of a CPU that runs a thread has fired; gives when it is to fire again for the P that runs there. In an
+/// interrupt.
+pub(crate) fn tick(now: Instant) -> Instant {
+    let Some(scheduler) = scheduler() else { return Instant::NEVER };
+    if scheduler.is_any_in_syscall()
+        && let Some(sysmon) = SYSMON.get()
+    {
+        sysmon.unpark();
+    }
+    let Some(processor) = Kernel::current_machine().and_then(Machine::processor) else { return Instant::NEVER };
+    let slice = &percpu::local().slice;
+    if slice.look(processor, now) {
+        slice.end();
+    }
+    let earliest = processor.earliest_timer();
+    if slice.is_over() || earliest <= now || kthread::all().is_anyone_ready() {
+        percpu::set_pending();
+    }
+    // A timer that is due is run when the G gives way, which is about to happen.
+    if earliest <= now { Instant::NEVER } else { earliest }
+}
+
+/// The G that runs on this CPU, if it is in user code as far as the scheduler is concerned. Called with interrupts off
+/// and a preempt count of zero.
+pub(crate) fn interrupted_goroutine() -> Option<&'static Goroutine<Kernel>> {
+    Kernel::current_machine().and_then(Machine::current_goroutine)
+}
+
+/// Does what was asked of the G on this CPU: lets a ready thread run, due timers fire, the next G run. Gives the pin
+/// back, perhaps on another CPU.
+pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
+    kthread::all().displace();
+    let running = pinned
+        .try_machine()
+        .is_some_and(|machine| machine.processor().is_some() && machine.current_goroutine().is_some());
+    if !running {
+        // In a system call without a P: there is nothing to preempt.
+        return pinned;
+    }
+    if percpu::local().slice.take_over() {
+        return gmp_sched::schedule::preempt(pinned);
+    }
+    gmp_sched::schedule::displace_for_timers(pinned)
+}
+
+/// Runs `body` as a new G, next on this P. See [`gmp_sched::spawn::go`].
+///
+/// # Panics
+///
+/// There is no memory for its stack; the caller is not a G.
+#[track_caller]
+pub fn go<F, T>(body: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    gmp_sched::spawn::go(body)
+}
+
+/// Lets the other Gs of this P run first. See [`gmp_sched::schedule::yield_now`].
+pub fn yield_now() {
+    gmp_sched::schedule::yield_now::<Kernel>();
+}
+
+/// Lets the calling G sleep. See [`gmp_sched::sleep::sleep`].
+pub fn sleep(duration: Duration) {
+    gmp_sched::sleep::sleep::<Kernel>(duration);
+}
+
+/// CPUs of this machine that are up.
+#[must_use]
+pub fn num_cpu() -> usize {
+    cpus::count()
+}
+
+/// Gs that run at once, at most.
+#[must_use]
+pub fn procs() -> usize {
+    scheduler().map_or(1, Scheduler::procs)
+}
+
+/// Gs that are alive.
+#[must_use]
+pub fn num_goroutine() -> usize {
+    scheduler().map_or(0, Scheduler::num_goroutine)
+}
