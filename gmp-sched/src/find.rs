@@ -114,6 +114,11 @@ pub(crate) fn run_timers<P: Platform>(pinned: &Pinned<P>, of: &'static Processor
         ready_pinned(pinned, goroutine);
         any = true;
     }
+    // The interrupt that made us look is spent; the next one is for the timer that is the earliest now.
+    let earliest = of.timers.earliest();
+    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+        P::arm_timer(pinned, of, earliest);
+    }
     any
 }
 

@@ -92,6 +92,34 @@ impl<P: Platform> Machine<P> {
         self.processor.load(Ordering::Relaxed)
     }
 
+    /// The G that runs on it, which is the caller.
+    ///
+    /// # Panics
+    ///
+    /// The caller is on g0.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn running_goroutine(&self) -> &'static Goroutine<P> {
+        match self.current_goroutine() {
+            Some(goroutine) => goroutine,
+            None => panic!("called on g0: only a G may do this"),
+        }
+    }
+
+    /// The P it holds, asked by the M itself.
+    ///
+    /// # Panics
+    ///
+    /// It holds none: it is in a system call.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn held_processor(&self) -> &'static Processor<P> {
+        match self.processor() {
+            Some(processor) => processor,
+            None => panic!("an M without a P may not do this: it is in a system call"),
+        }
+    }
+
     /// The platform's thread, `None` until it has been started.
     #[must_use]
     pub fn thread(&self) -> Option<&P::Thread> {

@@ -4,7 +4,9 @@ use core::mem::ManuallyDrop;
 
 use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::list::List;
+use crate::machine::Machine;
 use crate::platform::{Pinned, Platform};
+use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::switch::{commit_closure, leave};
 
@@ -30,15 +32,16 @@ pub(crate) fn park_pinned<P: Platform>(
     reason: WaitReason,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
 ) {
-    let me = pinned.goroutine();
-    pinned.processor().counters.parks.add(1);
+    let machine = pinned.machine();
+    let me = machine.running_goroutine();
+    machine.held_processor().counters.parks.add(1);
     me.set_waiting(reason);
     let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
     });
-    drop(leave(pinned, me, commit_closure(&commit)));
+    drop(leave(pinned, machine, me, commit_closure(&commit)));
 }
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.
@@ -65,7 +68,7 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     match machine.processor() {
         Some(processor) => {
             processor.counters.readies.add(1);
-            put_next(pinned, goroutine);
+            put_next(machine, processor, goroutine);
         }
         // In a system call whose P was given away.
         None => machine.scheduler().inject(goroutine),
@@ -74,28 +77,38 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 
 /// Puts a runnable G into `runnext` of the current P, and sees to it that the others hear of the work.
 #[inline]
-pub(crate) fn put_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let (machine, processor) = (pinned.machine(), pinned.processor());
+pub(crate) fn put_next<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
     if let Some(kicked) = processor.queue.push_next(goroutine)
         && processor.queue.push_back(kicked).is_err()
     {
-        overflow(pinned, kicked);
+        overflow(machine.scheduler(), processor, kicked);
     }
     machine.scheduler().submitted();
 }
 
 /// Puts a runnable G at the tail of the current P's ring. The caller calls `submitted`.
 #[inline]
-pub(crate) fn put_last<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    if pinned.processor().queue.push_back(goroutine).is_err() {
-        overflow(pinned, goroutine);
+pub(crate) fn put_last<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    if processor.queue.push_back(goroutine).is_err() {
+        overflow(scheduler, processor, goroutine);
     }
 }
 
 /// The ring is full: moves half of it and `goroutine` to the global queue in one lock hold. Go: `runqputslow`.
 #[cold]
-fn overflow<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
+fn overflow<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
     let mut batch = List::new();
     // If thieves made room in the meantime it goes into the ring after all.
     while !processor.queue.drain_half(|taken| batch.push_back(taken)) {

@@ -213,17 +213,7 @@ impl<P: Platform> Pinned<P> {
     #[inline]
     #[track_caller]
     pub fn goroutine(&self) -> &'static Goroutine<P> {
-        match self.machine().current_goroutine() {
-            Some(goroutine) => goroutine,
-            None => panic!("called on g0: only a G may do this"),
-        }
-    }
-
-    /// The P this M holds, if it holds one.
-    #[inline(always)]
-    #[track_caller]
-    pub fn try_processor(&self) -> Option<&'static Processor<P>> {
-        self.machine().processor()
+        self.machine().running_goroutine()
     }
 
     /// The P this M holds.
@@ -234,10 +224,7 @@ impl<P: Platform> Pinned<P> {
     #[inline(always)]
     #[track_caller]
     pub fn processor(&self) -> &'static Processor<P> {
-        match self.machine().processor() {
-            Some(processor) => processor,
-            None => panic!("an M without a P may not do this: it is in a system call"),
-        }
+        self.machine().held_processor()
     }
 }
 

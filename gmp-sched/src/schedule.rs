@@ -36,11 +36,11 @@ impl<P: Platform> Machine<P> {
 #[inline]
 pub fn yield_now<P: Platform>() {
     let pinned = Pinned::<P>::new();
-    let (machine, me) = (pinned.machine(), pinned.goroutine());
-    let processor = pinned.processor();
+    let machine = pinned.machine();
+    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     processor.counters.yields.add(1);
     if let Some(next) = pick_local(machine, processor) {
-        drop(leave_for(pinned, me, next, Commit::new(requeue_local, 0)));
+        drop(leave_for(pinned, machine, me, next, Commit::new(requeue_local, 0)));
     } else if machine.scheduler().global_length.load(Ordering::Relaxed) != 0 || has_due_timer(processor) {
         drop(leave_for_g0(pinned, me, Commit::new(requeue_global, 0)));
     }
@@ -48,13 +48,14 @@ pub fn yield_now<P: Platform>() {
 
 /// Far side of a yield.
 fn requeue_local<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
-    let scheduler = pinned.machine().scheduler();
+    let machine = pinned.machine();
+    let scheduler = machine.scheduler();
     if scheduler.global_length.load(Ordering::Relaxed) != 0 {
         requeue_global(pinned, goroutine, 0);
         return;
     }
     goroutine.set_status(Status::Runnable);
-    put_last(pinned, goroutine);
+    put_last(scheduler, machine.held_processor(), goroutine);
     scheduler.submitted();
 }
 
@@ -71,7 +72,8 @@ fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine
 /// Far side of a displacement: first in line.
 fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
     goroutine.set_status(Status::Runnable);
-    put_next(pinned, goroutine);
+    let machine = pinned.machine();
+    put_next(machine, machine.held_processor(), goroutine);
 }
 
 /// Takes the P from the calling G because its slice is over: it goes to the tail of the global queue. Go:
@@ -81,21 +83,22 @@ fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P
 /// at the end of a pinned section in which a request came. Gives the pin back: raised once, perhaps on another M.
 #[doc(alias = "gopreempt_m")]
 pub fn preempt<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
-    let me = pinned.goroutine();
-    pinned.processor().counters.preemptions.add(1);
-    leave(pinned, me, Commit::new(requeue_global, 0))
+    let machine = pinned.machine();
+    machine.held_processor().counters.preemptions.add(1);
+    leave(pinned, machine, machine.running_goroutine(), Commit::new(requeue_global, 0))
 }
 
 /// Runs the due timers of the current P, and if that readied a G, lets it run before the calling one, which comes next.
 ///
 /// Called as [`preempt`] is.
 pub fn displace_for_timers<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
-    let (machine, processor, me) = (pinned.machine(), pinned.processor(), pinned.goroutine());
+    let machine = pinned.machine();
+    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     if !crate::find::run_timers(&pinned, processor) {
         return pinned;
     }
     match pick_local(machine, processor) {
-        Some(next) => leave_for(pinned, me, next, Commit::new(requeue_next, 0)),
+        Some(next) => leave_for(pinned, machine, me, next, Commit::new(requeue_next, 0)),
         None => pinned,
     }
 }

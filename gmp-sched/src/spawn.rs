@@ -41,7 +41,8 @@ where
     T: Send + 'static,
 {
     let pinned = Pinned::<P>::new();
-    let (machine, processor) = (pinned.machine(), pinned.processor());
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
     let scheduler = machine.scheduler();
     let goroutine = match processor.pop_free() {
         Some(goroutine) => goroutine,
@@ -53,7 +54,7 @@ where
     goroutine.begin(id, machine.current_goroutine().map(Goroutine::id));
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
-    put_next(&pinned, goroutine);
+    put_next(machine, processor, goroutine);
     Ok(JoinHandle::new(goroutine))
 }
 
@@ -126,12 +127,13 @@ pub(crate) fn finish<P: Platform>(
 }
 
 fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
-    pinned.processor().counters.finished.add(1);
+    let machine = pinned.machine();
+    machine.held_processor().counters.finished.add(1);
     let commit = match audience {
         Audience::Handle => Commit::new(bury::<P>, 1),
         Audience::Nobody => Commit::new(bury::<P>, 0),
     };
-    drop(leave(pinned, me, commit));
+    drop(leave(pinned, machine, me, commit));
     unreachable!("a finished G was resumed: {me:?}")
 }
 

@@ -90,8 +90,12 @@ pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P
 /// resumed, perhaps on another M. Go: `mcall` and the G side of `schedule`.
 #[doc(alias = "mcall")]
 #[inline(always)]
-pub(crate) fn leave<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
-    let machine = pinned.machine();
+pub(crate) fn leave<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
+    commit: Commit<P>,
+) -> Pinned<P> {
     let to = match machine.processor().and_then(|processor| pick_local(machine, processor)) {
         Some(next) => start_running(machine, next),
         None => to_g0(machine),
@@ -103,11 +107,12 @@ pub(crate) fn leave<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, c
 #[inline(always)]
 pub(crate) fn leave_for<P: Platform>(
     pinned: Pinned<P>,
+    machine: &'static Machine<P>,
     me: &'static Goroutine<P>,
     next: &'static Goroutine<P>,
     commit: Commit<P>,
 ) -> Pinned<P> {
-    let to = start_running(pinned.machine(), next);
+    let to = start_running(machine, next);
     switch(pinned, &me.context, to, commit.transfer(me))
 }
 

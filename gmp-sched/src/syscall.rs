@@ -35,7 +35,8 @@ pub struct Syscall<P: Platform> {
 #[doc(alias = "entersyscall")]
 pub fn enter_syscall<P: Platform>() -> Syscall<P> {
     let pinned = Pinned::<P>::new();
-    let (machine, me, processor) = (pinned.machine(), pinned.goroutine(), pinned.processor());
+    let machine = pinned.machine();
+    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     me.set_status(Status::Syscall);
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
     processor.syscall_tick.store(tick.wrapping_add(1), Ordering::Relaxed);
@@ -63,7 +64,8 @@ pub fn enter_syscall<P: Platform>() -> Syscall<P> {
 #[doc(alias = "entersyscallblock")]
 pub fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
     let pinned = Pinned::<P>::new();
-    let (machine, me, processor) = (pinned.machine(), pinned.goroutine(), pinned.processor());
+    let machine = pinned.machine();
+    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     let scheduler = machine.scheduler();
     scheduler.secure_successor()?;
     me.set_status(Status::Syscall);
@@ -86,7 +88,7 @@ impl<P: Platform> Drop for Syscall<P> {
             Some(processor) if processor.status.claim_from_syscall() => Some(processor),
             _ => machine.scheduler().regain_processor(old),
         };
-        let me = pinned.goroutine();
+        let me = machine.running_goroutine();
         match regained {
             Some(processor) => {
                 machine.set_processor(Some(processor));

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gmp_sched::JoinError;
+use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{self, JoinHandle};
 
 /// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
@@ -219,6 +220,25 @@ fn ids_are_never_given_twice_and_main_is_one() {
             assert!(ids.insert(handle.join().unwrap()));
         }
     });
+}
+
+/// When main returns the program is over, whatever the others wait for.
+#[test]
+fn waiting_goroutines_are_left_behind() {
+    for _ in 0..50 {
+        for processors in [1, 2] {
+            native::run(processors, || {
+                for _ in 0..3 {
+                    native::go(|| {
+                        gmp_sched::park::park::<native::Native>(WaitReason::Parked, |_, _| true);
+                        unreachable!("nobody readies it");
+                    })
+                    .detach();
+                }
+                native::yield_now();
+            });
+        }
+    }
 }
 
 /// Spawns, yields, sleeps, joins and blocks at random on more Ps than there are processors.

@@ -53,7 +53,7 @@ unsafe impl Cpu for KernelCpu {
     fn switching_to(thread: Option<&'static Thread<Self>>) {
         percpu::set_current_machine(thread.map_or(0, Thread::argument));
         if thread.is_some() {
-            arm(now().after(SLICE));
+            arm(platform::earliest_timer_here().min(now().after(SLICE)));
         }
     }
 
@@ -122,7 +122,7 @@ pub fn timer_interrupt() {
 pub fn reschedule_interrupt() {
     let Some(threads) = THREADS.get() else { return };
     threads.reschedule_interrupt();
-    if percpu::local().slice.is_over() {
+    if platform::is_slice_over() {
         percpu::set_pending();
     }
 }

@@ -90,10 +90,10 @@ unsafe impl Platform for Kernel {
     }
 
     fn request_preemption(machine: &'static Machine<Self>) {
-        let Some(thread) = machine.thread() else { return };
+        let (Some(thread), Some(processor)) = (machine.thread(), machine.processor()) else { return };
         let cpu = CpuId::new(thread.last_cpu());
         if let Some(local) = percpu::of(cpu) {
-            local.slice.end();
+            local.slice.end(processor);
             apic::send(cpu, RESCHEDULE);
         }
     }
@@ -203,17 +203,32 @@ pub(crate) fn tick(now: Instant) -> Instant {
     {
         sysmon.unpark();
     }
-    let Some(processor) = Kernel::current_machine().and_then(Machine::processor) else { return Instant::NEVER };
+    let Some(processor) = processor_here() else { return Instant::NEVER };
     let slice = &percpu::local().slice;
     if slice.look(processor, now) {
-        slice.end();
+        slice.end(processor);
     }
     let earliest = processor.earliest_timer();
-    if slice.is_over() || earliest <= now || kthread::all().is_anyone_ready() {
+    if slice.is_over(processor) || earliest <= now || kthread::all().is_anyone_ready() {
         percpu::set_pending();
     }
     // A timer that is due is run when the G gives way, which is about to happen.
     if earliest <= now { Instant::NEVER } else { earliest }
+}
+
+/// The P that runs on this CPU. The caller cannot migrate.
+fn processor_here() -> Option<&'static Processor<Kernel>> {
+    Kernel::current_machine().and_then(Machine::processor)
+}
+
+/// When the first timer of the P on this CPU is due. The caller cannot migrate.
+pub(crate) fn earliest_timer_here() -> Instant {
+    processor_here().map_or(Instant::NEVER, Processor::earliest_timer)
+}
+
+/// Whether the G on this CPU is to give way to others. The caller cannot migrate.
+pub(crate) fn is_slice_over() -> bool {
+    processor_here().is_some_and(|processor| percpu::local().slice.is_over(processor))
 }
 
 /// The G that runs on this CPU, if it is in user code as far as the scheduler is concerned. Called with interrupts off
@@ -233,7 +248,7 @@ pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
         // In a system call without a P: there is nothing to preempt.
         return pinned;
     }
-    if percpu::local().slice.take_over() {
+    if is_slice_over() {
         return gmp_sched::schedule::preempt(pinned);
     }
     gmp_sched::schedule::displace_for_timers(pinned)

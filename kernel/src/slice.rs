@@ -5,7 +5,7 @@
 //! (Go's sysmon does the same from a thread of its own, `retake`). So a G runs between one and two slices before it has
 //! to give way. An idle CPU has no tick.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
 use gmp_sched::processor::Processor;
@@ -22,7 +22,16 @@ pub(crate) struct Slice {
     processor: AtomicU32,
     tick: AtomicU32,
     since: AtomicU64,
-    over: AtomicBool,
+    /// The slice that is to end, as [`key`] has it: a G that takes its turn in between is not meant.
+    over: AtomicU64,
+}
+
+/// No slice is to end. No P has so high a number.
+const NONE: u64 = u64::MAX;
+
+/// The slice that goes on on a P.
+fn key(processor: &Processor<Kernel>) -> u64 {
+    u64::from(processor.id().get()) << 32 | u64::from(processor.tick())
 }
 
 impl Slice {
@@ -31,7 +40,7 @@ impl Slice {
             processor: AtomicU32::new(u32::MAX),
             tick: AtomicU32::new(0),
             since: AtomicU64::new(0),
-            over: AtomicBool::new(false),
+            over: AtomicU64::new(NONE),
         }
     }
 
@@ -47,18 +56,13 @@ impl Slice {
         now.since(Instant::from_nanos(self.since.load(Ordering::Relaxed))) >= SLICE
     }
 
-    /// The G on this CPU is to give way. Callable from every CPU.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
+    /// The G that runs on `processor`, which is on this CPU, is to give way. Callable from every CPU.
+    pub(crate) fn end(&self, processor: &Processor<Kernel>) {
+        self.over.store(key(processor), Ordering::Relaxed);
     }
 
-    /// Whether the G on this CPU is to give way.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
-    /// Whether the G on this CPU is to give way; it does so now.
-    pub(crate) fn take_over(&self) -> bool {
-        self.is_over() && self.over.swap(false, Ordering::Relaxed)
+    /// Whether the G that runs on `processor` is to give way.
+    pub(crate) fn is_over(&self, processor: &Processor<Kernel>) -> bool {
+        self.over.load(Ordering::Relaxed) == key(processor)
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Work conservation at this level: it is never stable that a thread is ready and a CPU is idle. A CPU that finds
 //! nothing to run sets its idle bit, fences, looks at all ready lists, and only then halts; whoever makes a thread ready
-//! puts it on a list, fences, and looks at the idle bits.
+//! puts it on a list, fences, and looks at the idle bits. So either the CPU sees the thread, or the bit is seen, cleared
+//! ("claimed") and the CPU kicked, and it looks again. A CPU that finds another thread at the moment at which it is
+//! claimed passes the claim on to the next idle CPU: the thread that it was claimed for stands on a list already.
 
 use super::{Cpu, CpuState, Thread, Threads};
 use crate::platform::Site;
@@ -23,8 +25,7 @@ impl<C: Cpu> Threads<C> {
         C::without_interrupts(|| {
             let here = C::current();
             let last = thread.last_cpu();
-            let claimed = self.claim_idle(last, here);
-            let target = claimed.unwrap_or(last);
+            let target = self.find_idle(last, here).unwrap_or(last);
             {
                 let mut ready = self.cpus[target].ready.lock();
                 ready.push_back(thread);
@@ -33,7 +34,7 @@ impl<C: Cpu> Threads<C> {
             // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread or we see its idle bit.
             fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
-            match claimed.or_else(|| self.claim_idle(last, here)) {
+            match self.claim_idle(target, here) {
                 // The idle loop looks again when the interrupt that we are in returns.
                 Some(idle) if idle == here => {}
                 Some(idle) => C::kick(idle),
@@ -44,10 +45,16 @@ impl<C: Cpu> Threads<C> {
         });
     }
 
-    /// Clears the idle bit of one idle CPU: the two given ones first.
-    fn claim_idle(&self, last: usize, here: usize) -> Option<usize> {
-        [last, here].into_iter().chain(0..self.cpus.len()).find(|&cpu| {
+    /// An idle CPU: one of the two given ones if they are.
+    fn find_idle(&self, first: usize, second: usize) -> Option<usize> {
+        [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| self.cpus[cpu].idle.load(Ordering::Relaxed))
+    }
+
+    /// Clears the idle bit of an idle CPU, which the caller kicks.
+    fn claim_idle(&self, first: usize, second: usize) -> Option<usize> {
+        [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| {
             let idle = &self.cpus[cpu].idle;
+            // Ordering: Release: the thread is on its list; partner: the exchange in `idle_loop`.
             idle.load(Ordering::Relaxed) && idle.swap(false, Ordering::AcqRel)
         })
     }
@@ -86,7 +93,11 @@ impl<C: Cpu> Threads<C> {
             C::point(Site::ReadyList);
             match self.take_ready() {
                 Some(next) => {
-                    cpu.idle.store(false, Ordering::Relaxed);
+                    // Ordering: Acquire; partner: the exchange in `claim_idle`.
+                    let claimed = !cpu.idle.swap(false, Ordering::AcqRel);
+                    if claimed && let Some(other) = self.claim_idle(0, 0) {
+                        C::kick(other);
+                    }
                     C::set_interrupts(true);
                     self.switch_from_idle(next);
                     C::set_interrupts(false);

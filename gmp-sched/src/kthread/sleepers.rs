@@ -25,23 +25,19 @@ impl<C: Cpu> Threads<C> {
     /// handler.
     pub fn timer_interrupt(&'static self, now: Instant) -> Instant {
         let cpu = self.here();
-        let mut due = crate::list::List::<_, 1>::new();
         let mut next = Instant::NEVER;
-        {
-            let mut sleepers = cpu.sleepers.lock();
-            for _ in 0..sleepers.len() {
-                let Some(thread) = sleepers.pop_front() else { break };
-                let deadline = Instant::from_nanos(thread.deadline.load(Ordering::Relaxed));
-                if deadline <= now {
-                    due.push_back(thread);
-                } else {
-                    next = next.min(deadline);
-                    sleepers.push_back(thread);
-                }
+        let mut sleepers = cpu.sleepers.lock();
+        for _ in 0..sleepers.len() {
+            let Some(thread) = sleepers.pop_front() else { break };
+            let deadline = Instant::from_nanos(thread.deadline.load(Ordering::Relaxed));
+            if deadline <= now {
+                // Under the lock: a thread that something else wakes at this moment waits for it in `remove_sleeper`, and
+                // does not sleep anew, with the same link, before we are through with it.
+                thread.unpark();
+            } else {
+                next = next.min(deadline);
+                sleepers.push_back(thread);
             }
-        }
-        while let Some(thread) = due.pop_front() {
-            thread.unpark();
         }
         next
     }

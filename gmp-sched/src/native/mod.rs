@@ -210,6 +210,8 @@ pub fn run_with<T: Send + 'static>(
     scheduler
         .spawn_main(move || {
             let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
+            // Before main is gone: Gs that wait for something then are left behind, not deadlocked.
+            scheduler.shut_down();
             // The receiver waits below until this is sent.
             let _ = result_sender.send(outcome);
         })
@@ -220,7 +222,6 @@ pub fn run_with<T: Send + 'static>(
         while stopped.recv_timeout(sysmon.look()) == Err(mpsc::RecvTimeoutError::Timeout) {}
     });
     let outcome = result.recv().expect("the main G ends by sending its result");
-    scheduler.shut_down();
     drop(stop);
     watch.join().expect("sysmon does not panic");
     match outcome {

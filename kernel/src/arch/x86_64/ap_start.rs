@@ -119,6 +119,7 @@ pub(crate) fn start(processors: Processors) {
         );
     }
     cpus::set_count(1 + entered as usize);
+    log::info!("{} CPUs, {} us after the start-up messages", cpus::count(), (timer::now() - begin) / 1000);
     check_clocks(begin);
 }
 

@@ -1,0 +1,192 @@
+//! The local run queue against simple models: one thread checks every answer, several check that nothing is lost.
+#![cfg(not(gmp_loom))]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gmp_sched::platform::Points;
+use gmp_sched::run_queue::{RING_CAPACITY, RunQueue, Slice, StealNext};
+use proptest::prelude::*;
+
+#[derive(Debug)]
+struct Unwatched;
+
+impl Points for Unwatched {}
+
+/// Elements to queue: each is a place in this array.
+static ITEMS: [u8; 1 << 16] = [0; 1 << 16];
+
+fn item(number: usize) -> &'static u8 {
+    &ITEMS[number % ITEMS.len()]
+}
+
+fn number(item: &'static u8) -> usize {
+    core::ptr::from_ref(item).addr() - ITEMS.as_ptr().addr()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    PushNext,
+    PushBack,
+    Pop,
+    DrainHalf,
+    Steal,
+    StealWithNext,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => Just(Step::PushNext),
+        6 => Just(Step::PushBack),
+        3 => Just(Step::Pop),
+        1 => Just(Step::DrainHalf),
+        1 => Just(Step::Steal),
+        1 => Just(Step::StealWithNext),
+    ];
+    prop::collection::vec(step, 0..1500)
+}
+
+/// What the queue is: a slot and a FIFO.
+#[derive(Default)]
+struct Model {
+    next: Option<usize>,
+    ring: VecDeque<usize>,
+}
+
+impl Model {
+    fn push_back<const CAPACITY: usize>(&mut self, number: usize) -> bool {
+        let fits = self.ring.len() < CAPACITY;
+        if fits {
+            self.ring.push_back(number);
+        }
+        fits
+    }
+
+    fn steal(&mut self, next: StealNext) -> Vec<usize> {
+        let half = self.ring.len() - self.ring.len() / 2;
+        let mut stolen: Vec<_> = self.ring.drain(..half).collect();
+        if stolen.is_empty() && next == StealNext::Yes {
+            stolen.extend(self.next.take());
+        }
+        stolen
+    }
+}
+
+fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
+    let queue = RunQueue::<u8, Unwatched, CAPACITY>::new();
+    let mut model = Model::default();
+    for (count, step) in steps.iter().enumerate() {
+        match step {
+            Step::PushNext => {
+                let kicked = queue.push_next(item(count));
+                assert_eq!(kicked.map(number), model.next.replace(count));
+            }
+            Step::PushBack => {
+                assert_eq!(queue.push_back(item(count)).is_ok(), model.push_back::<CAPACITY>(count));
+            }
+            Step::Pop => {
+                let expected = match model.next.take() {
+                    Some(next) => Some((next, Slice::Inherited)),
+                    None => model.ring.pop_front().map(|first| (first, Slice::New)),
+                };
+                assert_eq!(queue.pop().map(|(item, slice)| (number(item), slice)), expected);
+            }
+            Step::DrainHalf => {
+                let mut drained = Vec::new();
+                let did = queue.drain_half(|item| drained.push(number(item)));
+                assert_eq!(did, model.ring.len() == CAPACITY);
+                if did {
+                    assert_eq!(drained, model.ring.drain(..CAPACITY / 2).collect::<Vec<_>>());
+                }
+            }
+            Step::Steal | Step::StealWithNext => {
+                let next = if matches!(step, Step::Steal) { StealNext::No } else { StealNext::Yes };
+                let thief = RunQueue::<u8, Unwatched, CAPACITY>::new();
+                // The last of the stolen is given out, the others stand in the thief's ring in order.
+                let last = queue.steal_into(&thief, next).map(number);
+                let mut stolen = Vec::new();
+                while let Some((item, _)) = thief.pop() {
+                    stolen.push(number(item));
+                }
+                stolen.extend(last);
+                assert_eq!(stolen, model.steal(next));
+            }
+        }
+        assert_eq!(queue.len(), model.ring.len());
+        assert_eq!(queue.is_empty(), model.ring.is_empty() && model.next.is_none());
+    }
+}
+
+proptest! {
+    #[test]
+    fn behaves_like_a_slot_and_a_fifo_of_four(steps in steps()) {
+        check_against_model::<4>(&steps);
+    }
+
+    #[test]
+    fn behaves_like_a_slot_and_a_fifo_of_256(steps in steps()) {
+        check_against_model::<RING_CAPACITY>(&steps);
+    }
+}
+
+#[test]
+fn counters_wrap_around() {
+    // Free-running 32-bit positions are too far to walk to; wrapping of the slots is not.
+    let queue = RunQueue::<u8, Unwatched, 4>::new();
+    for count in 0..100_000 {
+        queue.push_back(item(count)).unwrap();
+        if count >= 3 {
+            assert_eq!(queue.pop().map(|(item, _)| number(item)), Some((count - 3) % ITEMS.len()));
+        }
+    }
+}
+
+/// An owner that pushes, pops and overflows, and three thieves: every element is taken exactly once.
+#[test]
+fn nothing_is_lost_or_taken_twice_among_threads() {
+    const ELEMENTS: usize = ITEMS.len();
+    let queue = Arc::new(RunQueue::<u8, Unwatched>::new());
+    let done = Arc::new(AtomicBool::new(false));
+    let thieves: Vec<_> = (0..3)
+        .map(|_| {
+            let (victim, done) = (queue.clone(), done.clone());
+            std::thread::spawn(move || {
+                let own = RunQueue::<u8, Unwatched>::new();
+                let mut taken = Vec::new();
+                loop {
+                    let finished = done.load(Ordering::Acquire);
+                    let last = victim.steal_into(&own, StealNext::Yes);
+                    taken.extend(last.map(number));
+                    while let Some((item, _)) = own.pop() {
+                        taken.push(number(item));
+                    }
+                    if finished && last.is_none() {
+                        return taken;
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut taken = Vec::new();
+    for count in 0..ELEMENTS {
+        let kicked = if count % 3 == 0 { queue.push_next(item(count)) } else { Some(item(count)) };
+        if let Some(kicked) = kicked {
+            while queue.push_back(kicked).is_err() {
+                queue.drain_half(|item| taken.push(number(item)));
+            }
+        }
+        if count % 7 == 0 {
+            taken.extend(queue.pop().map(|(item, _)| number(item)));
+        }
+    }
+    done.store(true, Ordering::Release);
+    for thief in thieves {
+        taken.extend(thief.join().unwrap());
+    }
+    while let Some((item, _)) = queue.pop() {
+        taken.push(number(item));
+    }
+    taken.sort_unstable();
+    assert!(taken.iter().copied().eq(0..ELEMENTS), "{} taken of {ELEMENTS}", taken.len());
+}
