@@ -44,6 +44,7 @@ pub mod arch;
 pub mod args;
 #[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
 pub mod backtrace;
+pub mod blocking;
 #[expect(unsafe_code, reason = "names the serial port's registers")]
 pub mod console;
 pub mod cpus;

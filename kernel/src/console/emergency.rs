@@ -3,6 +3,7 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
+use boot_protocol::console::INPUT_READY;
 use uart_16550::spec::registers::LSR;
 
 use super::{LAST_SENT, RING, RING_BYTES, Uart, config, send_from_ring, uart};
@@ -29,7 +30,8 @@ impl Emergency {
             console.wait();
             send_from_ring(&mut console.uart, console.is_there);
         }
-        if LAST_SENT.load(Ordering::Relaxed) != b'\n' {
+        // The byte that invites input takes no place on the screen; it comes first of all.
+        if !matches!(LAST_SENT.load(Ordering::Relaxed), b'\n' | INPUT_READY) {
             console.send(b"\n");
         }
         console

@@ -10,6 +10,7 @@
 mod emergency;
 mod input;
 mod line;
+mod lines;
 mod logger;
 mod ring;
 
@@ -24,6 +25,7 @@ use uart_16550::{BaudRate, Config, Uart16550};
 pub(crate) use self::emergency::Emergency;
 pub(crate) use self::input::enable as enable_input;
 pub use self::input::{set_input_waker, try_read};
+pub use self::lines::read_line;
 pub(crate) use self::logger::set_level as set_log_level;
 use self::ring::Ring;
 use crate::percpu::PreemptGuard;

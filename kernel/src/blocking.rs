@@ -1,0 +1,50 @@
+//! Blocking a G in a driver, together with its M: the P goes to another M meanwhile.
+
+use gmp_sched::platform::OutOfResources;
+use gmp_sched::syscall::{Syscall, enter_blocking};
+use gmp_sched::time::Instant;
+
+use crate::kthread::{self, KernelThread};
+use crate::platform::Kernel;
+
+/// The calling G is blocked in a driver until this is dropped. Its P has been given away; its M waits for an interrupt.
+#[derive(Debug)]
+#[must_use = "the G is blocked until this is dropped"]
+pub struct Blocked {
+    _syscall: Syscall<Kernel>,
+}
+
+impl Blocked {
+    /// Gives the calling G's P away. What the driver does before the wait is done under this guard.
+    ///
+    /// # Errors
+    ///
+    /// No M can be made to take over; nothing has happened.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn begin() -> Result<Self, OutOfResources> {
+        Ok(Self { _syscall: enter_blocking()? })
+    }
+
+    /// The thread that waits: a driver's interrupt handler unparks it.
+    #[must_use]
+    pub fn thread(&self) -> &'static KernelThread {
+        kthread::all().current().expect("a G runs on a thread")
+    }
+
+    /// Waits until `is_done` says so, which is asked whenever the thread is unparked.
+    pub fn wait_until(&self, mut is_done: impl FnMut() -> bool) {
+        while !is_done() {
+            kthread::all().park(None);
+        }
+    }
+
+    /// Waits until a point in time.
+    pub fn wait_for(&self, deadline: Instant) {
+        while kthread::now() < deadline {
+            kthread::all().park(Some(deadline));
+        }
+    }
+}
