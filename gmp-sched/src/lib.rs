@@ -8,7 +8,8 @@
 //! | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
 //! | `find`, `steal` | the search for work | `findRunnable`, `stealWork` |
 //! | [`idle`] | idle Ps and Ms, wake-ups, and why none is lost | `wakep`, `startm`, `stopm` |
-//! | [`schedule`], `switch` | yield, preemption, the g0 loop, the far-side commit | `schedule`, `execute`, `mcall` |
+//! | [`schedule`], `switch` | yield, the g0 loop, the far-side commit | `schedule`, `execute`, `mcall` |
+//! | [`preempt`] | slices, giving way | `retake`, `gopreempt_m` |
 //! | [`mod@park`] | blocking and readying | `gopark`, `goready` |
 //! | [`mod@spawn`], [`join`], [`body`] | a G's beginning and end | `newproc`, `goexit` |
 //! | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
@@ -47,6 +48,7 @@ mod models;
 pub mod native;
 pub mod park;
 pub mod platform;
+pub mod preempt;
 mod primitives;
 pub mod processor;
 mod reference;

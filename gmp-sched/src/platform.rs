@@ -117,7 +117,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The calling M ends: it runs nothing any more. Only where a scheduler can be shut down.
     fn exit_thread() -> !;
 
-    /// Asks that the G running on `machine` comes to [`crate::preempt::preempt`] soon. Best effort; a platform without
+    /// Asks that the G running on `machine` comes to [`crate::preempt::give_way`] soon. Best effort; a platform without
     /// preemption does nothing.
     fn request_preemption(machine: &'static Machine<Self>);
 

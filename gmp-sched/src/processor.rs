@@ -6,10 +6,10 @@ use crate::counters::{Counters, Counts};
 use crate::goroutine::{Goroutine, GoroutineId};
 use crate::list::Linked;
 use crate::platform::Platform;
+use crate::preempt::SliceWatch;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::run_queue::{RunQueue, Slice};
-use crate::time::Instant;
 use crate::timers::Timers;
 
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
@@ -89,6 +89,8 @@ pub struct Processor<P: Platform> {
     pub(crate) syscall_tick: AtomicU32,
     /// Others may run and read them.
     pub(crate) timers: Timers<P>,
+    /// Watched by the tick of the CPU it is on, or by sysmon.
+    pub(crate) slice: SliceWatch,
     free: AtomicRef<Goroutine<P>>,
     free_count: AtomicU32,
     next_id: AtomicU64,
@@ -109,6 +111,7 @@ impl<P: Platform> Processor<P> {
             global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new(),
+            slice: SliceWatch::new(),
             free: AtomicRef::none(),
             free_count: AtomicU32::new(0),
             next_id: AtomicU64::new(0),
@@ -128,12 +131,6 @@ impl<P: Platform> Processor<P> {
     #[must_use]
     pub fn status(&self) -> ProcessorStatus {
         self.status.get()
-    }
-
-    /// When its first timer is due, [`Instant::NEVER`] if it has none. Callable from interrupts.
-    #[must_use]
-    pub fn earliest_timer(&self) -> Instant {
-        self.timers.earliest()
     }
 
     /// What it has done.

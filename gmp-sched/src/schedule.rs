@@ -1,13 +1,13 @@
-//! Giving way: yield, preemption, and the g0 loop of an M.
+//! The g0 loop of an M, and giving way of one's own accord.
 
 use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Status};
 use crate::list::List;
 use crate::machine::Machine;
-use crate::park::{put_last, put_next};
+use crate::park::put_last;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::switch::{Commit, execute, has_due_timer, leave, leave_for, leave_for_g0, pick_local};
+use crate::switch::{Commit, execute, has_due_timer, leave_for, leave_for_g0, pick_local};
 
 impl<P: Platform> Machine<P> {
     /// What an M does all its life, on its thread's own stack: find a G, run it. Go: `mstart`, `schedule`.
@@ -59,46 +59,12 @@ fn requeue_local<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<
     scheduler.submitted();
 }
 
-/// Far side of a preemption: the tail of the global queue, as in Go.
-fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
+/// Far side of a preemption, and of a yield where the global queue has work: its tail.
+pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
     let scheduler = pinned.machine().scheduler();
     goroutine.set_status(Status::Runnable);
     let mut one = List::new();
     one.push_back(goroutine);
     scheduler.put_global(&mut scheduler.shared.lock(), &mut one);
     scheduler.submitted();
-}
-
-/// Far side of a displacement: first in line.
-fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
-    goroutine.set_status(Status::Runnable);
-    let machine = pinned.machine();
-    put_next(machine, machine.held_processor(), goroutine);
-}
-
-/// Takes the P from the calling G because its slice is over: it goes to the tail of the global queue. Go:
-/// `gopreempt_m`.
-///
-/// The platform calls this where it interrupted a G in user code, after saving all its registers on its own stack, or
-/// at the end of a pinned section in which a request came. Gives the pin back: raised once, perhaps on another M.
-#[doc(alias = "gopreempt_m")]
-pub fn preempt<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
-    let machine = pinned.machine();
-    machine.held_processor().counters.preemptions.add(1);
-    leave(pinned, machine, machine.running_goroutine(), Commit::new(requeue_global, 0))
-}
-
-/// Runs the due timers of the current P, and if that readied a G, lets it run before the calling one, which comes next.
-///
-/// Called as [`preempt`] is.
-pub fn displace_for_timers<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
-    let machine = pinned.machine();
-    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
-    if !crate::find::run_timers(&pinned, processor) {
-        return pinned;
-    }
-    match pick_local(machine, processor) {
-        Some(next) => leave_for(pinned, machine, me, next, Commit::new(requeue_next, 0)),
-        None => pinned,
-    }
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::platform::{Platform, SLICE};
+use crate::preempt;
 use crate::primitives::Ordering;
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
@@ -21,8 +22,6 @@ const PATIENCE: u32 = 50;
 /// What sysmon saw of a P when it last changed.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    tick: u32,
-    tick_since: Instant,
     syscall_tick: u32,
     syscall_since: Instant,
 }
@@ -42,7 +41,7 @@ impl<P: Platform> Sysmon<P> {
     #[must_use]
     pub fn new(scheduler: &'static Scheduler<P>) -> Self {
         let never = Instant::from_nanos(0);
-        let seen = Seen { tick: 0, tick_since: never, syscall_tick: 0, syscall_since: never };
+        let seen = Seen { syscall_tick: 0, syscall_since: never };
         Self {
             scheduler,
             seen: scheduler.processors().iter().map(|_| seen).collect::<Vec<_>>().into_boxed_slice(),
@@ -58,7 +57,7 @@ impl<P: Platform> Sysmon<P> {
         for (processor, seen) in self.scheduler.processors().iter().zip(&mut self.seen) {
             match processor.status() {
                 ProcessorStatus::Idle => {}
-                ProcessorStatus::Running => watch_slice(self.scheduler, processor, seen, now),
+                ProcessorStatus::Running => watch_slice(self.scheduler, processor, now),
                 ProcessorStatus::Syscall => retaken |= watch_syscall(self.scheduler, processor, seen, now),
             }
         }
@@ -75,23 +74,16 @@ impl<P: Platform> Sysmon<P> {
     }
 }
 
-/// Asks for a preemption if one slice has gone on too long.
-fn watch_slice<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-    seen: &mut Seen,
-    now: Instant,
-) {
-    let tick = processor.tick();
-    if tick != seen.tick {
-        seen.tick = tick;
-        seen.tick_since = now;
-    } else if now.since(seen.tick_since) >= SLICE {
-        let holder =
-            scheduler.machines().find(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)));
-        if let Some(machine) = holder {
-            P::request_preemption(machine);
-        }
+/// Asks for a preemption if one slice has gone on too long, where no tick does.
+fn watch_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, now: Instant) {
+    if P::TIMER_INTERRUPTS {
+        return;
+    }
+    processor.watch_slice(now);
+    let holder =
+        scheduler.machines().find(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)));
+    if let Some(machine) = holder.filter(|machine| preempt::is_wanted(machine)) {
+        P::request_preemption(machine);
     }
 }
 

@@ -8,7 +8,6 @@ use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
 use crate::percpu::{self, CpuId};
-use crate::slice::SLICE;
 use crate::{cpus, platform};
 
 /// The CPUs of this machine, for kernel threads.
@@ -53,7 +52,7 @@ unsafe impl Cpu for KernelCpu {
     fn switching_to(thread: Option<&'static Thread<Self>>) {
         percpu::set_current_machine(thread.map_or(0, Thread::argument));
         if thread.is_some() {
-            arm(platform::earliest_timer_here().min(now().after(SLICE)));
+            arm(platform::first_tick(now()));
         }
     }
 
@@ -111,7 +110,7 @@ pub fn timer_interrupt() {
     let now = now();
     let mut next = threads.timer_interrupt(now);
     if threads.current().is_some() {
-        next = next.min(platform::tick(now)).min(now.after(SLICE));
+        next = next.min(platform::tick(now));
     }
     if next != Instant::NEVER {
         arm(next);
@@ -122,7 +121,5 @@ pub fn timer_interrupt() {
 pub fn reschedule_interrupt() {
     let Some(threads) = THREADS.get() else { return };
     threads.reschedule_interrupt();
-    if platform::is_slice_over() {
-        percpu::set_pending();
-    }
+    platform::preemption_interrupt();
 }

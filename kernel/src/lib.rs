@@ -65,7 +65,6 @@ pub mod percpu;
 pub mod platform;
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub mod program;
-mod slice;
 #[expect(unsafe_code, reason = "locks")]
 pub mod sync;
 

@@ -30,7 +30,7 @@ const NOBODY: u32 = u32::MAX;
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let backtrace = Backtrace::here();
-    end(KERNEL_BROKEN, |console, cpu| {
+    end(KERNEL_BROKEN, None, |console, cpu| {
         match info.location() {
             Some(location) => writeln!(console, "panic on CPU {cpu} at {location}:\n{}", info.message())?,
             None => writeln!(console, "panic on CPU {cpu}: {}", info.message())?,
@@ -42,7 +42,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
 /// Ends the machine because of an exception that nobody serves.
 pub(crate) fn exception(frame: &TrapFrame) -> ! {
     let description = Description::new(frame);
-    end(EXCEPTION, |console, cpu| {
+    end(EXCEPTION, Some(frame), |console, cpu| {
         writeln!(console, "exception on CPU {cpu}: {description}")?;
         write!(console, "{}", Registers(frame))?;
         print_backtrace(console, Backtrace::of(frame))
@@ -58,8 +58,9 @@ pub(crate) fn stop_if_asked(frame: &TrapFrame) {
     cpu::halt()
 }
 
-/// Ends the machine: `report` says why. Only the first CPU to get here does so.
-fn end(status: u8, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
+/// Ends the machine: `report` says why. Only the first CPU to get here does so; what others have to say at the same time is lost,
+/// but for where they were. `frame` is what was interrupted, if that is why.
+fn end(status: u8, frame: Option<&TrapFrame>, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
     interrupts::disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
@@ -71,8 +72,13 @@ fn end(status: u8, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
             exit::end_qemu(status);
             cpu::halt()
         }
-        // The non-maskable interrupt is on its way.
-        Err(_) => cpu::halt(),
+        // A non-maskable interrupt that is being served keeps away the one that is on its way.
+        Err(_) => {
+            if let Some(frame) = frame {
+                percpu::local().stop.set(frame);
+            }
+            cpu::halt()
+        }
     }
     apic::send_nmi_to_others();
     let others = || cpus::all().filter(|&cpu| cpu != this).filter_map(|cpu| Some((cpu, percpu::of(cpu)?)));

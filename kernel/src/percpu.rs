@@ -25,7 +25,6 @@ use x86_64::registers::model_specific::GsBase;
 use crate::arch::x86_64::preempt::{self, Diverted};
 use crate::backtrace::StopRecord;
 use crate::mm::heap::CpuCache;
-use crate::slice::Slice;
 
 /// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
 pub const MAX_CPUS: usize = 255;
@@ -75,8 +74,6 @@ pub struct CpuLocal {
     current_machine: AtomicUsize,
     /// Where a preempted G goes on, see `preempt`.
     pub(crate) diverted: Diverted,
-    /// When and why the Gs on this CPU give way.
-    pub(crate) slice: Slice,
     /// Interrupts and exceptions being handled on this CPU.
     pub(crate) trap_depth: AtomicU32,
     pub(crate) apic_id: AtomicU32,
@@ -98,7 +95,6 @@ impl CpuLocal {
             id,
             current_machine: AtomicUsize::new(0),
             diverted: Diverted::new(),
-            slice: Slice::new(),
             trap_depth: AtomicU32::new(0),
             apic_id: AtomicU32::new(apic_id),
             timer_deadline: AtomicU64::new(u64::MAX),
@@ -221,15 +217,6 @@ pub fn preempt_enable_quietly() {
     // SAFETY: as in `preempt_enable`.
     unsafe {
         asm!("dec dword ptr gs:[{word}]", word = const offset_of!(CpuLocal, preempt), options(nostack));
-    }
-}
-
-/// Sets the preempt count of this CPU and forgets what is pending.
-#[inline(always)]
-pub fn set_preempt_count(count: u32) {
-    // SAFETY: as in `preempt_enable`.
-    unsafe {
-        asm!("mov dword ptr gs:[{word}], {:e}", in(reg) count | NOTHING_PENDING, word = const offset_of!(CpuLocal, preempt), options(nostack, preserves_flags));
     }
 }
 

@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
 use gmp_sched::machine::Machine;
-use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points};
+use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points, SLICE};
+use gmp_sched::preempt;
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sysmon::Sysmon;
@@ -90,11 +91,8 @@ unsafe impl Platform for Kernel {
     }
 
     fn request_preemption(machine: &'static Machine<Self>) {
-        let (Some(thread), Some(processor)) = (machine.thread(), machine.processor()) else { return };
-        let cpu = CpuId::new(thread.last_cpu());
-        if let Some(local) = percpu::of(cpu) {
-            local.slice.end(processor);
-            apic::send(cpu, RESCHEDULE);
+        if let Some(thread) = machine.thread() {
+            apic::send(CpuId::new(thread.last_cpu()), RESCHEDULE);
         }
     }
 
@@ -194,41 +192,34 @@ fn wanted_procs() -> usize {
     args::option("procs").and_then(|procs| procs.parse().ok()).unwrap_or(cpus).clamp(1, cpus)
 }
 
-/// The timer of a CPU that runs a thread has fired; gives when it is to fire again for the P that runs there. In an
-/// interrupt.
+/// The timer of a CPU that runs a thread has fired; gives when it is to fire again. In an interrupt.
 pub(crate) fn tick(now: Instant) -> Instant {
-    let Some(scheduler) = scheduler() else { return Instant::NEVER };
-    if scheduler.is_any_in_syscall()
+    if scheduler().is_some_and(Scheduler::is_any_in_syscall)
         && let Some(sysmon) = SYSMON.get()
     {
         sysmon.unpark();
     }
-    let Some(processor) = processor_here() else { return Instant::NEVER };
-    let slice = &percpu::local().slice;
-    if slice.look(processor, now) {
-        slice.end(processor);
-    }
-    let earliest = processor.earliest_timer();
-    if slice.is_over(processor) || earliest <= now || kthread::all().is_anyone_ready() {
+    let next = match Kernel::current_machine() {
+        Some(machine) => preempt::tick(machine, now),
+        None => preempt::NextTick { at: now.after(SLICE), gives_way: false },
+    };
+    // Threads that wait for this CPU take turns with the one that runs, once a slice.
+    if next.gives_way || kthread::all().is_anyone_ready() {
         percpu::set_pending();
     }
-    // A timer that is due is run when the G gives way, which is about to happen.
-    if earliest <= now { Instant::NEVER } else { earliest }
+    next.at
 }
 
-/// The P that runs on this CPU. The caller cannot migrate.
-fn processor_here() -> Option<&'static Processor<Kernel>> {
-    Kernel::current_machine().and_then(Machine::processor)
+/// When the timer of this CPU is to fire for the thread that begins to run on it. The caller is pinned.
+pub(crate) fn first_tick(now: Instant) -> Instant {
+    Kernel::current_machine().map_or_else(|| now.after(SLICE), |machine| preempt::first_tick(machine, now))
 }
 
-/// When the first timer of the P on this CPU is due. The caller cannot migrate.
-pub(crate) fn earliest_timer_here() -> Instant {
-    processor_here().map_or(Instant::NEVER, Processor::earliest_timer)
-}
-
-/// Whether the G on this CPU is to give way to others. The caller cannot migrate.
-pub(crate) fn is_slice_over() -> bool {
-    processor_here().is_some_and(|processor| percpu::local().slice.is_over(processor))
+/// Another CPU asks for a preemption here. In an interrupt.
+pub(crate) fn preemption_interrupt() {
+    if Kernel::current_machine().is_some_and(preempt::is_wanted) {
+        percpu::set_pending();
+    }
 }
 
 /// The G that runs on this CPU, if it is in user code as far as the scheduler is concerned. Called with interrupts off
@@ -241,17 +232,7 @@ pub(crate) fn interrupted_goroutine() -> Option<&'static Goroutine<Kernel>> {
 /// back, perhaps on another CPU.
 pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
     kthread::all().displace();
-    let running = pinned
-        .try_machine()
-        .is_some_and(|machine| machine.processor().is_some() && machine.current_goroutine().is_some());
-    if !running {
-        // In a system call without a P: there is nothing to preempt.
-        return pinned;
-    }
-    if is_slice_over() {
-        return gmp_sched::schedule::preempt(pinned);
-    }
-    gmp_sched::schedule::displace_for_timers(pinned)
+    preempt::give_way(pinned)
 }
 
 /// Runs `body` as a new G, next on this P. See [`gmp_sched::spawn::go`].

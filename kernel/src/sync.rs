@@ -4,13 +4,14 @@
 //! cores: the next in line may not be running.
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::instructions::interrupts;
 
-use crate::percpu::PreemptGuard;
+use crate::percpu::{self, PreemptGuard};
 
 /// A lock that interrupt handlers may take: interrupts are off on this CPU while it is held, and as before afterwards.
 ///
@@ -43,7 +44,7 @@ impl<T> InterruptMutex<T> {
         if guard.is_none() && enable_after {
             interrupts::enable();
         }
-        guard.map(|guard| InterruptMutexGuard { guard: ManuallyDrop::new(guard), enable_after })
+        guard.map(|guard| InterruptMutexGuard { guard: ManuallyDrop::new(guard), enable_after, not_send: PhantomData })
     }
 }
 
@@ -61,6 +62,8 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
 pub struct InterruptMutexGuard<'a, T> {
     guard: ManuallyDrop<SpinMutexGuard<'a, T>>,
     enable_after: bool,
+    /// Interrupts are off on the CPU that took the lock.
+    not_send: PhantomData<*mut ()>,
 }
 
 impl<T> Deref for InterruptMutexGuard<'_, T> {
@@ -98,6 +101,7 @@ impl<T> PreemptMutex<T> {
 
     /// Takes the lock, with preemption off. Not callable from interrupt handlers.
     pub fn lock(&self) -> PreemptMutexGuard<'_, T> {
+        debug_assert!(!percpu::in_trap(), "an interrupt handler takes a lock that is held with interrupts on");
         let preempt = PreemptGuard::new();
         PreemptMutexGuard { guard: self.0.lock(), _preempt: preempt }
     }

@@ -45,15 +45,25 @@ pub fn set_input_waker(waker: fn()) {
 /// The next byte of the input, if one has arrived. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is passed on like any other.
 /// Callable from everywhere.
 pub fn try_read() -> Option<u8> {
-    let take = TAKE.lock();
+    loop {
+        let byte = take();
+        let is_paused = IS_PAUSED.load(Ordering::Relaxed);
+        if is_paused {
+            receive(&mut UART.lock());
+        }
+        // What has just been received raises no interrupt any more, so "nothing there" would be the wrong answer.
+        if byte.is_some() || !is_paused {
+            return byte;
+        }
+    }
+}
+
+/// Takes a byte out of the ring.
+fn take() -> Option<u8> {
+    let _take = TAKE.lock();
     let mut byte = [0];
     let count = RING.peek(&mut byte);
     RING.skip(count);
-    drop(take);
-    if IS_PAUSED.load(Ordering::Relaxed) {
-        let mut uart = UART.lock();
-        receive(&mut uart);
-    }
     (count == 1).then_some(byte[0])
 }
 

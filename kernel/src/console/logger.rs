@@ -36,11 +36,9 @@ pub(super) fn init() {
 
 /// Sets the level by the value of the `log` option, if there is one.
 pub(crate) fn set_level(option: Option<&str>) {
-    match option.map(str::parse) {
-        Some(Ok(level)) => log::set_max_level(level),
-        Some(Err(_)) => {
-            log::warn!("log={}: not one of off, error, warn, info, debug, trace", option.unwrap_or_default())
-        }
-        None => {}
+    let Some(option) = option else { return };
+    match option.parse() {
+        Ok(level) => log::set_max_level(level),
+        Err(_) => log::warn!("log={option}: not one of off, error, warn, info, debug, trace"),
     }
 }

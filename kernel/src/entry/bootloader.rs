@@ -40,6 +40,8 @@ unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
         "mov rax, cr4",
         "or eax, 0x600",
         "mov cr4, rax",
+        // Whether there is a return address on the stack is not said; the zero frame pointer ends backtraces.
+        "and rsp, -16",
         "xor ebp, ebp",
         "call {main}",
         "ud2",

@@ -14,7 +14,7 @@ use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
-use x86_64::structures::paging::{FrameAllocator, FrameDeallocator, PhysFrame, Size4KiB};
+use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 
 use super::{OutOfMemory, PAGE_SIZE, PhysAddr, physical_to_virtual};
 use crate::sync::InterruptMutex;
@@ -262,12 +262,5 @@ pub(crate) struct Frames;
 unsafe impl FrameAllocator<Size4KiB> for Frames {
     fn allocate_frame(&mut self) -> Option<PhysFrame> {
         allocate().ok()
-    }
-}
-
-impl FrameDeallocator<Size4KiB> for Frames {
-    unsafe fn deallocate_frame(&mut self, frame: PhysFrame) {
-        // SAFETY: the caller's promise.
-        unsafe { free(frame) }
     }
 }
