@@ -18,6 +18,7 @@
 //! | `deadlock` | deadlock detection | `checkdead` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
+//! | `sim` | a seeded simulation of the whole, both levels (feature `std`) | |
 //! | `native` | the platform of operating-system threads (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception names the reason: `context`, `reference`, `switch`, `body`, `join`,
@@ -55,6 +56,8 @@ mod reference;
 pub mod run_queue;
 pub mod schedule;
 pub mod scheduler;
+#[cfg(all(feature = "std", not(gmp_loom)))]
+pub mod sim;
 pub mod sleep;
 pub mod spawn;
 mod steal;

@@ -178,6 +178,18 @@ impl<C: Cpu> Threads<C> {
         self.here().ready_length.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether a thread waits for any CPU.
+    #[must_use]
+    pub fn is_any_ready(&self) -> bool {
+        self.cpus.iter().any(|cpu| cpu.ready_length.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Whether a CPU has nothing to run and is free to be claimed.
+    #[must_use]
+    pub fn is_any_idle(&self) -> bool {
+        self.cpus.iter().any(|cpu| cpu.idle.load(Ordering::Relaxed))
+    }
+
     /// Blocks the calling thread until it has its token, or until the deadline. The caller is pinned exactly once, and
     /// still is afterwards, perhaps on another CPU. May return early.
     ///

@@ -36,7 +36,7 @@ use crate::scheduler::Scheduler;
 use crate::sysmon::Sysmon;
 use crate::time::Instant;
 
-mod stack;
+pub(crate) mod stack;
 
 /// The platform type; see the module's documentation.
 #[derive(Clone, Copy, Debug)]

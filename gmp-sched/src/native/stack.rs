@@ -10,7 +10,7 @@ const PAGE: usize = 4096;
 
 /// Maps a stack of at least `size` bytes with a guard page below.
 #[expect(unsafe_code, reason = "maps memory")]
-pub(super) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
+pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     let size = size.next_multiple_of(PAGE);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
     // SAFETY: a fresh private mapping at an address of the system's choice touches nothing that exists.
@@ -35,7 +35,7 @@ pub(super) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
 ///
 /// It came from [`allocate`] and nothing uses it any more.
 #[expect(unsafe_code, reason = "unmaps memory")]
-pub(super) unsafe fn release(stack: Range<usize>) {
+pub(crate) unsafe fn release(stack: Range<usize>) {
     // SAFETY: by the caller this is a whole mapping made by `allocate`, no longer in use.
     unsafe { libc::munmap(ptr::with_exposed_provenance_mut(stack.start - PAGE), stack.len() + PAGE) };
 }

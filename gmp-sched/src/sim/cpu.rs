@@ -1,0 +1,214 @@
+//! A simulated CPU: interrupt flag, timer, inter-processor interrupts, preempt count.
+
+use core::cell::Cell;
+
+use super::world::current;
+use super::{Sim, platform};
+use crate::context::SavedContext;
+use crate::kthread::{Cpu, Thread, Threads};
+use crate::machine::Machine;
+use crate::platform::{Pinned, Points, SLICE, Site};
+use crate::preempt;
+use crate::time::Instant;
+
+/// What the hardware and the per-CPU words of a kernel would be.
+pub(super) struct SimCpu {
+    /// What runs here, while it does not have the turn.
+    pub(super) context: SavedContext,
+    interrupts_on: Cell<bool>,
+    halts: Cell<bool>,
+    /// An IPI is pending.
+    kicked: Cell<bool>,
+    timer: Cell<Instant>,
+    /// Pins, as a kernel's preempt count.
+    pub(super) pins: Cell<u32>,
+    pub(super) is_pending: Cell<bool>,
+    in_handler: Cell<bool>,
+    pub(super) machine: Cell<Option<&'static Machine<Sim>>>,
+}
+
+impl SimCpu {
+    pub(super) fn new() -> Self {
+        Self {
+            context: SavedContext::default(),
+            interrupts_on: Cell::new(false),
+            halts: Cell::new(false),
+            kicked: Cell::new(false),
+            timer: Cell::new(Instant::NEVER),
+            pins: Cell::new(1),
+            is_pending: Cell::new(false),
+            in_handler: Cell::new(false),
+            machine: Cell::new(None),
+        }
+    }
+
+    pub(super) fn timer(&self) -> Instant {
+        self.timer.get()
+    }
+
+    /// Whether there is something for it to do at `now`.
+    pub(super) fn can_step(&self, now: u64) -> bool {
+        !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
+    }
+
+    /// Whether it is an interrupt handler that runs here.
+    pub(super) fn is_in_handler(&self) -> bool {
+        self.in_handler.get()
+    }
+
+    /// Handles what is pending, if interrupts are on, and returns as a kernel would: by way of a preemption, if one is
+    /// asked for and a G in user code was interrupted.
+    pub(super) fn take_interrupts(&self) {
+        if !self.interrupts_on.get() {
+            return;
+        }
+        self.handle_pending(false);
+        let in_user_code =
+            self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some());
+        if self.is_pending.get() && in_user_code {
+            self.pins.set(1);
+            platform::honour_pending();
+        }
+    }
+
+    /// On the stack of what was interrupted, with interrupts off. An IPI takes a while, so it need not be there at the first
+    /// opportunity, unless it is what `woke` the CPU.
+    fn handle_pending(&self, woke: bool) {
+        let world = current();
+        self.interrupts_on.set(false);
+        self.in_handler.set(true);
+        if self.kicked.get() && (woke || !world.random().is_multiple_of(4)) {
+            self.kicked.set(false);
+            world.threads.reschedule_interrupt();
+            if self.machine.get().is_some_and(preempt::is_wanted) {
+                self.is_pending.set(true);
+            }
+        }
+        if self.timer.get() <= world.instant() {
+            self.timer.set(Instant::NEVER);
+            self.timer_interrupt();
+        }
+        self.in_handler.set(false);
+        self.interrupts_on.set(true);
+    }
+
+    /// As in the kernel.
+    fn timer_interrupt(&self) {
+        let world = current();
+        let now = world.instant();
+        let mut next = world.threads.timer_interrupt(now);
+        if world.threads.current().is_some() {
+            if world.scheduler.get().is_some_and(|scheduler| scheduler.is_any_in_syscall())
+                && let Some(sysmon) = world.sysmon.get()
+            {
+                sysmon.unpark();
+            }
+            let tick = match self.machine.get() {
+                Some(machine) => preempt::tick(machine, now),
+                None => preempt::NextTick { at: now.after(SLICE), gives_way: false },
+            };
+            if tick.gives_way || world.threads.is_anyone_ready() {
+                self.is_pending.set(true);
+            }
+            next = next.min(tick.at);
+        }
+        Sim::arm(next);
+    }
+}
+
+impl Points for Sim {
+    fn point(_: Site) {
+        current().step();
+    }
+
+    fn relax() {
+        current().step();
+    }
+}
+
+#[expect(unsafe_code, reason = "promises what kernel threads rely on")]
+// SAFETY: a CPU's flows of control have the turn only while `turn` names it; interrupts come only in `take_interrupts`,
+// which respects the flag; nothing else switches stacks.
+unsafe impl Cpu for Sim {
+    fn threads() -> &'static Threads<Self> {
+        current().threads
+    }
+
+    fn current() -> usize {
+        current().turn()
+    }
+
+    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+        let were_on = current().cpu().interrupts_on.replace(false);
+        let result = body();
+        current().cpu().interrupts_on.set(were_on);
+        result
+    }
+
+    fn kick(cpu: usize) {
+        current().cpus[cpu].kicked.set(true);
+    }
+
+    fn request_displacement() {
+        current().cpu().is_pending.set(true);
+    }
+
+    fn arm(deadline: Instant) {
+        let cpu = current().cpu();
+        if deadline < cpu.timer.get() {
+            cpu.timer.set(deadline);
+        }
+    }
+
+    fn switching_to(thread: Option<&'static Thread<Self>>) {
+        let world = current();
+        let machine = thread.and_then(platform::machine_of);
+        world.cpu().machine.set(machine);
+        if thread.is_some() {
+            let now = world.instant();
+            Self::arm(machine.map_or_else(|| now.after(SLICE), |machine| preempt::first_tick(machine, now)));
+        }
+    }
+
+    fn halt() {
+        let world = current();
+        let cpu = world.cpu();
+        cpu.halts.set(true);
+        world.to_driver();
+        cpu.halts.set(false);
+        cpu.interrupts_on.set(true);
+        cpu.handle_pending(true);
+        cpu.interrupts_on.set(false);
+    }
+
+    fn set_interrupts(on: bool) {
+        current().cpu().interrupts_on.set(on);
+    }
+}
+
+/// The end of a stretch with preemption off.
+pub(super) fn lower_pin() {
+    let cpu = current().cpu();
+    cpu.pins.set(cpu.pins.get().checked_sub(1).expect("a pin too few"));
+    let may_switch = cpu.pins.get() == 0 && !cpu.is_in_handler() && cpu.interrupts_on.get();
+    if cpu.is_pending.get() && may_switch && cpu.machine.get().is_some_and(|m| m.current_goroutine().is_some()) {
+        cpu.pins.set(1);
+        platform::honour_pending();
+    }
+}
+
+/// Gives way until nothing is asked for any more. The pin is raised once; lowers it.
+pub(super) fn give_way_and_lower(give_way: impl Fn(Pinned<Sim>) -> Pinned<Sim>) {
+    loop {
+        current().cpu().is_pending.set(false);
+        #[expect(unsafe_code, reason = "takes over the pin")]
+        // SAFETY: the caller raised it; it is lowered below.
+        let pinned = give_way(unsafe { Pinned::adopt() });
+        core::mem::forget(pinned);
+        let cpu = current().cpu();
+        if !cpu.is_pending.get() {
+            cpu.pins.set(cpu.pins.get() - 1);
+            return;
+        }
+    }
+}

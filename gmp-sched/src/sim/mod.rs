@@ -1,0 +1,165 @@
+//! A simulated machine: both levels, Gs on Ms and kernel threads on CPUs, on one host thread, with a virtual clock, driven
+//! by a seed. The same seed gives the same run, step by step.
+//!
+//! Every CPU is a flow of control of its own. At each [`Points::point`](crate::platform::Points::point) of the protocols,
+//! at each failed attempt at a lock and at each step of user code it may lose the turn to another CPU, and an interrupt
+//! (tick, IPI, device) may come; the seed decides. Between two points nothing else runs, so what is explored is every
+//! interleaving of the steps that matter, under sequential consistency; what weaker memory does to them is left to the
+//! loom models.
+//!
+//! After the run, and whenever all CPUs halt, the *oracles* are asked: see `oracle`.
+//!
+//! ```
+//! use core::time::Duration;
+//! use gmp_sched::sim::{self, Config};
+//!
+//! let report = sim::run(Config { cpus: 4, processors: 4, seed: 1, ..Config::default() }, || {
+//!     let sleeper = sim::go(|| sim::sleep(Duration::from_millis(3)));
+//!     sim::go(|| sim::work(Duration::from_millis(50))).join().unwrap();
+//!     sleeper.join().unwrap();
+//! })
+//! .unwrap();
+//! assert!(report.elapsed >= Duration::from_millis(50));
+//! ```
+
+mod cpu;
+mod oracle;
+mod platform;
+mod world;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::Counts;
+use crate::syscall::{enter_blocking, enter_syscall};
+use world::World;
+
+/// The platform type of the simulated machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Sim;
+
+/// Handle to a G on the simulated machine.
+pub type JoinHandle<T> = crate::JoinHandle<T, Sim>;
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// Ps of the scheduler.
+    pub processors: usize,
+    /// Decides everything that is left open.
+    pub seed: u64,
+    /// Steps after which the run is taken for a livelock.
+    pub step_limit: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { cpus: 2, processors: 2, seed: 0, step_limit: 20_000_000 }
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Points that were passed.
+    pub steps: u64,
+    /// Virtual time.
+    pub elapsed: Duration,
+    /// Counters of all Ps.
+    pub counts: Counts,
+    /// Ms that were made.
+    pub machines: usize,
+}
+
+/// A run that went wrong. Its configuration repeats it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was run.
+    pub config: Config,
+    /// After how many steps it went wrong.
+    pub step: u64,
+    /// What went wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, step {}: {}", self.config, self.step, self.message)
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// Runs `main` as the main G of a simulated machine.
+///
+/// # Errors
+///
+/// A G or the scheduler panicked, an oracle found an invariant broken, everything waits, or the step limit is reached.
+///
+/// # Panics
+///
+/// There is no CPU or no P, or the caller is inside a simulation.
+pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
+    World::new(config).run(Box::new(main))
+}
+
+/// [`crate::spawn::go`] on the simulated machine.
+#[track_caller]
+pub fn go<F, T>(body: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    crate::spawn::go(body)
+}
+
+/// [`crate::schedule::yield_now`] on the simulated machine.
+pub fn yield_now() {
+    crate::schedule::yield_now::<Sim>();
+}
+
+/// [`crate::sleep::sleep`] on the simulated machine.
+pub fn sleep(duration: Duration) {
+    crate::sleep::sleep::<Sim>(duration);
+}
+
+/// The virtual clock: time since the machine started.
+#[must_use]
+pub fn elapsed() -> Duration {
+    Duration::from_nanos(world::current().now())
+}
+
+/// The most that a CPU computes in one turn, in ns.
+const LONGEST_WORK: u64 = 500_000;
+
+/// Computes for about that long without calling the scheduler: interrupts come, and with them preemptions.
+pub fn work(duration: Duration) {
+    let world = world::current();
+    let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    while left > 0 {
+        let done = left.min(1 + world.random() % LONGEST_WORK);
+        // The CPUs take turns, but would compute at the same time: each turn is this CPU's part of the clock.
+        world.advance(done.div_ceil(world.cpus.len() as u64));
+        left -= done;
+        world.step();
+    }
+}
+
+/// Keeps the M busy for that long in a system call that sysmon has to find.
+pub fn syscall(duration: Duration) {
+    let _syscall = enter_syscall::<Sim>();
+    work(duration);
+}
+
+/// Blocks the G with its M in a device for that long; the P is handed off at once.
+pub fn block(duration: Duration) {
+    let _syscall = enter_blocking::<Sim>().expect("the simulated machine has threads to spare");
+    let until = world::current().instant().after(duration);
+    while world::current().instant() < until {
+        platform::threads().park(Some(until));
+    }
+}

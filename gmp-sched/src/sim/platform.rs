@@ -1,0 +1,151 @@
+//! The scheduler's platform on the simulated machine; what `platform.rs` is in the kernel.
+
+use alloc::string::{String, ToString};
+use core::fmt::Arguments;
+use core::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+
+use super::world::current;
+use super::{Sim, cpu, oracle};
+use crate::kthread::{Cpu, Thread, Threads};
+use crate::machine::Machine;
+use crate::platform::{OutOfResources, Panicked, Pinned, Platform};
+use crate::preempt;
+use crate::processor::Processor;
+use crate::scheduler::Scheduler;
+use crate::sysmon::Sysmon;
+use crate::time::Instant;
+
+/// Bytes of every simulated stack: what a panic needs to be formatted on the host.
+pub(super) const STACK_BYTES: usize = 128 * 1024;
+
+pub(super) fn threads() -> &'static Threads<Sim> {
+    current().threads
+}
+
+#[expect(unsafe_code, reason = "promises what the scheduler relies on")]
+// SAFETY: a flow of control leaves its CPU only where it switches, or gives way with a pin count of zero. Stacks are mapped
+// with guards and stay until the run is over. A thread starts when it is unparked, pinned.
+unsafe impl Platform for Sim {
+    type Thread = &'static Thread<Self>;
+
+    const TIMER_INTERRUPTS: bool = true;
+
+    fn raise_pin() {
+        let cpu = current().cpu();
+        cpu.pins.set(cpu.pins.get() + 1);
+    }
+
+    fn lower_pin() {
+        cpu::lower_pin();
+    }
+
+    fn current_machine() -> Option<&'static Machine<Self>> {
+        current().cpu().machine.get()
+    }
+
+    fn now() -> Instant {
+        current().instant()
+    }
+
+    fn seed(index: usize) -> u64 {
+        (current().seed() + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(index as u64 + 1)
+    }
+
+    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {
+        let argument = core::ptr::from_ref(machine).expose_provenance();
+        // SAFETY: the stack is fresh and nobody else's.
+        Ok(unsafe { threads().create(current().stack(), run_machine, argument) })
+    }
+
+    fn park_thread(_: &Pinned<Self>, deadline: Option<Instant>) {
+        assert_eq!(current().cpu().pins.get(), 1, "an M blocks with a pin raised by its caller");
+        threads().park(deadline);
+    }
+
+    fn unpark_thread(machine: &'static Machine<Self>) {
+        if let Some(thread) = machine.thread() {
+            thread.unpark();
+        }
+    }
+
+    fn exit_thread() -> ! {
+        unreachable!("a simulated scheduler is not shut down")
+    }
+
+    fn request_preemption(machine: &'static Machine<Self>) {
+        if let Some(thread) = machine.thread() {
+            Self::kick(thread.last_cpu());
+        }
+    }
+
+    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, when: Instant) {
+        Self::arm(when);
+    }
+
+    fn allocate_stack(_: usize) -> Result<Range<usize>, OutOfResources> {
+        Ok(current().stack())
+    }
+
+    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
+        match panic::catch_unwind(AssertUnwindSafe(body)) {
+            Ok(result) => Ok(result),
+            Err(panic) => current().finish(Err(message_of(&*panic))),
+        }
+    }
+
+    fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        let goroutines = oracle::goroutines(scheduler);
+        current().finish(Err(alloc::format!("fatal error: {message}; Gs: {goroutines}")))
+    }
+}
+
+/// The M whose thread this is, `None` for sysmon's.
+#[expect(unsafe_code, reason = "turns a thread's argument back into the machine it was made from")]
+pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machine<Sim>> {
+    // SAFETY: the argument is 0 or the address of a machine, which is never freed.
+    unsafe { core::ptr::with_exposed_provenance::<Machine<Sim>>(thread.argument()).as_ref() }
+}
+
+fn run_machine(_: usize) -> ! {
+    guarded(|| {
+        let machine = threads().current().and_then(machine_of).expect("an M's thread runs an M");
+        machine.run()
+    })
+}
+
+/// As in the kernel: woken by a tick that finds an M in a system call.
+pub(super) fn run_sysmon(_: usize) -> ! {
+    guarded(|| {
+        let scheduler = current().scheduler.get().expect("sysmon starts after the scheduler");
+        let mut sysmon = Sysmon::new(scheduler);
+        loop {
+            threads().park(None);
+            while scheduler.is_any_in_syscall() {
+                let delay = sysmon.look();
+                threads().park(Some(current().instant().after(delay)));
+            }
+        }
+    })
+}
+
+/// A panic of the scheduler itself ends the run.
+fn guarded(body: impl FnOnce() -> core::convert::Infallible) -> ! {
+    match panic::catch_unwind(AssertUnwindSafe(body)) {
+        Ok(never) => match never {},
+        Err(panic) => current().finish(Err(message_of(&*panic))),
+    }
+}
+
+fn message_of(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_string())
+}
+
+/// Does what is asked of the G on this CPU. The pin is raised once; lowers it.
+pub(super) fn honour_pending() {
+    cpu::give_way_and_lower(|pinned| {
+        threads().displace();
+        preempt::give_way(pinned)
+    });
+}

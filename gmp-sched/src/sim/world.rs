@@ -1,0 +1,233 @@
+//! The driver: which CPU steps next, what time it is, and how a run ends.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+use core::time::Duration;
+
+use super::cpu::SimCpu;
+use super::platform::{STACK_BYTES, run_sysmon};
+use super::{Config, Failure, Report, Sim, oracle};
+use crate::context::{self, SavedContext, Transfer};
+use crate::kthread::{Thread, Threads};
+use crate::native::stack;
+use crate::scheduler::Scheduler;
+use crate::time::Instant;
+
+std::thread_local! {
+    static CURRENT: Cell<*const World> = const { Cell::new(core::ptr::null()) };
+    /// Stacks of earlier runs, for reuse.
+    static STACKS: RefCell<Vec<Range<usize>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The world of the calling flow of control.
+///
+/// # Panics
+///
+/// Not called inside a simulation.
+#[inline(never)]
+#[expect(unsafe_code, reason = "finds the world of this host thread")]
+pub(super) fn current() -> &'static World {
+    let world = CURRENT.get();
+    // SAFETY: set by `World::run` for as long as it runs; all flows of control of a simulation are on its host thread.
+    unsafe { world.as_ref() }.expect("not inside a simulation")
+}
+
+/// A simulated machine.
+pub(super) struct World {
+    config: Config,
+    random: Cell<u64>,
+    clock: Cell<u64>,
+    steps: Cell<u64>,
+    pub(super) cpus: Box<[SimCpu]>,
+    /// The CPU whose turn it is.
+    turn: Cell<usize>,
+    /// Whether a CPU runs, not the driver.
+    is_inside: Cell<bool>,
+    driver: SavedContext,
+    end: RefCell<Option<Result<(), String>>>,
+    pub(super) threads: &'static Threads<Sim>,
+    pub(super) scheduler: Cell<Option<&'static Scheduler<Sim>>>,
+    pub(super) sysmon: Cell<Option<&'static Thread<Sim>>>,
+    stacks: RefCell<Vec<Range<usize>>>,
+    lasting: oracle::Lasting,
+}
+
+/// The most that a step takes, in ns.
+const LONGEST_STEP: u64 = 60;
+
+impl World {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            config,
+            random: Cell::new(config.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            clock: Cell::new(0),
+            steps: Cell::new(0),
+            cpus: (0..config.cpus).map(|_| SimCpu::new()).collect::<Vec<_>>().into_boxed_slice(),
+            turn: Cell::new(0),
+            is_inside: Cell::new(false),
+            driver: SavedContext::default(),
+            end: RefCell::new(None),
+            threads: Threads::new(config.cpus),
+            scheduler: Cell::new(None),
+            sysmon: Cell::new(None),
+            stacks: RefCell::new(Vec::new()),
+            lasting: oracle::Lasting::default(),
+        }
+    }
+
+    /// Runs the machine until main ends or something goes wrong.
+    pub(super) fn run(self, main: Box<dyn FnOnce() + Send>) -> Result<Report, Failure> {
+        assert!(CURRENT.get().is_null(), "a simulation inside a simulation");
+        CURRENT.set(&raw const self);
+        let scheduler: &'static Scheduler<Sim> = Scheduler::new(self.config.processors);
+        self.scheduler.set(Some(scheduler));
+        self.boot();
+        scheduler.start().expect("threads for all Ps");
+        scheduler
+            .spawn_main(move || {
+                main();
+                current().finish(Ok(()))
+            })
+            .expect("a stack for the main G");
+        let result = self.drive(scheduler);
+        CURRENT.set(core::ptr::null());
+        STACKS.with_borrow_mut(|stacks| stacks.append(&mut self.stacks.borrow_mut()));
+        let failure = |message| Failure { config: self.config, step: self.steps.get(), message };
+        result.and_then(|()| oracle::at_the_end(scheduler)).map_err(failure)?;
+        Ok(Report {
+            steps: self.steps.get(),
+            elapsed: Duration::from_nanos(self.clock.get()),
+            counts: scheduler.counts(),
+            machines: scheduler.machines().count(),
+        })
+    }
+
+    /// Gives every CPU its idle loop, and makes sysmon.
+    #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
+    fn boot(&self) {
+        extern "sysv64" fn idle(_: usize, _: usize, _: usize) -> ! {
+            current().threads.idle_loop()
+        }
+        for cpu in &self.cpus {
+            // SAFETY: the stack is fresh and stays this CPU's until the run is over.
+            cpu.context.set(unsafe { context::prepare(self.stack().end, idle) });
+        }
+        // SAFETY: as above, for sysmon's thread.
+        self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
+    }
+
+    /// A stack that lives until the run is over.
+    pub(super) fn stack(&self) -> Range<usize> {
+        let stack = STACKS
+            .with_borrow_mut(Vec::pop)
+            .unwrap_or_else(|| stack::allocate(STACK_BYTES).expect("memory for a simulated stack"));
+        self.stacks.borrow_mut().push(stack.clone());
+        stack
+    }
+
+    fn drive(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+        loop {
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            if self.steps.get() > self.config.step_limit {
+                return Err("the step limit is reached: a livelock?".to_string());
+            }
+            let mut able = (0..self.cpus.len()).filter(|&cpu| self.cpus[cpu].can_step(self.clock.get()));
+            let count = able.clone().count();
+            if count == 0 {
+                self.sleep_until_interrupt(scheduler)?;
+                continue;
+            }
+            self.lasting.look(scheduler, self.cpus.len())?;
+            let cpu = able.nth(self.random() as usize % count).expect("one of them");
+            self.advance(1 + self.random() % LONGEST_STEP);
+            self.resume(cpu);
+        }
+    }
+
+    /// All CPUs halt: the clock goes on to the next interrupt.
+    fn sleep_until_interrupt(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+        let next = self.cpus.iter().map(|cpu| cpu.timer()).min().unwrap_or(Instant::NEVER);
+        oracle::when_all_halt(scheduler, next)?;
+        if next == Instant::NEVER {
+            return Err(format!("every CPU halts and nothing is to wake one; Gs: {}", oracle::goroutines(scheduler)));
+        }
+        self.clock.set(self.clock.get().max(next.as_nanos()));
+        Ok(())
+    }
+
+    #[expect(unsafe_code, reason = "resumes a CPU")]
+    fn resume(&self, cpu: usize) {
+        self.turn.set(cpu);
+        self.is_inside.set(true);
+        // SAFETY: the CPU's context was saved by `to_driver` or made by `boot`, and only the driver resumes it.
+        unsafe { context::switch(self.driver.as_ptr(), self.cpus[cpu].context.get(), NOTHING) };
+        self.is_inside.set(false);
+    }
+
+    /// Gives the turn back to the driver; returns when this CPU has it again.
+    #[expect(unsafe_code, reason = "leaves a CPU")]
+    pub(super) fn to_driver(&self) {
+        // SAFETY: the driver waits in `resume`. What runs on this CPU is at a point where it may lose its turn.
+        unsafe { context::switch(self.cpu().context.as_ptr(), self.driver.get(), NOTHING) };
+    }
+
+    /// A point at which another CPU may step, and an interrupt may come here.
+    pub(super) fn step(&self) {
+        if !self.is_inside.get() {
+            return;
+        }
+        self.steps.set(self.steps.get() + 1);
+        self.to_driver();
+        self.cpu().take_interrupts();
+    }
+
+    /// Ends the run. Called by what runs on a CPU.
+    pub(super) fn finish(&self, result: Result<(), String>) -> ! {
+        *self.end.borrow_mut() = Some(result);
+        self.to_driver();
+        unreachable!("the run is over")
+    }
+
+    /// The CPU whose turn it is.
+    pub(super) fn cpu(&self) -> &SimCpu {
+        &self.cpus[self.turn.get()]
+    }
+
+    pub(super) fn turn(&self) -> usize {
+        self.turn.get()
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.clock.get()
+    }
+
+    pub(super) fn instant(&self) -> Instant {
+        Instant::from_nanos(self.clock.get())
+    }
+
+    pub(super) fn advance(&self, nanoseconds: u64) {
+        self.clock.set(self.clock.get() + nanoseconds);
+    }
+
+    /// The next random number: xorshift64*.
+    pub(super) fn random(&self) -> u64 {
+        let mut state = self.random.get();
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.random.set(state);
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.config.seed
+    }
+}
+
+const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
