@@ -28,27 +28,33 @@ pub(super) struct Lasting {
 
 impl Lasting {
     /// Asked before every turn of a CPU. Work conservation at both levels, while others run.
-    pub(super) fn look(&self, scheduler: &'static Scheduler<Sim>, cpus: usize) -> Result<(), String> {
+    ///
+    /// `able` CPUs take turns at the moment, so each has had about one in `able` turns.
+    pub(super) fn look(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
         let is_queued = scheduler.global_length.load(Ordering::Relaxed) != 0
             || scheduler.processors().iter().any(|processor| !processor.queue.is_empty());
         let nobody_looks = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
-        // Turns that it takes everyone to get through a wake-up or a search, by far.
-        let bound = 200 * cpus as u64;
-        if count(&self.idle_processor, is_queued && is_idle && nobody_looks) > bound {
+        let turn = TURN / able as u64;
+        if add(&self.idle_processor, turn, is_queued && is_idle && nobody_looks) > PATIENCE {
             return Err(format!("a G stays runnable, a P idle, and nobody looks: {}", goroutines(scheduler)));
         }
         let threads = super::platform::threads();
-        if count(&self.idle_cpu, threads.is_any_ready() && threads.is_any_idle()) > bound {
+        if add(&self.idle_cpu, turn, threads.is_any_ready() && threads.is_any_idle()) > PATIENCE {
             return Err("a thread stays ready and a CPU idle".into());
         }
         Ok(())
     }
 }
 
-/// Counts how often in a row `holds` was true.
-fn count(turns: &Cell<u64>, holds: bool) -> u64 {
-    turns.set(if holds { turns.get() + 1 } else { 0 });
+/// One turn of each CPU.
+const TURN: u64 = 1 << 10;
+/// Turns of each CPU in which whoever is on the way from one state to another gets there.
+const PATIENCE: u64 = 25 * TURN;
+
+/// Sums up the turns in a row for which something holds.
+fn add(turns: &Cell<u64>, turn: u64, holds: bool) -> u64 {
+    turns.set(if holds { turns.get() + turn } else { 0 });
     turns.get()
 }
 

@@ -143,7 +143,7 @@ impl World {
                 self.sleep_until_interrupt(scheduler)?;
                 continue;
             }
-            self.lasting.look(scheduler, self.cpus.len())?;
+            self.lasting.look(scheduler, count)?;
             let cpu = able.nth(self.random() as usize % count).expect("one of them");
             self.advance(1 + self.random() % LONGEST_STEP);
             self.resume(cpu);
