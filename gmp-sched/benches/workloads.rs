@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gmp_sched::context;
 use gmp_sched::native;
@@ -69,11 +69,12 @@ fn spawn_join(processors: usize) {
     });
 }
 
-/// Spawns 10,000 Gs that count down, and waits until all have.
+/// Spawns 10,000 Gs that count down, and waits until all have: cold, with their stacks made in the first round, and warm.
 fn spawn_batch(processors: usize) {
     const ROUNDS: usize = 20;
     const BATCH: usize = 10_000;
-    measure("spawn_batch", processors, ROUNDS * BATCH, || {
+    fn rounds() -> Duration {
+        let start = Instant::now();
         let left = Arc::new(AtomicUsize::new(0));
         for _ in 0..ROUNDS {
             left.store(BATCH, Ordering::Relaxed);
@@ -85,7 +86,12 @@ fn spawn_batch(processors: usize) {
                 native::yield_now();
             }
         }
-    });
+        start.elapsed()
+    }
+    let (cold, warm) = native::run(processors, || (rounds(), rounds()));
+    for (name, elapsed) in [("spawn_batch_cold", cold), ("spawn_batch", warm)] {
+        report(name, processors, elapsed.as_nanos() as f64 / (ROUNDS * BATCH) as f64, "ns/op");
+    }
 }
 
 fn main() {
