@@ -97,6 +97,11 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Nanoseconds on a clock that never goes back, the same on all Ms. Callable from interrupts.
     fn now() -> Instant;
 
+    /// How long a G may run before it has to give way to others.
+    fn slice() -> Duration {
+        SLICE
+    }
+
     /// A number that seeds the random choices of the P with this index. Equal seeds and equal timing give equal runs.
     fn seed(index: usize) -> u64;
 
@@ -256,5 +261,5 @@ impl<P: Points> spin::RelaxStrategy for Relax<P> {
 /// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.
 pub(crate) type Lock<T, P> = spin::mutex::SpinMutex<T, Relax<P>>;
 
-/// How long a G may run before it is preempted in favour of others. Go: `forcePreemptNS`.
+/// How long a G may run before it has to give way to others, unless the platform says otherwise. Go: `forcePreemptNS`.
 pub const SLICE: Duration = Duration::from_millis(10);

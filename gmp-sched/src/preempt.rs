@@ -14,7 +14,7 @@ use crate::find::run_timers;
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::park::put_next;
-use crate::platform::{Pinned, Platform, SLICE};
+use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::processor::Processor;
 use crate::schedule::requeue_global;
@@ -48,7 +48,7 @@ impl<P: Platform> Processor<P> {
         if self.slice.seen.load(Ordering::Relaxed) != tick {
             self.slice.seen.store(tick, Ordering::Relaxed);
             self.slice.since.store(now.as_nanos(), Ordering::Relaxed);
-        } else if now.since(Instant::from_nanos(self.slice.since.load(Ordering::Relaxed))) >= SLICE {
+        } else if now.since(Instant::from_nanos(self.slice.since.load(Ordering::Relaxed))) >= P::slice() {
             self.slice.ends.store(u64::from(tick), Ordering::Relaxed);
         }
     }
@@ -67,11 +67,14 @@ pub struct NextTick {
     pub gives_way: bool,
 }
 
-/// The timer of a CPU has fired; `machine` is the M that runs there. Called from the interrupt handler; takes no lock.
-pub fn tick<P: Platform>(machine: &Machine<P>, now: Instant) -> NextTick {
-    let next_slice = now.after(SLICE);
+/// The timer of a CPU has fired that runs a thread: that of `machine`, or one that is no M. Called from the interrupt
+/// handler; takes no lock.
+pub fn tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> NextTick {
+    let next_slice = now.after(P::slice());
     // In a system call without a P there is nothing to preempt.
-    let Some(processor) = machine.processor() else { return NextTick { at: next_slice, gives_way: false } };
+    let Some(processor) = machine.and_then(Machine::processor) else {
+        return NextTick { at: next_slice, gives_way: false };
+    };
     processor.watch_slice(now);
     let earliest = processor.timers.earliest();
     let due = earliest <= now;
@@ -80,10 +83,10 @@ pub fn tick<P: Platform>(machine: &Machine<P>, now: Instant) -> NextTick {
     NextTick { at, gives_way: due || processor.is_slice_over() }
 }
 
-/// When the timer of a CPU that begins to run `machine` is to fire.
-pub fn first_tick<P: Platform>(machine: &Machine<P>, now: Instant) -> Instant {
-    let earliest = machine.processor().map_or(Instant::NEVER, |processor| processor.timers.earliest());
-    earliest.min(now.after(SLICE))
+/// When the timer of a CPU is to fire that begins to run a thread: that of `machine`, or one that is no M.
+pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> Instant {
+    let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
+    earliest.min(now.after(P::slice()))
 }
 
 /// Whether the G on `machine` is to come to [`give_way`], asked by the handler of the interrupt that follows

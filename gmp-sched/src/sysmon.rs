@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::platform::{Platform, SLICE};
+use crate::platform::Platform;
 use crate::preempt;
 use crate::primitives::Ordering;
 use crate::processor::{Processor, ProcessorStatus};
@@ -102,7 +102,7 @@ fn watch_syscall<P: Platform>(
     }
     let others_can_take_work =
         scheduler.idle_processors.load(Ordering::Relaxed) != 0 || scheduler.spinning.load(Ordering::Relaxed) != 0;
-    if processor.queue.is_empty() && others_can_take_work && now.since(seen.syscall_since) < SLICE {
+    if processor.queue.is_empty() && others_can_take_work && now.since(seen.syscall_since) < P::slice() {
         return false;
     }
     // Without a thread for the P it stays where it is; the next look tries again.

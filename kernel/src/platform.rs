@@ -2,6 +2,7 @@
 
 use core::fmt::Arguments;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
@@ -33,6 +34,8 @@ pub type JoinHandle<T> = gmp_sched::JoinHandle<T, Kernel>;
 const THREAD_STACK: usize = 64 * 1024;
 
 static SCHEDULER: Once<&'static Scheduler<Kernel>> = Once::new();
+/// Set once, before the scheduler starts.
+static SLICE_NS: AtomicU64 = AtomicU64::new(SLICE.as_nanos() as u64);
 static SYSMON: Once<&'static KernelThread> = Once::new();
 
 impl Points for Kernel {}
@@ -63,6 +66,10 @@ unsafe impl Platform for Kernel {
 
     fn now() -> Instant {
         kthread::now()
+    }
+
+    fn slice() -> Duration {
+        Duration::from_nanos(SLICE_NS.load(Ordering::Relaxed))
     }
 
     fn seed(index: usize) -> u64 {
@@ -164,6 +171,7 @@ fn run_sysmon(_: usize) -> ! {
 /// program as its main G.
 pub fn boot_main() -> ! {
     kthread::init();
+    SLICE_NS.store(wanted_slice().as_nanos() as u64, Ordering::Relaxed);
     let scheduler = Scheduler::new(wanted_procs());
     SCHEDULER.call_once(|| scheduler);
     scheduler.start().expect("memory for one M per P");
@@ -186,6 +194,15 @@ pub fn cpu_main() -> ! {
     kthread::all().idle_loop()
 }
 
+/// The shortest slice: below that the machine does little else than switch.
+const SHORTEST_SLICE: Duration = Duration::from_micros(100);
+
+/// Go's slice, or another by the kernel argument `slice_us`.
+fn wanted_slice() -> Duration {
+    let microseconds = args::option("slice_us").and_then(|slice| slice.parse().ok());
+    microseconds.map_or(SLICE, Duration::from_micros).max(SHORTEST_SLICE)
+}
+
 /// As many Ps as CPUs, or fewer by the kernel argument `procs`.
 fn wanted_procs() -> usize {
     let cpus = cpus::count();
@@ -199,10 +216,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
     {
         sysmon.unpark();
     }
-    let next = match Kernel::current_machine() {
-        Some(machine) => preempt::tick(machine, now),
-        None => preempt::NextTick { at: now.after(SLICE), gives_way: false },
-    };
+    let next = preempt::tick(Kernel::current_machine(), now);
     // Threads that wait for this CPU take turns with the one that runs, once a slice.
     if next.gives_way || kthread::all().is_anyone_ready() {
         percpu::set_pending();
@@ -212,7 +226,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
 
 /// When the timer of this CPU is to fire for the thread that begins to run on it. The caller is pinned.
 pub(crate) fn first_tick(now: Instant) -> Instant {
-    Kernel::current_machine().map_or_else(|| now.after(SLICE), |machine| preempt::first_tick(machine, now))
+    preempt::first_tick(Kernel::current_machine(), now)
 }
 
 /// Another CPU asks for a preemption here. In an interrupt.

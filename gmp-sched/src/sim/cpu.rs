@@ -7,7 +7,7 @@ use super::{Sim, platform};
 use crate::context::SavedContext;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::machine::Machine;
-use crate::platform::{Pinned, Points, SLICE, Site};
+use crate::platform::{Pinned, Points, Site};
 use crate::preempt;
 use crate::time::Instant;
 
@@ -103,10 +103,7 @@ impl SimCpu {
             {
                 sysmon.unpark();
             }
-            let tick = match self.machine.get() {
-                Some(machine) => preempt::tick(machine, now),
-                None => preempt::NextTick { at: now.after(SLICE), gives_way: false },
-            };
+            let tick = preempt::tick(self.machine.get(), now);
             if tick.gives_way || world.threads.is_anyone_ready() {
                 self.is_pending.set(true);
             }
@@ -165,8 +162,7 @@ unsafe impl Cpu for Sim {
         let machine = thread.and_then(platform::machine_of);
         world.cpu().machine.set(machine);
         if thread.is_some() {
-            let now = world.instant();
-            Self::arm(machine.map_or_else(|| now.after(SLICE), |machine| preempt::first_tick(machine, now)));
+            Self::arm(preempt::first_tick(machine, world.instant()));
         }
     }
 
