@@ -86,21 +86,28 @@ impl Symbols {
         if !code.is_some_and(|code| (code.begin..code.end).contains(&address)) {
             return String::new();
         }
-        let mut text = String::new();
-        let frames = loader.find_frames(address).ok();
-        let frames =
-            frames.into_iter().flat_map(|mut frames| core::iter::from_fn(move || frames.next().ok().flatten()));
-        for frame in frames {
-            let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
-            let Some(name) = name else { continue };
-            text.push_str(if text.is_empty() { " " } else { "\n     inlined into " });
-            write_frame(&mut text, &name, frame.location.as_ref(), &self.directory);
+        let mut frames = Vec::new();
+        if let Ok(mut found) = loader.find_frames(address) {
+            while let Ok(Some(frame)) = found.next() {
+                frames.push(frame);
+            }
         }
-        if text.is_empty()
+        let mut text = String::new();
+        for (index, frame) in frames.iter().enumerate() {
+            // The symbol is of the function that is really there, and says more than the name in the line tables does:
+            // what module it is in. Functions that were inlined have none.
+            let is_real = index + 1 == frames.len();
+            let symbol = loader.find_symbol(address).filter(|_| is_real);
+            let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
+            let Some(name) = symbol.or(name.as_deref()) else { continue };
+            text.push_str(if text.is_empty() { " " } else { "\n     inlined into " });
+            write_frame(&mut text, name, frame.location.as_ref(), &self.directory);
+        }
+        if frames.is_empty()
             && let Some(name) = loader.find_symbol(address)
         {
             text.push(' ');
-            write_frame(&mut text, name, loader.find_location(address).ok().flatten().as_ref(), &self.directory);
+            write_frame(&mut text, name, None, &self.directory);
         }
         text
     }

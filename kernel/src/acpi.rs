@@ -92,7 +92,8 @@ impl Tables {
                 let _ = self.io_apics.push(IoApic { address, first_interrupt });
             }
             MadtEntry::InterruptSourceOverride(source) => {
-                // Two bits each; zero means as the bus has it, which for ISA is active high, edge (ACPI 6.5, table 5.26).
+                // Two bits each; zero means as the bus has it, which for ISA is active high, edge (ACPI 6.5, table
+                // 5.26).
                 let polarity = if source.flags & 0b11 == 0b11 { Polarity::ActiveLow } else { Polarity::ActiveHigh };
                 let trigger = if source.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
                 let interrupt = Interrupt { number: source.global_system_interrupt, polarity, trigger };

@@ -1,7 +1,8 @@
 //! Backtraces by frame pointers, of running code and of CPUs that were stopped.
 //!
-//! All code, the prebuilt `core` included, keeps frame pointers: RBP points at the caller's RBP, and the return address lies above.
-//! A word is read only after the page tables said that it is mapped, so a broken chain ends a backtrace and does nothing worse.
+//! All code, the prebuilt `core` included, keeps frame pointers: RBP points at the caller's RBP, and the return address
+//! lies above. A word is read only after the page tables said that it is mapped, so a broken chain ends a backtrace and
+//! does nothing worse.
 
 use core::arch::asm;
 use core::ptr::with_exposed_provenance;
@@ -36,7 +37,8 @@ impl Backtrace {
         Self { innermost: None, caller: None, frame_pointer, left: MAX_FRAMES }
     }
 
-    /// Where interrupted code is. If that is not code at all, as after a call through a bad pointer, the call is shown next.
+    /// Where interrupted code is. If that is not code at all, as after a call through a bad pointer, the call is shown
+    /// next.
     pub fn of(frame: &TrapFrame) -> Self {
         let jumped = !layout::text().contains(&frame.rip);
         let caller = if jumped { read(frame.rsp).filter(|address| layout::text().contains(address)) } else { None };
@@ -49,7 +51,8 @@ impl Backtrace {
     }
 }
 
-/// Yields addresses as the host tools look them up: the exact one of the innermost frame, then return addresses minus one.
+/// Yields addresses as the host tools look them up: the exact one of the innermost frame, then return addresses minus
+/// one.
 impl Iterator for Backtrace {
     type Item = u64;
 

@@ -1,5 +1,5 @@
-//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library: a program for the machine is an ordinary
-//! `no_std` crate with a `main`, linked with this one into a single ELF that QEMU (or a bare machine) boots.
+//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library: a program for the machine is an
+//! ordinary `no_std` crate with a `main`, linked with this one into a single ELF that QEMU (or a bare machine) boots.
 //!
 //! ```no_run
 //! #![no_std]
@@ -13,10 +13,10 @@
 //! }
 //! ```
 //!
-//! Everything runs in ring 0 and one address space; isolation is Rust's, not the hardware's. The crate is compiled for the
-//! host's Linux target, whose prebuilt `core` has a red zone and uses SSE2. Hence three rules that hold everywhere: interrupts
-//! and exceptions enter on stacks of their own, nothing is ever written to the 128 bytes below an interrupted stack pointer, and
-//! SSE is on before the first line of Rust on every CPU.
+//! Everything runs in ring 0 and one address space; isolation is Rust's, not the hardware's. The crate is compiled for
+//! the host's Linux target, whose prebuilt `core` has a red zone and uses SSE2. Hence three rules that hold everywhere:
+//! interrupts and exceptions enter on stacks of their own, nothing is ever written to the 128 bytes below an
+//! interrupted stack pointer, and SSE is on before the first line of Rust on every CPU.
 //!
 //! # Map
 //!
@@ -30,6 +30,7 @@
 //! | [`mm`] | frames, page tables, stacks, heap |
 //! | [`arch`] | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs |
 //! | [`acpi`] | what the firmware's tables say |
+//! | `pci`, `virtio`, [`disk`] | devices on the bus, and what a program sees of them |
 //! | [`platform`], [`kthread`] | the scheduler's side: the one file that knows both worlds, kernel threads |
 
 #![no_std]
@@ -48,6 +49,7 @@ pub mod blocking;
 #[expect(unsafe_code, reason = "names the serial port's registers")]
 pub mod console;
 pub mod cpus;
+pub mod disk;
 #[expect(unsafe_code, reason = "boot protocols hand over raw memory")]
 mod entry;
 #[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
@@ -59,6 +61,8 @@ mod memory;
 #[expect(unsafe_code, reason = "makes memory")]
 pub mod mm;
 pub mod panic;
+#[expect(unsafe_code, reason = "reads and writes registers of devices")]
+mod pci;
 #[expect(unsafe_code, reason = "reads per-CPU words through GS")]
 pub mod percpu;
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
@@ -67,6 +71,8 @@ pub mod platform;
 pub mod program;
 #[expect(unsafe_code, reason = "locks")]
 pub mod sync;
+#[expect(unsafe_code, reason = "shares memory with devices")]
+mod virtio;
 
 /// What nearly every program uses.
 pub mod prelude {

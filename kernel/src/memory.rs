@@ -1,7 +1,8 @@
 //! What the compiler expects to find when there is no C library: the memory functions, and the names of unwinding.
 //!
-//! Bytes are moved by eights with `rep movsq` and a tail. `rep movsb`, fast on real processors, is 11 times slower under QEMU's
-//! TCG. None of these functions may contain a loop that the compiler could recognise and turn into a call of itself.
+//! Bytes are moved by eights with `rep movsq` and a tail. `rep movsb`, fast on real processors, is 11 times slower
+//! under QEMU's TCG. None of these functions may contain a loop that the compiler could recognise and turn into a call
+//! of itself.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int};
@@ -39,8 +40,8 @@ unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usi
         // SAFETY: the caller's promise; going forwards, no byte is overwritten before it is read.
         return unsafe { memcpy(destination, source, count) };
     }
-    // SAFETY: the caller's promise; going backwards from the last byte, no byte is overwritten before it is read. The tail goes
-    // first, byte by byte, then RDI and RSI step back from the last byte to the last whole word.
+    // SAFETY: the caller's promise; going backwards from the last byte, no byte is overwritten before it is read. The
+    // tail goes first, byte by byte, then RDI and RSI step back from the last byte to the last whole word.
     unsafe {
         asm!(
             "std",
@@ -131,8 +132,8 @@ unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, count: usize) -> c_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strlen(text: *const c_char) -> usize {
     let remaining: usize;
-    // SAFETY: the caller promises a zero byte at the end of readable memory. `repne scasb` counts RCX down from the maximum, once
-    // for each byte up to and including the zero.
+    // SAFETY: the caller promises a zero byte at the end of readable memory. `repne scasb` counts RCX down from the
+    // maximum, once for each byte up to and including the zero.
     unsafe {
         asm!(
             "repne scasb",

@@ -1,7 +1,8 @@
 //! The end of a broken machine: panics and exceptions.
 //!
-//! The first CPU that gets here stops all others by a non-maskable interrupt, which also reaches those that have interrupts off, then
-//! prints what happened and where every CPU was, and ends the machine. It takes no lock and allocates nothing.
+//! The first CPU that gets here stops all others by a non-maskable interrupt, which also reaches those that have
+//! interrupts off, then prints what happened and where every CPU was, and ends the machine. It takes no lock and
+//! allocates nothing.
 
 use core::fmt::{self, Write};
 use core::hint::spin_loop;
@@ -18,7 +19,7 @@ use crate::arch::x86_64::{apic, cpu};
 use crate::backtrace::Backtrace;
 use crate::console::Emergency;
 use crate::percpu::{self, CpuId};
-use crate::{cpus, exit};
+use crate::{cpus, exit, platform};
 
 /// Looks at a CPU that does not stop before it is given up.
 const LOOKS: usize = 20_000_000;
@@ -27,10 +28,29 @@ const LOOKS: usize = 20_000_000;
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
 
+/// What is shown besides the reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Show {
+    /// Where every CPU was: something is wrong with the kernel.
+    Cpus,
+    /// What every G was doing: something is wrong with the program.
+    Goroutines,
+}
+
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let backtrace = Backtrace::here();
-    end(KERNEL_BROKEN, None, |console, cpu| {
+    if let Some(goroutine) = platform::goroutine_in_user_code() {
+        end(platform::STATUS_FATAL, None, Show::Goroutines, |console, cpu| {
+            match info.location() {
+                Some(location) => writeln!(console, "panic at {location}:\n{}\n", info.message())?,
+                None => writeln!(console, "panic: {}\n", info.message())?,
+            }
+            writeln!(console, "goroutine {} [running] on CPU {cpu}:", goroutine.id())?;
+            print_backtrace(console, backtrace.clone())
+        })
+    }
+    end(KERNEL_BROKEN, None, Show::Cpus, |console, cpu| {
         match info.location() {
             Some(location) => writeln!(console, "panic on CPU {cpu} at {location}:\n{}", info.message())?,
             None => writeln!(console, "panic on CPU {cpu}: {}", info.message())?,
@@ -42,11 +62,16 @@ fn panic(info: &PanicInfo<'_>) -> ! {
 /// Ends the machine because of an exception that nobody serves.
 pub(crate) fn exception(frame: &TrapFrame) -> ! {
     let description = Description::new(frame);
-    end(EXCEPTION, Some(frame), |console, cpu| {
+    end(EXCEPTION, Some(frame), Show::Cpus, |console, cpu| {
         writeln!(console, "exception on CPU {cpu}: {description}")?;
         write!(console, "{}", Registers(frame))?;
         print_backtrace(console, Backtrace::of(frame))
     })
+}
+
+/// Ends the machine because the program cannot go on, though no one G is to blame.
+pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
+    end(platform::STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
 /// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine, else it is an exception.
@@ -58,9 +83,9 @@ pub(crate) fn stop_if_asked(frame: &TrapFrame) {
     cpu::halt()
 }
 
-/// Ends the machine: `report` says why. Only the first CPU to get here does so; what others have to say at the same time is lost,
-/// but for where they were. `frame` is what was interrupted, if that is why.
-fn end(status: u8, frame: Option<&TrapFrame>, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
+/// Ends the machine: `report` says why. Only the first CPU to get here does so; what others have to say at the same
+/// time is lost, but for where they were. `frame` is what was interrupted, if that is why.
+fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
     interrupts::disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
@@ -94,7 +119,10 @@ fn end(status: u8, frame: Option<&TrapFrame>, report: impl Fn(&mut Emergency, Cp
     let mut console = Emergency::new();
     // The port takes what it takes.
     let _ = report(&mut console, this);
-    for (cpu, other) in others() {
+    if show == Show::Goroutines {
+        let _ = platform::list_goroutines(&mut console);
+    }
+    for (cpu, other) in others().filter(|_| show == Show::Cpus) {
         let _ = match other.stop.get() {
             Some(backtrace) => {
                 writeln!(console, "CPU {cpu} was").and_then(|()| print_backtrace(&mut console, backtrace))

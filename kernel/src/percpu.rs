@@ -1,16 +1,17 @@
 //! Per-CPU data, reached through the GS base, and the preempt count.
 //!
-//! Every CPU has one [`CpuLocal`]; its GS base points there. The hot words (id, preempt word, current machine) are read and
-//! written by *single* instructions with a GS prefix, so they need no guard: a read of the base followed by an access could be
-//! separated by a migration to another CPU. Everything else goes through [`local`], whose result is only meaningful while the
-//! caller cannot migrate. All fields are atomics, so a stale reference is a wrong answer, never undefined behaviour.
+//! Every CPU has one [`CpuLocal`]; its GS base points there. The hot words (id, preempt word, current machine) are read
+//! and written by *single* instructions with a GS prefix, so they need no guard: a read of the base followed by an
+//! access could be separated by a migration to another CPU. Everything else goes through [`local`], whose result is
+//! only meaningful while the caller cannot migrate. All fields are atomics, so a stale reference is a wrong answer,
+//! never undefined behaviour.
 //!
 //! # The preempt word
 //!
-//! One `u32`: the low 31 bits count the reasons why this CPU must not switch, the top bit is set while *nothing* is pending.
-//! So "count zero and something pending" is the value zero, and [`preempt_enable`] needs a decrement and a look at the zero flag
-//! (Linux: `PREEMPT_NEED_RESCHED`, arch/x86/include/asm/preempt.h). Every CPU starts with a count of 1; the scheduler lowers it
-//! when it is up.
+//! One `u32`: the low 31 bits count the reasons why this CPU must not switch, the top bit is set while *nothing* is
+//! pending. So "count zero and something pending" is the value zero, and [`preempt_enable`] needs a decrement and a
+//! look at the zero flag (Linux: `PREEMPT_NEED_RESCHED`, arch/x86/include/asm/preempt.h). Every CPU starts with a count
+//! of 1; the scheduler lowers it when it is up.
 
 use core::arch::asm;
 use core::fmt;
@@ -109,8 +110,8 @@ impl CpuLocal {
         self.apic_id.load(Ordering::Relaxed)
     }
 
-    /// When the timer of this CPU is to fire, in ns of [`timer::now`](crate::arch::x86_64::timer::now); `u64::MAX` if it is not
-    /// armed. Readable from every CPU.
+    /// When the timer of this CPU is to fire, in ns of [`timer::now`](crate::arch::x86_64::timer::now); `u64::MAX` if
+    /// it is not armed. Readable from every CPU.
     pub fn timer_deadline(&self) -> u64 {
         self.timer_deadline.load(Ordering::Relaxed)
     }
@@ -151,19 +152,30 @@ pub fn local() -> &'static CpuLocal {
     let local: *const CpuLocal;
     // SAFETY: every CPU runs Rust only after `install`; one instruction. Not `pure`: it is read again after a switch.
     unsafe {
-        asm!("mov {}, gs:[{this}]", out(reg) local, this = const offset_of!(CpuLocal, this), options(nostack, preserves_flags, readonly));
+        asm!(
+            "mov {}, gs:[{this}]",
+            out(reg) local,
+            this = const offset_of!(CpuLocal, this),
+            options(nostack, preserves_flags, readonly)
+        );
     }
     // SAFETY: `install` stored a pointer to data that lives as long as the machine.
     unsafe { &*local }
 }
 
-/// The CPU that runs this. One instruction; the answer may be out of date as soon as it is there unless preemption is off.
+/// The CPU that runs this. One instruction; the answer may be out of date as soon as it is there unless preemption is
+/// off.
 #[inline(always)]
 pub fn current() -> CpuId {
     let id: u32;
     // SAFETY: as in `local`.
     unsafe {
-        asm!("mov {:e}, gs:[{id}]", out(reg) id, id = const offset_of!(CpuLocal, id), options(nostack, preserves_flags, readonly));
+        asm!(
+            "mov {:e}, gs:[{id}]",
+            out(reg) id,
+            id = const offset_of!(CpuLocal, id),
+            options(nostack, preserves_flags, readonly)
+        );
     }
     CpuId(id)
 }
@@ -174,7 +186,12 @@ pub fn current_machine() -> usize {
     let machine: usize;
     // SAFETY: as in `local`.
     unsafe {
-        asm!("mov {}, gs:[{word}]", out(reg) machine, word = const offset_of!(CpuLocal, current_machine), options(nostack, preserves_flags, readonly));
+        asm!(
+            "mov {}, gs:[{word}]",
+            out(reg) machine,
+            word = const offset_of!(CpuLocal, current_machine),
+            options(nostack, preserves_flags, readonly)
+        );
     }
     machine
 }
@@ -184,11 +201,17 @@ pub fn current_machine() -> usize {
 pub fn set_current_machine(machine: usize) {
     // SAFETY: as in `local`; the word is only ever accessed as a whole.
     unsafe {
-        asm!("mov gs:[{word}], {}", in(reg) machine, word = const offset_of!(CpuLocal, current_machine), options(nostack, preserves_flags));
+        asm!(
+            "mov gs:[{word}], {}",
+            in(reg) machine,
+            word = const offset_of!(CpuLocal, current_machine),
+            options(nostack, preserves_flags)
+        );
     }
 }
 
-/// Forbids this CPU to switch to something else until the matching [`preempt_enable`]. Nests. One instruction, also in interrupts.
+/// Forbids this CPU to switch to something else until the matching [`preempt_enable`]. Nests. One instruction, also in
+/// interrupts.
 #[inline(always)]
 pub fn preempt_disable() {
     // SAFETY: as in `local`. Not `nomem`: what follows must not move before it.
@@ -237,7 +260,12 @@ fn preempt_word() -> u32 {
     let word: u32;
     // SAFETY: as in `local`.
     unsafe {
-        asm!("mov {:e}, gs:[{word}]", out(reg) word, word = const offset_of!(CpuLocal, preempt), options(nostack, preserves_flags, readonly));
+        asm!(
+            "mov {:e}, gs:[{word}]",
+            out(reg) word,
+            word = const offset_of!(CpuLocal, preempt),
+            options(nostack, preserves_flags, readonly)
+        );
     }
     word
 }
@@ -247,7 +275,12 @@ fn preempt_word() -> u32 {
 pub fn set_pending() {
     // SAFETY: as in `preempt_enable`.
     unsafe {
-        asm!("and dword ptr gs:[{word}], {mask}", word = const offset_of!(CpuLocal, preempt), mask = const i32::MAX, options(nostack));
+        asm!(
+            "and dword ptr gs:[{word}], {mask}",
+            word = const offset_of!(CpuLocal, preempt),
+            mask = const i32::MAX,
+            options(nostack)
+        );
     }
 }
 
@@ -256,7 +289,12 @@ pub fn set_pending() {
 pub fn clear_pending() {
     // SAFETY: as in `preempt_enable`.
     unsafe {
-        asm!("or dword ptr gs:[{word}], {mask}", word = const offset_of!(CpuLocal, preempt), mask = const i32::MIN, options(nostack));
+        asm!(
+            "or dword ptr gs:[{word}], {mask}",
+            word = const offset_of!(CpuLocal, preempt),
+            mask = const i32::MIN,
+            options(nostack)
+        );
     }
 }
 
@@ -266,7 +304,12 @@ pub fn in_trap() -> bool {
     let depth: u32;
     // SAFETY: as in `local`. A handler cannot migrate, and outside of one the depth is zero on whatever CPU this runs.
     unsafe {
-        asm!("mov {:e}, gs:[{word}]", out(reg) depth, word = const offset_of!(CpuLocal, trap_depth), options(nostack, preserves_flags, readonly));
+        asm!(
+            "mov {:e}, gs:[{word}]",
+            out(reg) depth,
+            word = const offset_of!(CpuLocal, trap_depth),
+            options(nostack, preserves_flags, readonly)
+        );
     }
     depth != 0
 }

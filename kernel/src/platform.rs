@@ -1,6 +1,6 @@
 //! The scheduler's platform: the one file that knows both worlds, [`gmp_sched`] and this machine.
 
-use core::fmt::Arguments;
+use core::fmt::{self, Arguments};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -21,7 +21,7 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::kthread::{self, KernelThread};
 use crate::mm::stack::Stack;
 use crate::percpu::{self, CpuId};
-use crate::{args, console, cpus, exit, program};
+use crate::{args, cpus, exit, panic, program};
 
 /// The platform type of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -113,26 +113,35 @@ unsafe impl Platform for Kernel {
         Ok(bottom..stack.into_raw())
     }
 
-    fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
-        console::println!("fatal error: {message}\n");
-        list_goroutines(scheduler);
-        exit::exit(STATUS_FATAL)
+    fn fatal(_: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        panic::fatal(message)
     }
 }
 
 /// Exit status of a program that panicked or cannot go on, as in Go.
 pub(crate) const STATUS_FATAL: u8 = 2;
 
-/// Prints every G that is alive, with what it does.
-pub(crate) fn list_goroutines(scheduler: &'static Scheduler<Kernel>) {
+/// Writes a line for every G that is alive: what it does, and who spawned it.
+pub(crate) fn list_goroutines(out: &mut impl fmt::Write) -> fmt::Result {
+    let Some(scheduler) = scheduler() else { return Ok(()) };
     for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
         let (status, reason) = (goroutine.status(), goroutine.wait_reason());
         if status == Status::Waiting && reason != WaitReason::None {
-            console::println!("goroutine {} [{reason}]", goroutine.id());
+            write!(out, "\ngoroutine {} [{reason}]", goroutine.id())?;
         } else {
-            console::println!("goroutine {} [{status}]", goroutine.id());
+            write!(out, "\ngoroutine {} [{status}]", goroutine.id())?;
+        }
+        if let Some(creator) = goroutine.creator() {
+            write!(out, " created by goroutine {creator}")?;
         }
     }
+    writeln!(out)
+}
+
+/// The G that runs on this CPU, if it is in code of its own: not in the scheduler, in a driver or in a handler.
+pub(crate) fn goroutine_in_user_code() -> Option<&'static Goroutine<Kernel>> {
+    let in_kernel = percpu::in_trap() || percpu::preempt_count() != 0 || !interrupts::are_enabled();
+    interrupted_goroutine().filter(|_| !in_kernel)
 }
 
 /// The machine's scheduler, `None` until it is up.

@@ -1,7 +1,7 @@
 //! Locks for the kernel's own data: short critical sections, never held across a switch.
 //!
-//! Both are test-and-test-and-set on [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse where virtual CPUs share host
-//! cores: the next in line may not be running.
+//! Both are test-and-test-and-set on [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse where virtual CPUs
+//! share host cores: the next in line may not be running.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -42,8 +42,8 @@ pub fn set_input_waker(waker: fn()) {
     WAKER.call_once(|| waker);
 }
 
-/// The next byte of the input, if one has arrived. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is passed on like any other.
-/// Callable from everywhere.
+/// The next byte of the input, if one has arrived. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is passed on
+/// like any other. Callable from everywhere.
 pub fn try_read() -> Option<u8> {
     loop {
         let byte = take();
@@ -74,7 +74,8 @@ fn interrupt() {
     }
 }
 
-/// Moves what the port has received into the ring. Turns its interrupt off if the ring is full, and on again if it is not.
+/// Moves what the port has received into the ring. Turns its interrupt off if the ring is full, and on again if it is
+/// not.
 fn receive(uart: &mut Uart) {
     while RING.room() > 0 {
         let Ok(byte) = uart.try_receive_byte() else {

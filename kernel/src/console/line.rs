@@ -45,8 +45,8 @@ impl<F: FnMut(&[u8])> Write for Pieces<F> {
     }
 }
 
-/// Formats and passes the text to `write`: as a whole, but for long text that cannot have memory (in interrupt handlers, or when there
-/// is none), which goes piece by piece. An error of a `Display` implementation cuts the text.
+/// Formats and passes the text to `write`: as a whole, but for long text that cannot have memory (in interrupt
+/// handlers, or when there is none), which goes piece by piece. An error of a `Display` implementation cuts the text.
 pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
     if let Some(text) = arguments.as_str() {
         return write(text.as_bytes());

@@ -1,9 +1,9 @@
 //! The console on the first serial port: `println!`, the log, input.
 //!
-//! What one call of `print!` prints stays together. It is formatted on the caller's side and put into a ring as a whole; whoever
-//! finds nobody else at it empties the ring into the port, preemption off, 16 bytes at a time, which is what the port takes at once.
-//! So nobody waits for the port with a lock held, and nobody waits for a CPU that does not run: if the ring is full, the
-//! caller helps to empty it. Lines end with `\n` alone; the terminal adds what it needs.
+//! What one call of `print!` prints stays together. It is formatted on the caller's side and put into a ring as a
+//! whole; whoever finds nobody else at it empties the ring into the port, preemption off, 16 bytes at a time, which is
+//! what the port takes at once. So nobody waits for the port with a lock held, and nobody waits for a CPU that does not
+//! run: if the ring is full, the caller helps to empty it. Lines end with `\n` alone; the terminal adds what it needs.
 //!
 //! Everything may be called from everywhere, interrupt handlers included. A panic goes past all of it (`Emergency`).
 
@@ -67,7 +67,8 @@ macro_rules! println {
 
 /// The port, not set up.
 const fn uart() -> Uart {
-    // SAFETY: the port of the PC's first serial interface. Its users take turns by the lock, but for a panic, which stops them.
+    // SAFETY: the port of the PC's first serial interface. Its users take turns by the lock, but for a panic, which
+    // stops them.
     match unsafe { Uart16550::new_port(PORT) } {
         Ok(uart) => uart,
         Err(_) => panic!("the registers do not fit into the address space"),
@@ -114,8 +115,8 @@ fn put(piece: &[u8]) {
 /// Empties the ring, or leaves that to the one who is at it.
 fn drain() {
     let _preempt = PreemptGuard::new();
-    // Ordering: these exchanges form one sequence. If this one finds `true`, the drainer's `false` comes after it, and then its look
-    // at the ring sees what this caller has put in.
+    // Ordering: these exchanges form one sequence. If this one finds `true`, the drainer's `false` comes after it, and
+    // then its look at the ring sees what this caller has put in.
     while !IS_DRAINING.swap(true, Ordering::AcqRel) {
         while send_some() {}
         IS_DRAINING.swap(false, Ordering::AcqRel);
@@ -143,12 +144,16 @@ fn send_from_ring(uart: &mut Uart, is_there: bool) {
     }
 }
 
-/// Waits until everything printed so far has left the machine.
+/// Waits until everything printed before the call has left the machine, whatever others print meanwhile.
 pub fn flush() {
-    while send_some() {
+    let end = RING.end();
+    while !RING.is_taken(end) {
+        send_some();
         core::hint::spin_loop();
     }
-    while IS_THERE.get() == Some(&true) && !UART.lock().lsr().contains(LSR::TRANSMITTER_EMPTY) {
+    // Others would send more.
+    let mut uart = UART.lock();
+    while IS_THERE.get() == Some(&true) && !uart.lsr().contains(LSR::TRANSMITTER_EMPTY) {
         core::hint::spin_loop();
     }
 }

@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// Up to `N` bytes, first in, first out. `N` is a power of two.
 ///
-/// One caller at a time may put bytes in and one may take some out; see to that with locks. If two do it nevertheless, as a panic may,
-/// bytes are lost or doubled and no more.
+/// One caller at a time may put bytes in and one may take some out; see to that with locks. If two do it nevertheless,
+/// as a panic may, bytes are lost or doubled and no more.
 #[derive(Debug)]
 pub(super) struct Ring<const N: usize> {
     bytes: [AtomicU8; N],
@@ -28,6 +28,18 @@ impl<const N: usize> Ring<N> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.put.load(Ordering::Acquire) == self.taken.load(Ordering::Relaxed)
+    }
+
+    /// The position behind the last byte that was put in.
+    pub(super) fn end(&self) -> usize {
+        self.put.load(Ordering::Acquire)
+    }
+
+    /// Whether all bytes before a position that [`end`](Self::end) gave have been taken out.
+    pub(super) fn is_taken(&self, end: usize) -> bool {
+        let left = end.wrapping_sub(self.taken.load(Ordering::Relaxed));
+        // More than there can be: the position has been passed.
+        left == 0 || left > N
     }
 
     /// Puts bytes in, as many as there is room for.

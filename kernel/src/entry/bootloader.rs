@@ -1,7 +1,7 @@
 //! The entry for the rust-osdev `bootloader`, which can put the same ELF on a BIOS or UEFI disk.
 //!
-//! Only the PVH path is exercised by the tests: building a disk image needs a nightly compiler. This path is kept to what that
-//! bootloader's documentation demands; it carries no command line.
+//! Only the PVH path is exercised by the tests: building a disk image needs a nightly compiler. This path is kept to
+//! what that bootloader's documentation demands; it carries no command line.
 
 use core::arch::naked_asm;
 
@@ -10,7 +10,8 @@ use bootloader_api::{BootInfo, BootloaderConfig};
 
 use crate::mm;
 
-/// What the bootloader is asked for. Dynamic mappings find no free level-4 entry beside a kernel at -2 GiB, so all are fixed.
+/// What the bootloader is asked for. Dynamic mappings find no free level-4 entry beside a kernel at -2 GiB, so all are
+/// fixed.
 const CONFIG: BootloaderConfig = {
     let mut config = BootloaderConfig::new_default();
     config.kernel_stack_size = 64 * 1024;
@@ -26,8 +27,8 @@ const CONFIG: BootloaderConfig = {
 #[unsafe(link_section = ".bootloader-config")]
 static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serialize();
 
-/// Where the bootloader jumps to, in long mode. `bootloader_api::entry_point!` would make this a Rust function, but the BIOS
-/// stages leave SSE off.
+/// Where the bootloader jumps to, in long mode. `bootloader_api::entry_point!` would make this a Rust function, but the
+/// BIOS stages leave SSE off.
 #[unsafe(naked)]
 #[unsafe(export_name = "_start")]
 unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {

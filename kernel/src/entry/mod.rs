@@ -1,7 +1,7 @@
 //! From the first instruction of Rust to a machine with all its CPUs, memory and devices.
 //!
-//! Two boot protocols end in [`start`] with the same [`BootInfo`]: PVH (`pvh`, what QEMU's `-kernel` does) and the rust-osdev
-//! bootloader (`bootloader`). Nothing after this module knows which one it was.
+//! Two boot protocols end in [`start`] with the same [`BootInfo`]: PVH (`pvh`, what QEMU's `-kernel` does) and the
+//! rust-osdev bootloader (`bootloader`). Nothing after this module knows which one it was.
 
 mod bootloader;
 mod pvh;
@@ -12,7 +12,7 @@ use bootloader_api::BootInfo;
 
 use crate::arch::x86_64::{ap_start, apic, cpu, gdt, idt, interrupts, ioapic, timer};
 use crate::mm::stack::{self, Stack};
-use crate::{acpi, args, console, mm, percpu, platform};
+use crate::{acpi, args, console, disk, mm, percpu, platform};
 
 /// Takes the boot CPU from the boot protocol's environment to a stack of its own.
 ///
@@ -46,6 +46,7 @@ extern "C" fn start_devices() -> ! {
     timer::init_cpu();
     ap_start::start(processors);
     console::enable_input();
+    disk::init();
     platform::boot_main()
 }
 

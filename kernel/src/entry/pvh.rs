@@ -1,8 +1,8 @@
 //! The PVH entry: how QEMU starts an ELF given with `-kernel`, and the path that the tests exercise.
 //!
-//! QEMU loads the segments at their physical addresses, finds the entry in the `Xen` note (type 18) and jumps to it in 32-bit
-//! protected mode without paging, with the physical address of an [`hvm_start_info`] in EBX. The stub turns on SSE and long
-//! mode on page tables that are assembled data: 4 GiB of physical memory at 0 (for the stub itself), at
+//! QEMU loads the segments at their physical addresses, finds the entry in the `Xen` note (type 18) and jumps to it in
+//! 32-bit protected mode without paging, with the physical address of an [`hvm_start_info`] in EBX. The stub turns on
+//! SSE and long mode on page tables that are assembled data: 4 GiB of physical memory at 0 (for the stub itself), at
 //! [`PHYSICAL_OFFSET`](crate::mm::PHYSICAL_OFFSET), and its first 2 GiB at -2 GiB, where the image is linked.
 //!
 //! [`hvm_start_info`]: https://xenbits.xen.org/docs/unstable/misc/pvh.html

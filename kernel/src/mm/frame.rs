@@ -1,9 +1,10 @@
 //! The frame allocator: a buddy system over the real memory map.
 //!
-//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the smallest block
-//! that is large enough and puts the halves it does not need back; a freed block joins its buddy (the neighbour with which it
-//! forms a block of twice the size) as long as that is free too. (Knuth, The Art of Computer Programming 1, 2.5, algorithms R
-//! and S.) The lists run through the free frames themselves; beside them there is one byte per frame.
+//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the
+//! smallest block that is large enough and puts the halves it does not need back; a freed block joins its buddy (the
+//! neighbour with which it forms a block of twice the size) as long as that is free too. (Knuth, The Art of Computer
+//! Programming 1, 2.5, algorithms R and S.) The lists run through the free frames themselves; beside them there is one
+//! byte per frame.
 //!
 //! Memory below 1 MiB is never handed out: the other CPUs start there, and firmware leaves tables in it.
 //!

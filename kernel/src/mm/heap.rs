@@ -1,10 +1,11 @@
 //! The heap: Go's mcache, mcentral, mheap over the kernel's memory.
 //!
-//! Objects up to 2 KiB come from caches of each CPU, by size class (`object_cache`); what they are cut from and everything
-//! larger is first-fit in one [`linked_list_allocator::Heap`], which grows by mapping frames at its end and keeps what it has.
+//! Objects up to 2 KiB come from caches of each CPU, by size class (`object_cache`); what they are cut from and
+//! everything larger is first-fit in one [`linked_list_allocator::Heap`], which grows by mapping frames at its end and
+//! keeps what it has.
 //!
-//! Not callable from interrupt handlers, which panic here instead of finding a half-changed list. When memory is exhausted,
-//! `try_reserve` and its like get their error; other allocations panic.
+//! Not callable from interrupt handlers, which panic here instead of finding a half-changed list. When memory is
+//! exhausted, `try_reserve` and its like get their error; other allocations panic.
 
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
@@ -13,7 +14,7 @@ use core::ptr::{self, NonNull};
 use linked_list_allocator::Heap;
 
 use super::paging::{HEAP, WINDOW_BYTES};
-use super::{OutOfMemory, PAGE_SIZE, VirtAddr, object_cache, paging};
+use super::{OutOfMemory, PAGE_SIZE, VirtAddr, frame, object_cache, paging};
 use crate::percpu;
 use crate::sync::PreemptMutex;
 
@@ -50,14 +51,14 @@ impl LargeHeap {
 
 /// Takes memory from the large heap. Grows it in steps, with preemption possible in between.
 pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
-    // What cannot fit is refused at once, not after all memory was taken.
-    if layout.size() / PAGE_SIZE > super::frame::free_frames() + LARGE.lock().0.free() / PAGE_SIZE {
-        return Err(OutOfMemory);
-    }
     loop {
         let mut large = LARGE.lock();
         if let Ok(memory) = large.0.allocate_first_fit(layout) {
             return Ok(memory);
+        }
+        // What cannot fit is refused before all memory is taken for it.
+        if layout.size() / PAGE_SIZE > frame::free_frames() + large.0.free() / PAGE_SIZE {
+            return Err(OutOfMemory);
         }
         large.grow()?;
     }

@@ -12,6 +12,7 @@
 //! | `0xffff_e000_0000_0000` | the heap ([`heap`]) | 4 KiB |
 //! | `0xffff_ffff_8000_0000` | the image: text read-only, the rest not executable | 4 KiB |
 
+pub(crate) mod dma;
 pub mod frame;
 pub mod heap;
 pub mod layout;

@@ -1,9 +1,9 @@
 //! Small objects by size class: a cache of free objects on each CPU, and spans that the CPUs share.
 //!
-//! A span is 32 KiB of the large heap, aligned to its size, with a header and objects of one class; so the span of an object is
-//! found by masking its address. A CPU takes and returns objects in batches (Go: `mcache.refill`, runtime/mcache.go), the
-//! shared list of each class keeps the spans that have free objects (Go: `mcentral`), and a span whose objects are all free goes
-//! back to the large heap unless it is the last of its class.
+//! A span is 32 KiB of the large heap, aligned to its size, with a header and objects of one class; so the span of an
+//! object is found by masking its address. A CPU takes and returns objects in batches (Go: `mcache.refill`,
+//! runtime/mcache.go), the shared list of each class keeps the spans that have free objects (Go: `mcentral`), and a
+//! span whose objects are all free goes back to the large heap unless it is the last of its class.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -54,14 +54,21 @@ pub(super) fn class_of(layout: Layout) -> Option<usize> {
     (size <= LARGEST).then(|| usize::from(CLASS_OF[size.div_ceil(UNIT)]))
 }
 
-/// How many objects move between a CPU and the shared spans at once: a page full, but at least 2 and at most 32.
-const fn batch(class: usize) -> usize {
-    match 4096 / SIZES[class] {
-        count @ 2..=32 => count,
-        count if count < 2 => 2,
-        _ => 32,
+/// How many objects of each class move between a CPU and the shared spans at once: a page full, but at least 2 and at
+/// most 32.
+const BATCHES: [usize; CLASSES] = {
+    let mut batches = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        batches[class] = match 4096 / SIZES[class] {
+            count @ 2..=32 => count,
+            0 | 1 => 2,
+            _ => 32,
+        };
+        class += 1;
     }
-}
+    batches
+};
 
 /// A free object.
 struct Object {
@@ -217,21 +224,31 @@ impl fmt::Debug for CpuCache {
     }
 }
 
-/// Runs `work` on this CPU's free objects of a class, with preemption off. `work` must not use the heap through its global face.
+/// Runs `work` on this CPU's free objects of a class, with preemption off. `work` must not use the heap through its
+/// global face.
 fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
     let _preempt = PreemptGuard::new();
     let objects = percpu::local().heap_cache.0.get();
-    // SAFETY: preemption is off, handlers do not come here, and no `work` below comes back here: this is the only reference.
+    // SAFETY: preemption is off, handlers do not come here, and no `work` below comes back here: this is the only
+    // reference.
     work(&mut unsafe { &mut *objects }[class])
 }
 
 /// Takes an object of a class.
+#[inline]
 pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    match with_cache(class, Objects::pop) {
+        Some(object) => Ok(object.cast()),
+        None => refill(class),
+    }
+}
+
+/// Takes an object of a class, and a batch for this CPU, from the shared spans, or from a new one.
+#[cold]
+fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     loop {
         let object = with_cache(class, |objects| {
-            if objects.head.is_null() {
-                SHARED[class].lock().take(objects, batch(class));
-            }
+            SHARED[class].lock().take(objects, BATCHES[class]);
             objects.pop()
         });
         if let Some(object) = object {
@@ -247,13 +264,14 @@ pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
 ///
 /// # Safety
 /// It must have come from [`allocate`] with the same class and not be in use.
+#[inline]
 pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
-    let is_too_many = with_cache(class, |objects| {
+    let count = with_cache(class, |objects| {
         // SAFETY: the caller's promise.
         unsafe { objects.push(object.cast()) };
-        objects.count > 2 * batch(class)
+        objects.count
     });
-    if is_too_many {
+    if count > 2 * BATCHES[class] {
         give_back(class);
     }
 }
@@ -261,7 +279,7 @@ pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
 /// Returns a batch of this CPU's free objects of a class, one span's lock at a time.
 #[cold]
 fn give_back(class: usize) {
-    for _ in 0..batch(class) {
+    for _ in 0..BATCHES[class] {
         let unused = with_cache(class, |objects| objects.pop().and_then(|object| SHARED[class].lock().give(object)));
         if let Some(span) = unused {
             // SAFETY: the span is off its list and all its objects are free, so nothing refers to it.

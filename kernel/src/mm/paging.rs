@@ -1,8 +1,8 @@
 //! The kernel's page tables: one address space for all CPUs.
 //!
-//! Pages are added while the machine runs, never taken away or given other rights, so no CPU ever holds a translation that is out
-//! of date and nothing is flushed. Changes take one leaf lock; [`translate`] takes none, so that a page fault or panic handler can
-//! ask what is mapped whoever holds the lock.
+//! Pages are added while the machine runs, never taken away or given other rights, so no CPU ever holds a translation
+//! that is out of date and nothing is flushed. Changes take one leaf lock; [`translate`] takes none, so that a page
+//! fault or panic handler can ask what is mapped whoever holds the lock.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +68,8 @@ pub(crate) fn load() {
     unsafe { Cr3::write(top, Cr3Flags::empty()) };
 }
 
-/// Puts the kernel's upper half into another top table. It stays complete: what is mapped later goes into tables that both share.
+/// Puts the kernel's upper half into another top table. It stays complete: what is mapped later goes into tables that
+/// both share.
 pub(crate) fn copy_upper_half(to: &mut PageTable) {
     let top = TOP.get().expect("paging is up").start_address();
     for index in (256..512).map(PageTableIndex::new) {
@@ -77,8 +78,8 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
     }
 }
 
-/// Fills the upper half of the top table with what does not change later: shared tables for the windows, and whatever the boot
-/// protocol mapped outside of them (under the bootloader: the stack in use and the boot information).
+/// Fills the upper half of the top table with what does not change later: shared tables for the windows, and whatever
+/// the boot protocol mapped outside of them (under the bootloader: the stack in use and the boot information).
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
     let physical_map = VirtAddr::new(PHYSICAL_OFFSET).p4_index();
@@ -112,8 +113,8 @@ fn map_image(tables: &mut OffsetPageTable<'static>) {
     }
 }
 
-/// Maps physical memory at its offset: everything the memory map names below 4 GiB, since firmware leaves its tables in regions of
-/// any kind, and above that what is usable.
+/// Maps physical memory at its offset: everything the memory map names below 4 GiB, since firmware leaves its tables in
+/// regions of any kind, and above that what is usable.
 fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryRegion]) {
     const LARGE: u64 = 2 << 20;
     for region in regions {
@@ -157,8 +158,8 @@ fn map_page(
     }
 }
 
-/// Puts memory behind `pages` pages from `start` on, which must lie in a window of this module. What is mapped already stays as it
-/// is. The memory is not cleared. Callable from everywhere.
+/// Puts memory behind `pages` pages from `start` on, which must lie in a window of this module. What is mapped already
+/// stays as it is. The memory is not cleared. Callable from everywhere.
 ///
 /// # Errors
 /// If there are too few frames. Then the first pages may have been mapped; they stay so.
@@ -213,7 +214,8 @@ fn entry(table: PhysAddr, index: PageTableIndex) -> u64 {
     entry.load(Ordering::Relaxed)
 }
 
-/// The physical address behind `address`, or `None` if nothing is mapped there. Takes no lock; callable from everywhere.
+/// The physical address behind `address`, or `None` if nothing is mapped there. Takes no lock; callable from
+/// everywhere.
 pub fn translate(address: VirtAddr) -> Option<PhysAddr> {
     let mut table = Cr3::read().0.start_address();
     let indices = [address.p4_index(), address.p3_index(), address.p2_index(), address.p1_index()];

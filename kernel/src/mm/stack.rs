@@ -1,8 +1,8 @@
 //! Stacks: slots of virtual memory with an unmapped guard page below each.
 //!
-//! A slot is a guard page followed by 2^k pages of stack. Slots of one size lie one after the other in a range of their own, so the
-//! slot of any address, and with it the stack that overflowed, is found by a division. Freed stacks keep their memory and are
-//! handed out again, last in, first out; they are not cleared.
+//! A slot is a guard page followed by 2^k pages of stack. Slots of one size lie one after the other in a range of their
+//! own, so the slot of any address, and with it the stack that overflowed, is found by a division. Freed stacks keep
+//! their memory and are handed out again, last in, first out; they are not cleared.
 
 use core::fmt;
 
@@ -24,7 +24,8 @@ static SIZES: [Class; CLASSES] = [const { Class::new() }; CLASSES];
 
 /// The stacks of one size.
 struct Class {
-    /// Top of the free stack to be used next; each free stack holds the top of the one behind it in its highest word. 0 is none.
+    /// Top of the free stack to be used next; each free stack holds the top of the one behind it in its highest word. 0
+    /// is none.
     free: InterruptMutex<usize>,
     /// How many slots have their memory. Held while one gets it, so that a failed attempt is taken up by the next.
     made: PreemptMutex<usize>,

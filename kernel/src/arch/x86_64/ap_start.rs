@@ -1,13 +1,13 @@
 //! Start of the other CPUs ("application processors", SDM 9.4).
 //!
-//! All of them at once: INIT to each, a wait of 10 ms that is spent on measuring the clocks, a start-up message to each, another one
-//! 200 us later if some have not begun. A CPU starts in real mode in a page below 1 MiB (`trampoline.s`), on page tables of its
-//! own, which add that page to the kernel's upper half; so the kernel's tables need no low mapping, and a CPU that comes too late
-//! finds its code as long as the machine runs.
+//! All of them at once: INIT to each, a wait of 10 ms that is spent on measuring the clocks, a start-up message to
+//! each, another one 200 us later if some have not begun. A CPU starts in real mode in a page below 1 MiB
+//! (`trampoline.s`), on page tables of its own, which add that page to the kernel's upper half; so the kernel's tables
+//! need no low mapping, and a CPU that comes too late finds its code as long as the machine runs.
 //!
-//! A ticket drawn in the trampoline decides which stack a CPU gets, and an entry in [`ENTERED`] which number. The boot CPU
-//! waits for a bounded time, then closes the entry: who has entered is up, all others stop. So the numbers have no holes, and
-//! nothing that is late can do harm.
+//! A ticket drawn in the trampoline decides which stack a CPU gets, and an entry in [`ENTERED`] which number. The boot
+//! CPU waits for a bounded time, then closes the entry: who has entered is up, all others stop. So the numbers have no
+//! holes, and nothing that is late can do harm.
 
 use core::arch::global_asm;
 use core::hint::spin_loop;
@@ -46,7 +46,8 @@ struct Data {
 
 /// How long a start-up message may go unheard before it is sent again (SDM 9.4.4).
 const SECOND_MESSAGE_NS: u64 = 200_000;
-/// How long the boot CPU waits for the others. Generous, since a busy host may run them late; it is only used up if one is missing.
+/// How long the boot CPU waits for the others. Generous, since a busy host may run them late; it is only used up if one
+/// is missing.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// How many CPUs have entered; with [`CLOSED`], none may any more.
@@ -220,8 +221,8 @@ extern "C" fn ap_main() -> ! {
     platform::cpu_main()
 }
 
-/// Says so if the clock of a CPU was not between what the boot CPU read before and after its start: then [`timer::now`] is not
-/// monotonic over CPUs.
+/// Says so if the clock of a CPU was not between what the boot CPU read before and after its start: then [`timer::now`]
+/// is not monotonic over CPUs.
 fn check_clocks(begin: u64) {
     let end = timer::now();
     for local in cpus::all().filter(|&id| id != CpuId::BOOT).filter_map(percpu::of) {

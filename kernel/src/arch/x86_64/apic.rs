@@ -1,7 +1,7 @@
 //! The local APIC: end of interrupt, interrupts to other CPUs, the registers of the timer (SDM 11).
 //!
-//! In xAPIC mode, by memory-mapped registers. That is all that QEMU's TCG has; ids up to 254 fit. A firmware that left the x2APIC mode
-//! on is refused with a message.
+//! In xAPIC mode, by memory-mapped registers. That is all that QEMU's TCG has; ids up to 254 fit. A firmware that left
+//! the x2APIC mode on is refused with a message.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 

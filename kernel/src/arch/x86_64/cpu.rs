@@ -7,8 +7,8 @@ use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 
 /// Puts the control registers of this CPU into the state that the kernel wants, whatever its boot path left.
 ///
-/// SSE with its exceptions, write protection also for ring 0, no-execute pages. OSXSAVE stays off: AVX instructions are invalid, so
-/// that FXSAVE saves all state there is.
+/// SSE with its exceptions, write protection also for ring 0, no-execute pages. OSXSAVE stays off: AVX instructions are
+/// invalid, so that FXSAVE saves all state there is.
 pub(crate) fn init() {
     let clear =
         Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED | Cr0Flags::CACHE_DISABLE | Cr0Flags::NOT_WRITE_THROUGH;

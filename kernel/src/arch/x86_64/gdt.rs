@@ -1,8 +1,8 @@
 //! Segments, and the stacks on which interrupts and exceptions enter (GDT and TSS, one of each per CPU).
 //!
-//! Every vector enters on a stack from the interrupt stack table, because the prebuilt `core` has a red zone: the processor must
-//! not push onto the stack it interrupts. What can come in the middle of another handler has a stack of its own: a second entry on
-//! the same stack would overwrite the first.
+//! Every vector enters on a stack from the interrupt stack table, because the prebuilt `core` has a red zone: the
+//! processor must not push onto the stack it interrupts. What can come in the middle of another handler has a stack of
+//! its own: a second entry on the same stack would overwrite the first.
 
 use core::cell::UnsafeCell;
 

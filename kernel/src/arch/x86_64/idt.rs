@@ -1,4 +1,5 @@
-//! The interrupt descriptor table: one for all CPUs, a gate for each of the 256 vectors, each with a stack of its own kind.
+//! The interrupt descriptor table: one for all CPUs, a gate for each of the 256 vectors, each with a stack of its own
+//! kind.
 
 use spin::Once;
 use x86_64::VirtAddr;

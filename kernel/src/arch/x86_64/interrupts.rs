@@ -11,8 +11,8 @@ use crate::kthread;
 
 pub use super::trap::Vector;
 
-/// First of the vectors given out by [`allocate`]. Those before it stay free for the legacy interrupt controllers, whose spurious
-/// interrupts cannot be masked.
+/// First of the vectors given out by [`allocate`]. Those before it stay free for the legacy interrupt controllers,
+/// whose spurious interrupts cannot be masked.
 const FIRST_DEVICE: u8 = 0x30;
 const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
@@ -44,8 +44,8 @@ impl fmt::Display for NoVectorLeft {
 
 impl core::error::Error for NoVectorLeft {}
 
-/// Takes a vector for good: `handler` is called with `argument` on whichever CPU gets the interrupt, with interrupts off, and may
-/// take only interrupt-safe locks and not allocate. The end-of-interrupt follows by itself.
+/// Takes a vector for good: `handler` is called with `argument` on whichever CPU gets the interrupt, with interrupts
+/// off, and may take only interrupt-safe locks and not allocate. The end-of-interrupt follows by itself.
 ///
 /// # Errors
 /// If all are taken.

@@ -1,6 +1,7 @@
 //! The I/O APIC: which CPU gets the interrupt of a device on the board, and on which vector.
 //!
-//! Only interrupts of the ISA bus are routed (the serial port); PCI devices send messages to the local APICs by themselves.
+//! Only interrupts of the ISA bus are routed (the serial port); PCI devices send messages to the local APICs by
+//! themselves.
 
 use core::fmt;
 use core::ptr::NonNull;

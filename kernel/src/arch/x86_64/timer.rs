@@ -1,10 +1,10 @@
 //! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each.
 //!
-//! The clock is the time stamp counter, the timer the local APIC's; neither says how fast it counts, so both are measured against a
-//! clock that does, the HPET or else the PIT. All rates are 32.32 fixed-point factors.
+//! The clock is the time stamp counter, the timer the local APIC's; neither says how fast it counts, so both are
+//! measured against a clock that does, the HPET or else the PIT. All rates are 32.32 fixed-point factors.
 //!
-//! The timer's counter has 32 bits, 4.29 s at 1 GHz: later deadlines are reached in hops. It never fires early: an interrupt before
-//! the deadline, by a hop or by the error of the measurement, starts it again.
+//! The timer's counter has 32 bits, 4.29 s at 1 GHz: later deadlines are reached in hops. It never fires early: an
+//! interrupt before the deadline, by a hop or by the error of the measurement, starts it again.
 
 use core::arch::x86_64::{_mm_lfence, _rdtsc};
 use core::hint::black_box;
@@ -33,8 +33,8 @@ static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 /// Counts of the APIC's timer per nanosecond.
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Nanoseconds since the start of the machine's clock. A read on any CPU is never less than one that happened before it on this or
-/// another. Callable from everywhere.
+/// Nanoseconds since the start of the machine's clock. A read on any CPU is never less than one that happened before it
+/// on this or another. Callable from everywhere.
 #[inline]
 pub fn now() -> u64 {
     let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
@@ -72,7 +72,8 @@ struct Reading {
     width: u64,
 }
 
-/// Reads the three clocks as close together as it goes: the best of a few times, since the host may take the CPU away in between.
+/// Reads the three clocks as close together as it goes: the best of a few times, since the host may take the CPU away
+/// in between.
 fn read_clocks(clock: &mut ReferenceClock) -> Reading {
     (0..8)
         .map(|_| {
@@ -93,7 +94,8 @@ pub(crate) fn calibrate() {
     apic::write(Register::TimerInitial, u32::MAX);
     let first = read_clocks(&mut clock);
     while clock.ns_since(first.reference) < MEASURE_NS {
-        // Device registers are slow to read in a virtual machine, and each read takes a lock there: not in a tight loop.
+        // Device registers are slow to read in a virtual machine, and each read takes a lock there: not in a tight
+        // loop.
         for count in 0..2000 {
             black_box(count);
         }
@@ -116,8 +118,9 @@ pub(crate) fn init_cpu() {
     apic::write(Register::TimerEntry, u32::from(TIMER.0));
 }
 
-/// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or at once if that is over; an earlier deadline is forgotten.
-/// Then [`kthread::timer_interrupt`] is called. Callable from everywhere; the caller should not be able to migrate.
+/// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or at once if that is over; an earlier deadline is
+/// forgotten. Then [`kthread::timer_interrupt`] is called. Callable from everywhere; the caller should not be able to
+/// migrate.
 pub fn arm(deadline: u64) {
     without_interrupts(|| {
         percpu::local().timer_deadline.store(deadline, Ordering::Relaxed);

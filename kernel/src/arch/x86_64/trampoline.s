@@ -1,4 +1,5 @@
-// Where every CPU but the first starts: real mode -> long mode -> the kernel. Copied to a page below 1 MiB; see ap_start.rs.
+// Where every CPU but the first starts: real mode -> long mode -> the kernel. Copied to a page below 1 MiB.
+// See ap_start.rs.
 
 .section .rodata.trampoline, "a", @progbits
 .global trampoline_start, trampoline_end, trampoline_data

@@ -1,8 +1,9 @@
 //! Entry and exit of interrupts and exceptions.
 //!
-//! Each of the 256 vectors has a stub of 16 bytes that pushes its number, and a zero where the processor pushes no error code, so
-//! that all of them find the same [`TrapFrame`]. The frame lies on a stack of the interrupt stack table, never on the interrupted
-//! one (SDM 6.14.5). It has all registers that Rust code may change, SSE included; the handlers run with interrupts off.
+//! Each of the 256 vectors has a stub of 16 bytes that pushes its number, and a zero where the processor pushes no
+//! error code, so that all of them find the same [`TrapFrame`]. The frame lies on a stack of the interrupt stack table,
+//! never on the interrupted one (SDM 6.14.5). It has all registers that Rust code may change, SSE included; the
+//! handlers run with interrupts off.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -58,7 +59,8 @@ const WITH_ERROR_CODE: u32 = 1 << Vector::DOUBLE_FAULT.0
     | 1 << Vector::VMM_COMMUNICATION.0
     | 1 << Vector::SECURITY.0;
 
-/// What was interrupted: the registers, in the order in which the entry stores them. The code continues with what stands here.
+/// What was interrupted: the registers, in the order in which the entry stores them. The code continues with what
+/// stands here.
 #[derive(Debug)]
 #[repr(C)]
 #[expect(missing_docs, reason = "names of the architecture")]
@@ -136,20 +138,26 @@ extern "C" fn enter() {
         "push r8", "push r9", "push r10", "push r11", "push r12", "push r13", "push r14", "push r15",
         "sub rsp, {xmm_bytes}",
         "movups [rsp], xmm0", "movups [rsp + 0x10], xmm1", "movups [rsp + 0x20], xmm2", "movups [rsp + 0x30], xmm3",
-        "movups [rsp + 0x40], xmm4", "movups [rsp + 0x50], xmm5", "movups [rsp + 0x60], xmm6", "movups [rsp + 0x70], xmm7",
-        "movups [rsp + 0x80], xmm8", "movups [rsp + 0x90], xmm9", "movups [rsp + 0xa0], xmm10", "movups [rsp + 0xb0], xmm11",
-        "movups [rsp + 0xc0], xmm12", "movups [rsp + 0xd0], xmm13", "movups [rsp + 0xe0], xmm14", "movups [rsp + 0xf0], xmm15",
+        "movups [rsp + 0x40], xmm4", "movups [rsp + 0x50], xmm5",
+        "movups [rsp + 0x60], xmm6", "movups [rsp + 0x70], xmm7",
+        "movups [rsp + 0x80], xmm8", "movups [rsp + 0x90], xmm9",
+        "movups [rsp + 0xa0], xmm10", "movups [rsp + 0xb0], xmm11",
+        "movups [rsp + 0xc0], xmm12", "movups [rsp + 0xd0], xmm13",
+        "movups [rsp + 0xe0], xmm14", "movups [rsp + 0xf0], xmm15",
         "cld",
         "mov rdi, rsp",
-        // Link the frame pointers, so that a backtrace goes on in the interrupted code. Backtraces take return addresses, which
-        // lie behind the call, and look one byte before them: hence plus 1.
+        // Link the frame pointers, so that a backtrace goes on in the interrupted code. Backtraces take return
+        // addresses, which lie behind the call, and look one byte before them: hence plus 1.
         "mov rax, [rsp + {rip}]", "inc rax", "push rax", "push rbp", "mov rbp, rsp",
         "call {dispatch}",
         "add rsp, 16",
         "movups xmm0, [rsp]", "movups xmm1, [rsp + 0x10]", "movups xmm2, [rsp + 0x20]", "movups xmm3, [rsp + 0x30]",
-        "movups xmm4, [rsp + 0x40]", "movups xmm5, [rsp + 0x50]", "movups xmm6, [rsp + 0x60]", "movups xmm7, [rsp + 0x70]",
-        "movups xmm8, [rsp + 0x80]", "movups xmm9, [rsp + 0x90]", "movups xmm10, [rsp + 0xa0]", "movups xmm11, [rsp + 0xb0]",
-        "movups xmm12, [rsp + 0xc0]", "movups xmm13, [rsp + 0xd0]", "movups xmm14, [rsp + 0xe0]", "movups xmm15, [rsp + 0xf0]",
+        "movups xmm4, [rsp + 0x40]", "movups xmm5, [rsp + 0x50]",
+        "movups xmm6, [rsp + 0x60]", "movups xmm7, [rsp + 0x70]",
+        "movups xmm8, [rsp + 0x80]", "movups xmm9, [rsp + 0x90]",
+        "movups xmm10, [rsp + 0xa0]", "movups xmm11, [rsp + 0xb0]",
+        "movups xmm12, [rsp + 0xc0]", "movups xmm13, [rsp + 0xd0]",
+        "movups xmm14, [rsp + 0xe0]", "movups xmm15, [rsp + 0xf0]",
         "add rsp, {xmm_bytes}",
         "pop r15", "pop r14", "pop r13", "pop r12", "pop r11", "pop r10", "pop r9", "pop r8",
         "pop rdi", "pop rsi", "pop rbp", "pop rbx", "pop rdx", "pop rcx", "pop rax",
@@ -162,7 +170,8 @@ extern "C" fn enter() {
     )
 }
 
-/// Handles whatever has happened. Only interrupts, which come between instructions of any code, may end in a preemption.
+/// Handles whatever has happened. Only interrupts, which come between instructions of any code, may end in a
+/// preemption.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     // A plain add: what comes in between on this CPU takes back what it adds.
     let depth = &percpu::local().trap_depth;

@@ -1,0 +1,80 @@
+//! The DMA pool: the only memory that devices are given addresses of.
+//!
+//! A device may write to what it was given at any time, also after a request was given up. So it is never given memory
+//! that Rust code uses otherwise: drivers copy ("bounce") between the caller's buffer and pages of this pool, which
+//! they hold for as long as the device does. That also makes it safe to give a device up: its pages just stay out of
+//! use.
+//!
+//! All of it may be called from everywhere and takes leaf locks only.
+
+use core::ptr::NonNull;
+
+use super::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, physical_to_virtual};
+use crate::sync::InterruptMutex;
+use x86_64::structures::paging::PhysFrame;
+
+/// Blocks the pool can hold: a disk takes three.
+const MAX_BLOCKS: usize = 128;
+
+static POOL: InterruptMutex<heapless::Vec<Block, MAX_BLOCKS>> = InterruptMutex::new(heapless::Vec::new());
+
+/// Pages that were allocated together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Block {
+    first: PhysFrame,
+    pages: usize,
+}
+
+impl Block {
+    fn start(self) -> VirtAddr {
+        physical_to_virtual(self.first.start_address())
+    }
+
+    fn contains(self, start: VirtAddr, bytes: usize) -> bool {
+        let size = self.pages * PAGE_SIZE;
+        let offset = start.as_u64().checked_sub(self.start().as_u64()).and_then(|offset| usize::try_from(offset).ok());
+        offset.is_some_and(|offset| offset <= size && bytes <= size - offset)
+    }
+}
+
+/// Takes `pages` pages that follow each other also for devices, all zero.
+///
+/// # Errors
+/// If there are none, or the pool has as many blocks as it can.
+pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    let block = Block { first: frame::allocate_contiguous(pages)?, pages };
+    let start = block.start().as_mut_ptr::<u8>();
+    // SAFETY: the frames were just allocated, are mapped there, and are nobody else's.
+    unsafe { start.write_bytes(0, pages * PAGE_SIZE) };
+    if POOL.lock().push(block).is_err() {
+        // SAFETY: allocated above and given to nobody.
+        unsafe { frame::free_contiguous(block.first, pages) };
+        return Err(OutOfMemory);
+    }
+    NonNull::new(start).ok_or(OutOfMemory)
+}
+
+/// Gives back what [`allocate`] gave.
+///
+/// # Safety
+/// No device knows the pages any more, and nothing else uses them.
+///
+/// # Panics
+/// If there is no such block in the pool.
+pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
+    let mut pool = POOL.lock();
+    let index =
+        pool.iter().position(|block| block.start() == VirtAddr::from_ptr(start.as_ptr()) && block.pages == pages);
+    let block = pool.swap_remove(index.expect("only what came from the DMA pool is given back to it"));
+    drop(pool);
+    // SAFETY: it came from there, is no longer in the pool, and the caller promises that nothing uses it.
+    unsafe { frame::free_contiguous(block.first, block.pages) };
+}
+
+/// The address that a device uses for memory of the pool; `None` for any other memory.
+pub(crate) fn device_address(memory: NonNull<[u8]>) -> Option<PhysAddr> {
+    let start = VirtAddr::from_ptr(memory.cast::<u8>().as_ptr());
+    let pool = POOL.lock();
+    let block = pool.iter().find(|block| block.contains(start, memory.len()))?;
+    Some(block.first.start_address() + (start - block.start()))
+}
