@@ -11,7 +11,7 @@
 //! | [`schedule`], `switch` | yield, the g0 loop, the far-side commit | `schedule`, `execute`, `mcall` |
 //! | [`preempt`] | slices, giving way | `retake`, `gopreempt_m` |
 //! | [`mod@park`] | blocking and readying | `gopark`, `goready` |
-//! | [`mod@spawn`], [`join`], [`body`] | a G's beginning and end | `newproc`, `goexit` |
+//! | [`mod@spawn`], [`join`], `body` | a G's beginning and end | `newproc`, `goexit` |
 //! | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | [`sysmon`] | the watch | `sysmon`, `retake` |
 //! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |

@@ -1,7 +1,7 @@
 //! What the scheduler needs from the machine under it.
 //!
 //! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are two: the
-//! bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle, and [`crate::native`], where an M is
+//! bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle, and `native`, where an M is
 //! an operating-system thread. The trait favours neither: it says *start*, *park* and *unpark* a thread, and leaves
 //! open whether that ends in a futex or in `sti; hlt`.
 

@@ -2,7 +2,7 @@
 //!
 //! An interrupt handler cannot switch: it runs on the CPU's interrupt stack, which the next interrupt reuses. So it
 //! *diverts* the interrupted G: the place where it was goes to per-CPU slots, and the return from the interrupt goes to
-//! [`entry`], on the G's own stack, with preemption and interrupts off. The entry saves every register there, and from
+//! `entry`, on the G's own stack, with preemption and interrupts off. The entry saves every register there, and from
 //! then on the G gives way like any other that calls the scheduler. When it is resumed, on whatever CPU, the entry loads
 //! the registers and returns to the place with `iretq`.
 //!
