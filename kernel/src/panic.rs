@@ -74,13 +74,17 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
     end(platform::STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
-/// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine, else it is an exception.
+/// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine; if none is, it is an exception.
 pub(crate) fn stop_if_asked(frame: &TrapFrame) {
-    if ENDING.load(Ordering::Relaxed) == NOBODY {
-        exception(frame);
+    match ENDING.load(Ordering::Relaxed) {
+        NOBODY => exception(frame),
+        // Whoever sent it, the report goes on.
+        ending if ending as usize == percpu::current().index() => {}
+        _ => {
+            percpu::local().stop.set(frame);
+            cpu::halt()
+        }
     }
-    percpu::local().stop.set(frame);
-    cpu::halt()
 }
 
 /// Ends the machine: `report` says why. Only the first CPU to get here does so; what others have to say at the same

@@ -80,7 +80,7 @@ pub struct Plan<'a> {
     pub memory: u32,
     /// The machine must end with this status during the test, if any; else the test must report that it passed.
     pub status: Option<u8>,
-    /// What the console must show while the test runs, in this order.
+    /// What the console must show while the test runs, in this order: lines or parts of lines.
     pub texts: &'a [&'a str],
     /// Options for the kernel, `KEY=VALUE`.
     pub options: &'a [&'a str],

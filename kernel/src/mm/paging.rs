@@ -42,9 +42,8 @@ static TABLES: InterruptMutex<Option<OffsetPageTable<'static>>> = InterruptMutex
 static TOP: Once<PhysFrame> = Once::new();
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
 
-/// Builds the kernel's page tables from those that are in use and switches to them.
-///
-/// Page table frames come from below 4 GiB, where a CPU that starts in real mode can load CR3.
+/// Builds the kernel's page tables from those that are in use and switches to them. Their frames come from below 4 GiB,
+/// which is all the memory that there is before.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     let frame = frame::allocate().expect("no memory for page tables");
     // SAFETY: the frame is mapped and nobody else's.
@@ -82,11 +81,11 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
 /// the boot protocol mapped outside of them (under the bootloader: the stack in use and the boot information).
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
-    let physical_map = VirtAddr::new(PHYSICAL_OFFSET).p4_index();
+    let physical_map_end = VirtAddr::new(DEVICES).p4_index();
     let image = VirtAddr::new(layout::KERNEL_BASE).p4_index();
     for index in (256..512).map(PageTableIndex::new) {
         let entry = entry(boot_top, index);
-        if index > physical_map && index != image && entry & PageTableFlags::PRESENT.bits() != 0 {
+        if index >= physical_map_end && index != image && entry & PageTableFlags::PRESENT.bits() != 0 {
             top[index].set_addr(PhysAddr::new(entry & ADDRESS), PageTableFlags::from_bits_truncate(entry & !ADDRESS));
         }
     }

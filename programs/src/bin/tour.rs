@@ -50,7 +50,8 @@ fn spread() {
 }
 
 fn is_prime(number: usize) -> bool {
-    number >= 2 && (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| number % divisor != 0)
+    number >= 2
+        && (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| !number.is_multiple_of(divisor))
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -59,7 +60,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 fn preemption() {
     println!("-- preemption: {} Gs spin in loops that call nothing, one for each P.", procs());
     let before = scheduler().map_or(0, |scheduler| scheduler.counts().preemptions);
-    let hogs: Vec<_> = (0..procs()).map(|_| go(|| while !STOP.load(Ordering::Relaxed) {})).collect();
+    let hogs: Vec<_> = (0..procs()).map(|_| go(hog)).collect();
     for round in 1..=3 {
         sleep(Duration::from_millis(5));
         println!("   main woke from its sleep no. {round} all the same, on CPU {}.", percpu::current());
@@ -70,6 +71,11 @@ fn preemption() {
     }
     let after = scheduler().map_or(0, |scheduler| scheduler.counts().preemptions);
     println!("   Gs were made to give way {} times.\n", after - before);
+}
+
+#[expect(clippy::missing_spin_loop, reason = "a hog that is nice to nobody")]
+fn hog() {
+    while !STOP.load(Ordering::Relaxed) {}
 }
 
 static DONE: AtomicUsize = AtomicUsize::new(0);
