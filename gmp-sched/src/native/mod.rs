@@ -125,7 +125,8 @@ unsafe impl Platform for Native {
                 token.park(None);
                 let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| machine.run()));
                 if !ended.is::<MachineEnds>() {
-                    panic::resume_unwind(ended);
+                    // The scheduler itself panicked, and said why. Without this M the others would only hang.
+                    std::process::abort();
                 }
             })
             .map(|_| token)
