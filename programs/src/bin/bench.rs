@@ -1,0 +1,157 @@
+//! Measures the scheduler: one line a workload, `bench NAME procs=N VALUE UNIT`, with the names and parameters of the Go
+//! program it is compared with.
+//!
+//! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions: there 1 ns is 1 instruction, the same in every run.
+
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use kernel::arch::x86_64::timer::now;
+use kernel::prelude::*;
+
+kernel::main!(main);
+
+fn main(arguments: &[&str]) {
+    let filter = arguments.first().copied().unwrap_or("");
+    println!("gmp-sched cpus {}", num_cpu());
+    let workloads: [(&str, fn()); 6] = [
+        ("yield", yields),
+        ("spawn_join_handle", spawn_join),
+        ("spawn_batch", spawn_batch),
+        ("fib27_cut12", fib_parallel),
+        ("sleep_overshoot", sleepers),
+        ("hog_wakeup", hogs),
+    ];
+    for (_, workload) in workloads.iter().filter(|(name, _)| name.contains(filter)) {
+        workload();
+    }
+    println!("bench done");
+}
+
+fn report(name: &str, value: f64, unit: &str) {
+    println!("bench {name} procs={} {value:.1} {unit}", procs());
+}
+
+/// Nanoseconds for each of `operations` that `body` does.
+fn measure(name: &str, operations: u64, body: impl FnOnce()) {
+    let start = now();
+    body();
+    report(name, (now() - start) as f64 / operations as f64, "ns/op");
+}
+
+/// Two Gs that yield to each other.
+fn yields() {
+    const EACH: u64 = 200_000;
+    measure("yield", 2 * EACH, || {
+        let other = go(|| (0..EACH).for_each(|_| yield_now()));
+        (0..EACH).for_each(|_| yield_now());
+        other.join().expect("no panic");
+    });
+}
+
+/// Spawns a G and waits for it by its handle.
+fn spawn_join() {
+    const ROUNDS: u64 = 40_000;
+    measure("spawn_join_handle", ROUNDS, || {
+        for round in 0..ROUNDS {
+            black_box(go(move || round).join().expect("no panic"));
+        }
+    });
+}
+
+/// Spawns 10,000 Gs and waits until all have run: cold, with their stacks made, and warm.
+fn spawn_batch() {
+    const BATCH: usize = 10_000;
+    static LEFT: AtomicUsize = AtomicUsize::new(0);
+    let round = || {
+        LEFT.store(BATCH, Ordering::Relaxed);
+        for _ in 0..BATCH {
+            go(|| LEFT.fetch_sub(1, Ordering::Release)).detach();
+        }
+        while LEFT.load(Ordering::Acquire) != 0 {
+            yield_now();
+        }
+    };
+    measure("spawn_batch_cold", BATCH as u64, round);
+    // In the first rounds main is preempted before it has spawned all, so they make do with fewer stacks.
+    (0..3).for_each(|_| round());
+    measure("spawn_batch", 4 * BATCH as u64, || (0..4).for_each(|_| round()));
+}
+
+fn fib(n: u64) -> u64 {
+    if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
+}
+
+fn fib_forked(n: u64) -> u64 {
+    if n < 12 {
+        return fib(black_box(n));
+    }
+    let left = go(move || fib_forked(n - 1));
+    let right = fib_forked(n - 2);
+    left.join().expect("no panic") + right
+}
+
+/// Fork and join of fib(27), sequential below 12; and the same sum without Gs.
+fn fib_parallel() {
+    for (name, fib) in
+        [("fib27_cut12_cold", fib_forked as fn(u64) -> u64), ("fib27_cut12", fib_forked), ("fib27_sequential", fib)]
+    {
+        let start = now();
+        assert_eq!(fib(black_box(27)), 196_418);
+        report(name, (now() - start) as f64 / 1e6, "ms");
+    }
+}
+
+/// The value below which a share of all lies, in microseconds.
+fn percentile(sorted: &[u64], share: f64) -> f64 {
+    sorted[(share * (sorted.len() - 1) as f64) as usize] as f64 / 1e3
+}
+
+fn report_late(name: &str, mut late: Vec<u64>) {
+    late.sort_unstable();
+    report(&format!("{name}_p50"), percentile(&late, 0.5), "us");
+    report(&format!("{name}_p99"), percentile(&late, 0.99), "us");
+}
+
+/// How late a sleep of `milliseconds` ends, in ns.
+fn lateness(milliseconds: u64) -> u64 {
+    let start = now();
+    sleep(Duration::from_millis(milliseconds));
+    now() - start - milliseconds * 1_000_000
+}
+
+/// 1000 Gs sleep 1 to 10 ms, 20 times each.
+fn sleepers() {
+    let sleeping: Vec<_> = (0..1000)
+        .map(|g| go(move || (0..20).map(|n| lateness(1 + (g * 7 + n * 3) % 10)).collect::<Vec<_>>()))
+        .collect();
+    let late = sleeping.into_iter().flat_map(|handle| handle.join().expect("no panic")).collect();
+    report_late("sleep_overshoot", late);
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static SINK: AtomicU64 = AtomicU64::new(0);
+
+/// One hog for each P, and a G that wakes from sleeps of 1 ms among them.
+fn hogs() {
+    STOP.store(false, Ordering::Relaxed);
+    let hogs: Vec<_> = (0..procs())
+        .map(|_| {
+            go(|| {
+                let mut x = 1u64;
+                while !STOP.load(Ordering::Relaxed) {
+                    x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                }
+                SINK.fetch_add(x, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    let late = (0..100).map(|_| lateness(1)).collect();
+    STOP.store(true, Ordering::Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
+    report_late("hog_wakeup", late);
+}
