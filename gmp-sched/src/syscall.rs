@@ -18,7 +18,8 @@ use crate::switch::{Commit, has_due_timer, leave_for_g0};
 
 /// The calling G is in a system call until this is dropped, on the same G.
 ///
-/// In between the G is pinned to its M, may block it, and may neither spawn, yield nor park.
+/// In between it stays on its M, may block that, and may neither spawn, yield nor park. It is not pinned: where Ms are
+/// kernel threads, another one may take the CPU from a call that computes for long.
 #[must_use = "the system call ends when this is dropped"]
 #[derive(Debug)]
 pub struct Syscall<P: Platform> {
@@ -45,7 +46,7 @@ pub fn enter_syscall<P: Platform>() -> Syscall<P> {
     P::point(Site::Syscall);
     // From here on the P may be taken by whoever wins the status word.
     processor.status.set(ProcessorStatus::Syscall);
-    core::mem::forget(pinned);
+    drop(pinned);
     Syscall { _here: PhantomData }
 }
 
@@ -73,14 +74,14 @@ pub fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
     machine.set_processor(None);
     processor.counters.handoffs.add(1);
     scheduler.hand_off(processor);
-    core::mem::forget(pinned);
+    drop(pinned);
     Ok(Syscall { _here: PhantomData })
 }
 
 impl<P: Platform> Drop for Syscall<P> {
     /// Go: `exitsyscall`.
     fn drop(&mut self) {
-        let pinned = Pinned::<P>::assume();
+        let pinned = Pinned::<P>::new();
         let machine = pinned.machine();
         let old = machine.old_processor.swap(None, Ordering::Relaxed);
         P::point(Site::Syscall);

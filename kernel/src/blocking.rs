@@ -1,6 +1,6 @@
 //! Blocking a G in a driver, together with its M: the P goes to another M meanwhile.
 
-use gmp_sched::platform::OutOfResources;
+use gmp_sched::platform::{OutOfResources, Pinned};
 use gmp_sched::syscall::{Syscall, enter_blocking};
 use gmp_sched::time::Instant;
 
@@ -11,6 +11,9 @@ use crate::platform::Kernel;
 #[derive(Debug)]
 #[must_use = "the G is blocked until this is dropped"]
 pub struct Blocked {
+    // Dropped in this order: the pin is lowered before the system call ends.
+    /// The driver's thread stays on its CPU but where it waits.
+    _pinned: Pinned<Kernel>,
     _syscall: Syscall<Kernel>,
 }
 
@@ -25,7 +28,8 @@ impl Blocked {
     ///
     /// The caller is not a G with a P.
     pub fn begin() -> Result<Self, OutOfResources> {
-        Ok(Self { _syscall: enter_blocking()? })
+        let syscall = enter_blocking()?;
+        Ok(Self { _pinned: Pinned::new(), _syscall: syscall })
     }
 
     /// The thread that waits: a driver's interrupt handler unparks it.

@@ -33,6 +33,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Counts;
+use crate::platform::Pinned;
 use crate::syscall::{enter_blocking, enter_syscall};
 use world::World;
 
@@ -159,6 +160,7 @@ pub fn syscall(duration: Duration) {
 pub fn block(duration: Duration) {
     let _syscall = enter_blocking::<Sim>().expect("the simulated machine has threads to spare");
     let until = world::current().instant().after(duration);
+    let _pinned = Pinned::<Sim>::new();
     while world::current().instant() < until {
         platform::threads().park(Some(until));
     }
