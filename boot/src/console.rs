@@ -34,7 +34,7 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
             Event::TimedOut => {
                 let mut result = Ok(());
                 say(&format!("time-out: the program still ran after {:?}", limit.unwrap_or_default()));
-                session.end_with_last_words(|bytes| {
+                session.last_words(|bytes| {
                     if result.is_ok() {
                         result = write_out(bytes);
                     }

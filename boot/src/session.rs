@@ -121,15 +121,15 @@ impl Session {
         }
     }
 
-    /// Asks the machine where each of its CPUs is, and gives what it says to `show`; then ends it.
-    pub fn end_with_last_words(mut self, mut show: impl FnMut(&[u8])) {
-        if self.process.inject_nmi().is_err() {
-            return;
+    /// Asks the machine where each of its CPUs is, and gives what it says to `show`; then ends it, if it has not ended.
+    pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
+        if self.process.inject_nmi().is_ok() {
+            let deadline = Instant::now() + LAST_WORDS;
+            while let Event::Output(bytes) = self.next(Some(deadline)) {
+                show(&bytes);
+            }
         }
-        let deadline = Instant::now() + LAST_WORDS;
-        while let Event::Output(bytes) = self.next(Some(deadline)) {
-            show(&bytes);
-        }
+        self.process.kill();
     }
 
     fn ending(&mut self) -> Ending {

@@ -68,13 +68,15 @@ struct Symbols {
     program: PathBuf,
     /// Loaded when first needed; the inner `None` if that failed.
     loader: Option<Option<Loader>>,
-    /// Left out of the paths of source files.
-    directory: PathBuf,
+    /// Left out of the paths of source files: the workspace of the kernel, and where the user is.
+    directories: [PathBuf; 2],
 }
 
 impl Symbols {
     fn new(program: &Path) -> Self {
-        Self { program: program.to_owned(), loader: None, directory: env::current_dir().unwrap_or_default() }
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("")).to_owned();
+        let directories = [workspace, env::current_dir().unwrap_or_default()];
+        Self { program: program.to_owned(), loader: None, directories }
     }
 
     /// ` function (file:line)`, with one more line for each function that this one was inlined into; empty if unknown.
@@ -101,32 +103,36 @@ impl Symbols {
             let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
             let Some(name) = symbol.or(name.as_deref()) else { continue };
             text.push_str(if text.is_empty() { " " } else { "\n     inlined into " });
-            write_frame(&mut text, name, frame.location.as_ref(), &self.directory);
+            write_frame(&mut text, name, frame.location.as_ref(), &self.directories);
         }
         if frames.is_empty()
             && let Some(name) = loader.find_symbol(address)
         {
             text.push(' ');
-            write_frame(&mut text, name, None, &self.directory);
+            write_frame(&mut text, name, None, &self.directories);
         }
         text
     }
 }
 
-fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Location<'_>>, directory: &Path) {
-    // The alternate form leaves out the hash. Writing to a String cannot fail.
-    let _ = write!(text, "{:#}", rustc_demangle::demangle(name));
+fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Location<'_>>, directories: &[PathBuf]) {
+    match rustc_demangle::try_demangle(name) {
+        // The alternate form leaves out the hash. Writing to a String cannot fail.
+        Ok(path) => write!(text, "{path:#}").unwrap_or_default(),
+        // The name in the line tables: that of the function alone, with its type arguments in full length.
+        Err(_) => text.push_str(name.split_once('<').map_or(name, |(function, _)| function)),
+    }
     let file = location.and_then(|location| location.file);
     let line = location.and_then(|location| location.line);
     if let (Some(file), Some(line)) = (file, line) {
-        let _ = write!(text, " ({}:{line})", short(file, directory));
+        let _ = write!(text, " ({}:{line})", short(file, directories));
     }
 }
 
-/// The path of a source file without what says nothing: where Rust, a registry or `directory` is.
-fn short<'a>(file: &'a str, directory: &Path) -> &'a str {
-    let own = Path::new(file).strip_prefix(directory).ok().and_then(Path::to_str);
-    if let Some(own) = own {
+/// The path of a source file without what says nothing: where Rust, a registry or one of `directories` is.
+fn short<'a>(file: &'a str, directories: &[PathBuf]) -> &'a str {
+    let inside = |directory: &PathBuf| Path::new(file).strip_prefix(directory).ok()?.to_str();
+    if let Some(own) = directories.iter().find_map(inside) {
         return own;
     }
     if let Some((_, in_library)) = file.split_once("/library/")
@@ -204,14 +210,16 @@ mod tests {
 
     #[test]
     fn paths_are_shortened_to_what_says_something() {
+        let directories = ["/home/me/project".into(), "/home/me/mine".into()];
         for (path, short) in [
             ("/home/me/project/kernel/src/exit.rs", "kernel/src/exit.rs"),
+            ("/home/me/mine/src/main.rs", "src/main.rs"),
             ("/rustc/0123abcd/library/core/src/panicking.rs", "core/src/panicking.rs"),
             ("/r/lib/rustlib/src/rust/library/alloc/src/vec/mod.rs", "alloc/src/vec/mod.rs"),
             ("/home/me/.cargo/registry/src/index.crates.io-0123/spin-0.12.3/src/lib.rs", "spin-0.12.3/src/lib.rs"),
             ("/home/me/library/mine.rs", "/home/me/library/mine.rs"),
         ] {
-            assert_eq!(super::short(path, Path::new("/home/me/project")), short);
+            assert_eq!(super::short(path, &directories), short);
         }
     }
 }

@@ -1,1 +1,19 @@
+//! Runs the tests inside the machine: [`Guest`] builds the program that holds them and asks it for a list, [`Runner`]
+//! runs one of them and says what came of it.
+//!
+//! Tests that may share a boot do: a machine of their configuration waits for names on its console. A test that ends
+//! the machine, or does not end, has failed, and the next test gets a new machine. `tests/machine.rs` makes each test a
+//! result of `cargo test`; `tests/harness.rs` checks all this on tests that must fail.
+#![deny(unsafe_code)]
 
+mod guest;
+mod outcome;
+mod pool;
+mod runner;
+mod test;
+mod transcript;
+
+pub use guest::Guest;
+pub use outcome::{Cause, Failure};
+pub use runner::Runner;
+pub use test::Test;

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`blk`] | the block device: blocking requests, completed by interrupt |
+//! | `request` | memory, completion table and outcome of a request |
 //! | `admission` | whose turn it is when all places of a queue are taken |
 //! | `transport` | interrupts and notifications, which virtio-drivers leaves to us |
 //! | `hal` | the DMA pool and mapped registers, for virtio-drivers |
@@ -10,6 +11,7 @@
 mod admission;
 pub(crate) mod blk;
 mod hal;
+mod request;
 mod transport;
 
 use alloc::vec::Vec;

@@ -9,7 +9,9 @@
 //! - *The decision whether to notify*, for the same missing fence: a device that goes to sleep while it is read would
 //!   never hear of the request. The [`Doorbell`] is rung for each request instead, outside of any lock.
 
-use virtio_drivers::transport::pci::bus::{DeviceFunction, PCI_CAP_ID_VNDR};
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use virtio_drivers::transport::pci::bus::{ConfigurationAccess as _, DeviceFunction, PCI_CAP_ID_VNDR};
 use virtio_drivers::transport::pci::{PciTransport, VIRTIO_PCI_CAP_COMMON_CFG, VIRTIO_PCI_CAP_NOTIFY_CFG};
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{PhysAddr, Result};
@@ -18,8 +20,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::SetupError;
 use super::hal::DmaPool;
 use crate::pci::{self, ConfigurationPorts, PciError, Registers};
-
-use virtio_drivers::transport::pci::bus::ConfigurationAccess as _;
 
 /// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
 const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
@@ -49,6 +49,7 @@ pub(super) struct Doorbell {
 impl Doorbell {
     /// Has the device look at its queue. The requests must be in it. Callable from everywhere.
     pub(super) fn ring(self) {
+        compiler_fence(Ordering::SeqCst);
         // SAFETY: the device looks at a queue whose descriptors have addresses of the DMA pool. The write comes after
         // the ones to the queue: the processor does not reorder stores.
         unsafe { self.register.write(0, self.queue) };

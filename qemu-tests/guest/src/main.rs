@@ -1,1 +1,73 @@
-fn main(){}
+//! The tests that run inside the machine.
+//!
+//! Without arguments it lists them; with `serve` it runs what the host names on the console; with names it runs these.
+//! The words are those of [`boot_protocol::report`]. To add a test, write a function and [`guest_test!`] before it.
+#![no_std]
+#![no_main]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+
+#[macro_use]
+mod registry;
+
+mod disks;
+mod failing;
+mod machine;
+mod memory;
+mod provoke;
+mod reports;
+mod scheduler;
+
+use boot_protocol::report::{Report, SERVE};
+use kernel::console::read_line;
+use kernel::prelude::*;
+
+use crate::registry::{SEPARATOR, tests};
+
+kernel::main!(main);
+
+fn main(arguments: &[&str]) -> Result<i32, String> {
+    match arguments {
+        [] => list(),
+        [SERVE] => serve()?,
+        names => {
+            let mut names = names.iter().take_while(|&&name| name != SEPARATOR);
+            // The first that fails ends it, as a panic would.
+            return Ok(if names.all(|name| run(name)) { 0 } else { 1 });
+        }
+    }
+    Ok(0)
+}
+
+fn list() {
+    for test in tests() {
+        println!("{}", test.plan());
+    }
+}
+
+/// Runs the tests named on the console, until that ends.
+fn serve() -> Result<(), String> {
+    loop {
+        println!("{}", Report::Ready);
+        let Some(name) = read_line().map_err(|error| format!("cannot read the console: {error:?}"))? else {
+            return Ok(());
+        };
+        run(name.trim());
+    }
+}
+
+/// Runs the test of this name. Returns whether it passed.
+fn run(name: &str) -> bool {
+    let Some(test) = tests().iter().find(|test| test.plan().name == name) else {
+        println!("{}", Report::Unknown(name));
+        return false;
+    };
+    println!("{}", Report::Started(name));
+    let result = test.run();
+    if let Err(error) = &result {
+        println!("error: {error}");
+    }
+    println!("{}", if result.is_ok() { Report::Passed(name) } else { Report::Failed(name) });
+    result.is_ok()
+}

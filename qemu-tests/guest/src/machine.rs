@@ -1,0 +1,120 @@
+//! The machine under the scheduler: console, CPUs, clock, the command line.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+
+use kernel::arch::x86_64::timer;
+use kernel::prelude::*;
+
+use crate::registry::{arguments, expected_cpus};
+
+guest_test!(
+    prints_lines,
+    smp = &[1, 2, 8],
+    texts = &["first line 1", "second line 2", "a part, and the rest", "ünïcödé \"quoted\\"],
+);
+fn prints_lines() {
+    println!("first line {}", 1);
+    println!("second line {}", 2);
+    print!("a part");
+    println!(", and the rest");
+    println!("ünïcödé \"quoted\\");
+}
+
+guest_test!(prints_more_than_the_console_holds, texts = &["number 0", "number 9999", "number 19999"]);
+fn prints_more_than_the_console_holds() {
+    for number in 0..20_000 {
+        println!("number {number}");
+    }
+}
+
+guest_test!(lines_of_many_gs_stay_whole, smp = &[1, 2, 8], texts = &["<0 0 xx", "<0 1 xx", "<0 18 xx", "<0 19 xx"]);
+fn lines_of_many_gs_stay_whole() {
+    let printing: Vec<_> = (0..8)
+        .map(|g| {
+            go(move || {
+                for line in 0..20 {
+                    println!("<{g} {line} {}>", "x".repeat(60));
+                    yield_now();
+                }
+            })
+        })
+        .collect();
+    printing.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+}
+
+guest_test!(all_cpus_are_up, smp = &[1, 2, 8]);
+fn all_cpus_are_up() {
+    assert_eq!(kernel::cpus::count(), expected_cpus());
+    assert_eq!(kernel::cpus::all().count(), expected_cpus());
+    assert_eq!(num_cpu(), expected_cpus());
+    assert_eq!(procs(), expected_cpus());
+}
+
+guest_test!(clock_never_goes_back, smp = &[1, 2, 8]);
+fn clock_never_goes_back() {
+    let mut last = timer::now();
+    for _ in 0..200_000 {
+        let now = timer::now();
+        assert!(now >= last, "{now} after {last}");
+        last = now;
+    }
+}
+
+guest_test!(clock_is_one_for_all_cpus, smp = &[2, 8]);
+fn clock_is_one_for_all_cpus() {
+    static LATEST: AtomicU64 = AtomicU64::new(0);
+    let read = || {
+        for _ in 0..20_000 {
+            let seen = LATEST.load(Ordering::SeqCst);
+            let now = timer::now();
+            assert!(now >= seen, "{now} after {seen}");
+            LATEST.fetch_max(now, Ordering::SeqCst);
+        }
+    };
+    let readers: Vec<_> = (0..num_cpu()).map(|_| go(read)).collect();
+    readers.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+}
+
+guest_test!(sleep_takes_as_long_as_asked, smp = &[1, 2, 8], icount);
+fn sleep_takes_as_long_as_asked() {
+    // Where instructions are counted, no other load makes a wake-up late: what is left are the kernel's own paths.
+    const LATENESS: Duration = Duration::from_micros(100);
+    for asked in [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000].map(Duration::from_micros) {
+        let start = timer::now();
+        sleep(asked);
+        let slept = Duration::from_nanos(timer::now() - start);
+        assert!(slept >= asked, "asked for {asked:?}, slept {slept:?}");
+        assert!(slept < asked + LATENESS, "asked for {asked:?}, slept {slept:?}");
+    }
+}
+
+guest_test!(sleep_outlasts_the_hardware_timer, smp = &[1, 8], icount);
+fn sleep_outlasts_the_hardware_timer() {
+    // The one-shot counter has 32 bits, 4.29 seconds.
+    let asked = Duration::from_secs(10);
+    let start = timer::now();
+    sleep(asked);
+    let slept = Duration::from_nanos(timer::now() - start);
+    assert!((asked..asked + Duration::from_micros(100)).contains(&slept), "{slept:?}");
+}
+
+guest_test!(
+    arguments_arrive_as_they_were_given,
+    smp = &[1],
+    arguments = &["plain", "", "two words", r"back\slash", "quo\"te", "--", "key=value", "ünï", " ", r#"\""#],
+);
+fn arguments_arrive_as_they_were_given() {
+    let expected = ["plain", "", "two words", r"back\slash", "quo\"te", "--", "key=value", "ünï", " ", r#"\""#];
+    assert_eq!(arguments(), expected);
+}
+
+guest_test!(options_reach_the_kernel, smp = &[1], options = &["first=1", "path=a b:c", "first=2", "empty="]);
+fn options_reach_the_kernel() {
+    use kernel::args::{option, options};
+
+    assert_eq!(options("first").collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(option("path"), Some("a b:c"));
+    assert_eq!(option("empty"), Some(""));
+    assert_eq!(option("firs"), None);
+}

@@ -1,0 +1,96 @@
+//! The heap and the memory under it.
+
+use alloc::collections::VecDeque;
+
+use kernel::prelude::*;
+
+guest_test!(heap_keeps_what_is_in_it, smp = &[1, 8]);
+fn heap_keeps_what_is_in_it() {
+    // Sizes from one byte to a mebibyte, freed in another order than allocated, with the place of each reused.
+    let mut kept: VecDeque<(usize, Vec<u8>)> = VecDeque::new();
+    let mut state = 1u32;
+    for round in 0..2_000 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let size = 1usize << (state >> 27).min(20);
+        kept.push_back((round, vec![mark(round); size]));
+        if kept.len() > 40 {
+            let index = state as usize % kept.len();
+            let (round, bytes) = kept.swap_remove_back(index).expect("an index in range");
+            assert!(bytes.iter().all(|&byte| byte == mark(round)), "{} bytes of round {round} changed", bytes.len());
+        }
+    }
+    for (round, bytes) in kept {
+        assert!(bytes.iter().all(|&byte| byte == mark(round)), "{} bytes of round {round} changed", bytes.len());
+    }
+}
+
+/// The byte that fills what was allocated in a round.
+fn mark(round: usize) -> u8 {
+    (round % 251) as u8
+}
+
+guest_test!(heap_keeps_what_many_gs_put_in_it, smp = &[1, 2, 8]);
+/// Blocks of all sizes from many Gs at once, freed by another G.
+fn heap_keeps_what_many_gs_put_in_it() {
+    let fill = |g: u8| {
+        let mut blocks = Vec::new();
+        for round in 0..300usize {
+            blocks.push(vec![g; 1 + round * 37 % 5000]);
+            if round % 3 == 0 {
+                drop(blocks.swap_remove(round % blocks.len()));
+            }
+            if round % 16 == 0 {
+                yield_now();
+            }
+        }
+        blocks
+    };
+    let filling: Vec<_> = (0..16u8).map(|g| go(move || fill(g))).collect();
+    for (g, handle) in filling.into_iter().enumerate() {
+        let blocks = handle.join().expect("it does not panic");
+        assert!(blocks.iter().flatten().all(|&byte| usize::from(byte) == g));
+    }
+}
+
+guest_test!(heap_serves_every_alignment);
+fn heap_serves_every_alignment() {
+    #[repr(align(64))]
+    struct Line([u8; 3]);
+    #[repr(align(4096))]
+    struct Page(u8);
+
+    for round in 0..100 {
+        let lines: Vec<Box<Line>> = (0..9).map(|number| Box::new(Line([round, number, 0]))).collect();
+        let pages: Vec<Box<Page>> = (0..5).map(|number| Box::new(Page(number))).collect();
+        for (line, number) in lines.iter().zip(0..) {
+            assert_eq!((&raw const **line).addr() % 64, 0);
+            assert_eq!(line.0, [round, number, 0]);
+        }
+        for (page, number) in pages.iter().zip(0..) {
+            assert_eq!((&raw const **page).addr() % 4096, 0);
+            assert_eq!(page.0, number);
+        }
+    }
+}
+
+guest_test!(running_out_of_memory_is_an_error);
+fn running_out_of_memory_is_an_error() {
+    let mut huge = Vec::<u8>::new();
+    assert!(huge.try_reserve(1 << 40).is_err());
+    assert!(huge.try_reserve(1 << 20).is_ok());
+}
+
+guest_test!(little_memory_is_enough, memory = 64);
+fn little_memory_is_enough() {
+    let numbers: Vec<u64> = (0..100_000).collect();
+    assert_eq!(numbers.iter().sum::<u64>(), 4_999_950_000);
+}
+
+guest_test!(memory_above_4_gib_is_usable, memory = 6144, smp = &[2], seconds = 60);
+fn memory_above_4_gib_is_usable() {
+    // 5 GiB at once: below 4 GiB there are 2.
+    let blocks: Vec<Vec<u64>> = (0..320).map(|number| vec![number; 1 << 21]).collect();
+    for (number, block) in blocks.iter().enumerate() {
+        assert!(block.iter().step_by(509).all(|&word| word == number as u64), "block {number} changed");
+    }
+}

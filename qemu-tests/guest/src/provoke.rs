@@ -1,0 +1,55 @@
+//! Ways to make a CPU raise an exception, for tests of what the kernel says then.
+
+#![expect(unsafe_code, reason = "does what safe Rust prevents")]
+
+use core::arch::asm;
+use core::sync::atomic::AtomicU64;
+
+/// Divides by zero.
+pub(crate) fn divide_error() {
+    // SAFETY: the exception, which this is for, ends the machine.
+    unsafe { asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "div ecx", out("eax") _, out("ecx") _, out("edx") _) };
+}
+
+/// Reads through a null pointer.
+pub(crate) fn null_read() {
+    // SAFETY: as above. In assembly, since the compiler may assume of a pointer that it is not null.
+    unsafe { asm!("mov {0}, [{0} + 8]", inout(reg) 0u64 => _) };
+}
+
+/// Writes to the machine code of a function.
+pub(crate) fn write_to_code() {
+    let code = write_to_code as fn() as usize;
+    // SAFETY: as above.
+    unsafe { asm!("mov byte ptr [{}], 0x90", in(reg) code) };
+}
+
+/// Calls itself until its stack is full.
+pub(crate) fn stack_overflow() {
+    fn deeper(depth: u64) -> u64 {
+        let mut frame = [depth; 64];
+        // The frame must be there, and in use after the call.
+        core::hint::black_box(&mut frame);
+        if depth == u64::MAX { 0 } else { deeper(depth + 1) + frame[0] }
+    }
+    core::hint::black_box(deeper(0));
+}
+
+/// Takes an exception that can neither be handled nor reported.
+pub(crate) fn triple_fault() {
+    #[repr(C, packed)]
+    struct NoDescriptors {
+        limit: u16,
+        base: u64,
+    }
+    let none = NoDescriptors { limit: 0, base: 0 };
+    // SAFETY: the reset, which this is for, ends the machine.
+    unsafe { asm!("lidt [{}]", "ud2", in(reg) &raw const none) };
+}
+
+/// Runs what is no machine code.
+pub(crate) fn execute_data() {
+    static DATA: AtomicU64 = AtomicU64::new(u64::from_le_bytes([0xc3; 8]));
+    // SAFETY: as above.
+    unsafe { asm!("call {}", in(reg) DATA.as_ptr(), clobber_abi("C")) };
+}

@@ -1,0 +1,204 @@
+//! What makes a function a test, and how all of them are found.
+//!
+//! Each test puts the address of its [`Test`] into the link section `gmp_tests`; the kernel's linker script puts symbols
+//! around that section. So a test is declared where it stands, and no list of them is kept.
+
+use alloc::string::{String, ToString};
+use core::fmt::Display;
+use core::slice;
+
+use boot_protocol::report::Plan;
+
+/// Makes the function that follows a test.
+///
+/// ```ignore
+/// guest_test!(clock_never_goes_back, smp = &[1, 2, 8], seconds = 10);
+/// fn clock_never_goes_back() {
+///     // …
+/// }
+/// ```
+///
+/// A test fails by a panic, which ends the machine, or by returning an error, after which the next one runs. What stands
+/// after the name are the methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], `isolated` calls
+/// [`Test::isolated`]. Without any, a test runs on 8 CPUs, in one boot with others, for at most 30 seconds.
+macro_rules! guest_test {
+    ($function:ident $(, $method:ident $(= $value:expr)?)* $(,)?) => {
+        const _: () = {
+            static TEST: $crate::registry::Test = $crate::registry::Test::new(
+                concat!(module_path!(), "::", stringify!($function)),
+                || $crate::registry::Outcome::into_result($function()),
+            )$(.$method($($value)?))*;
+
+            // Its address and not the test itself: only of pointers is it certain that the linker leaves no gaps.
+            #[used]
+            #[expect(unsafe_code, reason = "puts it among the tests")]
+            #[unsafe(link_section = "gmp_tests")]
+            static ADDRESS: &$crate::registry::Test = &TEST;
+        };
+    };
+}
+
+/// A test: what to run, and what to tell the host about it.
+#[derive(Debug)]
+pub(crate) struct Test {
+    plan: Plan<'static>,
+    body: fn() -> Result<(), String>,
+}
+
+/// What a test may want. Each is a word in [`guest_test`].
+impl Test {
+    /// `path` is the function's, with the name of this crate.
+    pub(crate) const fn new(path: &'static str, body: fn() -> Result<(), String>) -> Self {
+        let name = path.split_at(concat!(env!("CARGO_CRATE_NAME"), "::").len()).1;
+        let plan = Plan {
+            name,
+            cpus: &[8],
+            seconds: 30,
+            memory: 1024,
+            status: None,
+            texts: &[],
+            options: &[],
+            arguments: &[],
+            isolated: false,
+            icount: false,
+            ignored: false,
+            hidden: false,
+        };
+        Self { plan, body }
+    }
+
+    /// To run once with each of these numbers of CPUs, in place of 8.
+    pub(crate) const fn smp(mut self, cpus: &'static [u32]) -> Self {
+        self.plan.cpus = cpus;
+        self
+    }
+
+    /// The time it may take on the host's clock, in place of 30 seconds.
+    ///
+    /// The host may run other things as well: this finds hangs and measures nothing.
+    pub(crate) const fn seconds(mut self, seconds: u32) -> Self {
+        self.plan.seconds = seconds;
+        self
+    }
+
+    /// The machine must end with this status while the test runs. Such a test is isolated.
+    pub(crate) const fn status(mut self, status: u8) -> Self {
+        self.plan.status = Some(status);
+        self.isolated()
+    }
+
+    /// While the test runs, the console must show each of these, a line or a part of one, one after the other.
+    pub(crate) const fn texts(mut self, texts: &'static [&'static str]) -> Self {
+        self.plan.texts = texts;
+        self
+    }
+
+    /// To run in a machine with these options for the kernel, `KEY=VALUE`.
+    pub(crate) const fn options(mut self, options: &'static [&'static str]) -> Self {
+        self.plan.options = options;
+        self
+    }
+
+    /// To find these arguments by [`arguments`]. Such a test is isolated.
+    pub(crate) const fn arguments(mut self, arguments: &'static [&'static str]) -> Self {
+        self.plan.arguments = arguments;
+        self.isolated()
+    }
+
+    /// To run in a machine with so many MiB, in place of 1024.
+    pub(crate) const fn memory(mut self, mebibytes: u32) -> Self {
+        self.plan.memory = mebibytes;
+        self
+    }
+
+    /// To be alone in a boot.
+    pub(crate) const fn isolated(mut self) -> Self {
+        self.plan.isolated = true;
+        self
+    }
+
+    /// To run where time is the count of instructions: sleeping takes no time on the host, each run is equal to the
+    /// last, and whatever else the host does makes no difference.
+    pub(crate) const fn icount(mut self) -> Self {
+        self.plan.icount = true;
+        self
+    }
+
+    /// To run only when the host is asked for it by `--ignored` or `--include-ignored`.
+    pub(crate) const fn ignored(mut self) -> Self {
+        self.plan.ignored = true;
+        self
+    }
+
+    /// To be no test of the project: one that must fail, on which the host's harness is tested.
+    pub(crate) const fn hidden(mut self) -> Self {
+        self.plan.hidden = true;
+        self
+    }
+}
+
+/// What is done with tests.
+impl Test {
+    /// What the host is told.
+    pub(crate) fn plan(&self) -> &Plan<'static> {
+        &self.plan
+    }
+
+    /// Runs it.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        (self.body)()
+    }
+}
+
+/// What a test may return.
+pub(crate) trait Outcome {
+    /// The text of the error, if it is one.
+    fn into_result(self) -> Result<(), String>;
+}
+
+impl Outcome for () {
+    fn into_result(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: Display> Outcome for Result<(), E> {
+    fn into_result(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+/// All tests, in no particular order.
+pub(crate) fn tests() -> &'static [&'static Test] {
+    #[expect(unsafe_code, reason = "symbols of the linker script")]
+    #[expect(improper_ctypes, reason = "no other language takes part")]
+    unsafe extern "C" {
+        #[link_name = "__start_gmp_tests"]
+        safe static START: [&'static Test; 0];
+        #[link_name = "__stop_gmp_tests"]
+        safe static STOP: [&'static Test; 0];
+    }
+    let (start, stop) = (START.as_ptr(), STOP.as_ptr());
+    let count = (stop.addr() - start.addr()) / size_of::<&Test>();
+    // SAFETY: between the symbols stands the section, which holds nothing but what `guest_test` puts there.
+    #[expect(unsafe_code, reason = "a slice between two symbols")]
+    unsafe {
+        slice::from_raw_parts(start, count)
+    }
+}
+
+/// The arguments that the running test asked for.
+pub(crate) fn arguments() -> &'static [&'static str] {
+    let words = kernel::args::program();
+    let separator = words.iter().position(|&word| word == SEPARATOR);
+    separator.map_or(&[], |index| &words[index + 1..])
+}
+
+/// What stands between the names of the tests to run and the arguments for them.
+pub(crate) const SEPARATOR: &str = "--";
+
+/// The number of CPUs that the host gave this machine.
+pub(crate) fn expected_cpus() -> usize {
+    let number = kernel::args::option("smp").and_then(|number| number.parse().ok());
+    number.expect("the host says `smp=N` to the kernel")
+}

@@ -1,0 +1,230 @@
+//! The scheduler on the machine: Gs, Ms and Ps on real CPUs, with the timer's interrupts.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use kernel::arch::x86_64::timer;
+use kernel::disk;
+use kernel::percpu;
+use kernel::platform::{Kernel, scheduler};
+use kernel::prelude::*;
+
+use crate::provoke;
+
+fn counts() -> gmp_sched::Counts {
+    scheduler().expect("the scheduler runs").counts()
+}
+
+fn nanoseconds(since: u64) -> u64 {
+    timer::now() - since
+}
+
+fn join_gives_results() {
+    let handles: Vec<_> = (0..500u64).map(|n| go(move || n * n)).collect();
+    let sum: u64 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
+    assert_eq!(sum, (0..500).map(|n| n * n).sum());
+}
+guest_test!(join_gives_results, smp = &[1, 2, 8]);
+
+/// The order that Go shows with one P.
+fn order_at_one_processor_is_gos() {
+    static LOG: spin::Mutex<Vec<u32>> = spin::Mutex::new(Vec::new());
+    let handles: Vec<_> = (0..10).map(|n| go(move || LOG.lock().push(n))).collect();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert_eq!(*LOG.lock(), [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+guest_test!(order_at_one_processor_is_gos, smp = &[1]);
+
+/// Nobody gets past the barrier unless as many Gs run at the same time as there are Ps: they do not call the scheduler.
+fn all_processors_run_at_once() {
+    static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+    let handles: Vec<_> = (0..procs())
+        .map(|_| {
+            go(|| {
+                ARRIVED.fetch_add(1, Ordering::SeqCst);
+                while ARRIVED.load(Ordering::SeqCst) < procs() {
+                    core::hint::spin_loop();
+                }
+                percpu::current().index()
+            })
+        })
+        .collect();
+    let mut cpus: Vec<_> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    assert!(!cpus.is_empty());
+}
+guest_test!(all_processors_run_at_once, smp = &[1, 2, 8]);
+
+/// All Gs are spawned on one P and keep on until every CPU has had one: only stealing brings them there.
+fn work_spreads_from_one_processor() {
+    static SEEN: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
+    let all_seen = || SEEN[..procs()].iter().all(|seen| seen.load(Ordering::Relaxed));
+    let before = counts().steals;
+    let handles: Vec<_> = (0..8 * procs())
+        .map(|_| {
+            go(move || {
+                while !all_seen() {
+                    SEEN[percpu::current().index()].store(true, Ordering::Relaxed);
+                    core::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert!(counts().steals > before);
+}
+guest_test!(work_spreads_from_one_processor, smp = &[2, 8]);
+
+/// Every P has a G that never calls anything, and still main wakes from its sleep, and the Gs behind it get their turn.
+fn hogs_are_preempted() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static TURNS: AtomicU32 = AtomicU32::new(0);
+    let before = counts().preemptions;
+    let hogs: Vec<_> = (0..2 * procs())
+        .map(|_| {
+            go(|| {
+                TURNS.fetch_add(1, Ordering::Relaxed);
+                while !STOP.load(Ordering::Relaxed) {
+                    core::hint::black_box(());
+                }
+            })
+        })
+        .collect();
+    while TURNS.load(Ordering::Relaxed) < 2 * procs() as u32 {
+        sleep(Duration::from_millis(1));
+    }
+    STOP.store(true, Ordering::Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    assert!(counts().preemptions > before);
+}
+guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
+
+/// A sum whose every step depends on the last, in floating point, while the timer takes the CPU away: the registers come
+/// back as they were.
+fn floating_point_survives_preemption() {
+    fn sum(seed: u32) -> f64 {
+        let mut value = f64::from(seed);
+        for step in 0..3_000_000u32 {
+            value = value * 0.999_999 + f64::from(step % 7);
+        }
+        value
+    }
+    let expected: Vec<_> = (0..4).map(sum).collect();
+    let handles: Vec<_> = (0..4 * procs() as u32).map(|n| go(move || sum(n % 4))).collect();
+    for (n, handle) in handles.into_iter().enumerate() {
+        assert_eq!(handle.join().unwrap().to_bits(), expected[n % 4].to_bits());
+    }
+}
+guest_test!(floating_point_survives_preemption, smp = &[1, 8], options = &["slice_us=100"], seconds = 60);
+
+/// A blocked G takes its M along, not its P: with as many blocked Gs as there are Ps, the others go on.
+fn blocked_machines_hand_their_processors_off() {
+    let before = counts().handoffs;
+    let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
+    let start = timer::now();
+    yield_now();
+    let busy: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
+    busy.into_iter().enumerate().for_each(|(n, handle)| assert_eq!(handle.join().unwrap(), n));
+    blocked.into_iter().for_each(|handle| handle.join().unwrap());
+    assert!(nanoseconds(start) >= 30_000_000 / 2);
+    assert_eq!(counts().handoffs - before, 4 * procs() as u64);
+}
+guest_test!(blocked_machines_hand_their_processors_off, smp = &[1, 2, 8]);
+
+/// A P left behind in a system call that lasts is found by sysmon and given to another M.
+fn sysmon_retakes_from_a_long_system_call() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let busy: Vec<_> = (0..procs())
+        .map(|_| {
+            go(|| {
+                let _syscall = gmp_sched::syscall::enter_syscall::<Kernel>();
+                while !DONE.load(Ordering::Relaxed) {
+                    core::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    // With one P, main runs again only because that is taken from the G in the system call.
+    yield_now();
+    go(|| DONE.store(true, Ordering::Relaxed)).join().unwrap();
+    busy.into_iter().for_each(|handle| handle.join().unwrap());
+}
+guest_test!(sysmon_retakes_from_a_long_system_call, smp = &[1, 2, 8]);
+
+fn sleeps_are_not_short_and_end_in_order() {
+    static ORDER: spin::Mutex<Vec<u64>> = spin::Mutex::new(Vec::new());
+    let start = timer::now();
+    let handles: Vec<_> = [60u64, 20, 40]
+        .map(|milliseconds| {
+            go(move || {
+                sleep(Duration::from_millis(milliseconds));
+                assert!(nanoseconds(start) >= milliseconds * 1_000_000);
+                let _pinned = percpu::PreemptGuard::new();
+                ORDER.lock().push(milliseconds);
+            })
+        })
+        .into_iter()
+        .collect();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert_eq!(*ORDER.lock(), [20, 40, 60]);
+}
+guest_test!(sleeps_are_not_short_and_end_in_order, smp = &[1, 2, 8], icount);
+
+/// Everything a G can do, at random, with every G accounted for.
+fn everything_at_once() {
+    static FINISHED: AtomicUsize = AtomicUsize::new(0);
+    fn tree(seed: u32, depth: u32) {
+        let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
+        let mut children = Vec::new();
+        for child in 0..if depth > 0 { 3 } else { 0 } {
+            random ^= random << 13;
+            random ^= random >> 17;
+            random ^= random << 5;
+            let seed = random.wrapping_add(child);
+            children.push(go(move || tree(seed, depth - 1)));
+            match random % 16 {
+                0 => sleep(Duration::from_micros(u64::from(random % 3000))),
+                1 => disk::delay(Duration::from_micros(u64::from(random % 2000))).unwrap(),
+                2 => drop((0..random % 50_000).map(f64::from).fold(1.0, |a, b| core::hint::black_box(a * 0.999 + b))),
+                3 => drop(vec![random; random as usize % 5000]),
+                4 => drop(gmp_sched::syscall::enter_syscall::<Kernel>()),
+                5..=9 => yield_now(),
+                _ => {}
+            }
+        }
+        children.into_iter().for_each(|child| child.join().unwrap());
+        FINISHED.fetch_add(1, Ordering::Relaxed);
+    }
+    let before = counts().spawned;
+    let roots: Vec<_> = (0..24).map(|seed| go(move || tree(seed, 4))).collect();
+    roots.into_iter().for_each(|root| root.join().unwrap());
+    assert_eq!(FINISHED.load(Ordering::Relaxed), 24 * 121);
+    assert_eq!(counts().spawned - before, 24 * 121);
+}
+guest_test!(everything_at_once, smp = &[1, 2, 8], seconds = 60);
+
+fn panic_in_a_goroutine() {
+    go(|| panic!("on purpose")).join().unwrap();
+}
+guest_test!(
+    panic_in_a_goroutine,
+    status = 2,
+    texts = &["panic at", "on purpose", "panic_in_a_goroutine", "goroutine 1 ["]
+);
+
+fn everyone_waits() {
+    use gmp_sched::goroutine::WaitReason;
+    go(|| gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| true)).join().unwrap();
+}
+guest_test!(
+    everyone_waits,
+    isolated,
+    status = 2,
+    texts = &["fatal error: all goroutines are asleep - deadlock!", "[parked]", "goroutine 1 [join]"]
+);
+
+fn stack_overflow_in_a_goroutine() {
+    go(provoke::stack_overflow).join().unwrap();
+}
+guest_test!(stack_overflow_in_a_goroutine, status = 102, texts = &["exception on CPU", "overflow", "stack_overflow"]);

@@ -1,0 +1,95 @@
+//! Why a test failed, and all that helps to find out why.
+
+use core::fmt;
+
+use boot::Error;
+use boot::session::Ending;
+use boot_protocol::status;
+
+/// Why a test failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It returned an error.
+    ReturnedError,
+    /// The machine ended while it ran, and not as it should.
+    MachineEnded(Ending),
+    /// The machine did not end with the status with which the test should have ended it.
+    MachineGoesOn,
+    /// It was not done in its time, in seconds.
+    TimedOut(u32),
+    /// It should have printed this, after what comes before it.
+    DidNotPrint(String),
+    /// The machine could not be had, or knows no such test.
+    NoMachine(String),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReturnedError => formatter.write_str("the test returned an error"),
+            Self::MachineEnded(ending) => write!(formatter, "the machine ended: {}", meaning(ending)),
+            Self::MachineGoesOn => formatter.write_str("the test did not end the machine, as it should"),
+            Self::TimedOut(seconds) => write!(formatter, "time-out: the test was not done after {seconds} s"),
+            Self::DidNotPrint(text) => write!(formatter, "the console does not show {text:?} where it should"),
+            Self::NoMachine(why) => formatter.write_str(why),
+        }
+    }
+}
+
+/// What it means that a machine ended so.
+pub(crate) fn meaning(ending: &Ending) -> String {
+    match ending {
+        Ending::Status(status) => {
+            let meaning = match *status {
+                0 => "success",
+                2 => "a panic in the program",
+                status::KERNEL_BROKEN => "the kernel found itself broken",
+                status::EXCEPTION => "an exception",
+                _ => "the program's own",
+            };
+            format!("status {status} ({meaning})")
+        }
+        Ending::Reset => "it reset itself, as it does on a triple fault".to_owned(),
+        Ending::Failed(error) => error.to_string(),
+    }
+}
+
+/// A test that failed. `Display` says it all: the cause, the console, and the commands that repeat it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Why.
+    pub cause: Cause,
+    /// What the machine printed since the test began, with addresses looked up.
+    pub console: String,
+    /// The command that runs the test alone.
+    pub command: String,
+    /// The tests that ran before it in the same boot, and the command that runs them all.
+    pub before: Option<(Vec<String>, String)>,
+}
+
+impl From<Error> for Cause {
+    fn from(error: Error) -> Self {
+        Self::NoMachine(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", self.cause)?;
+        if self.console.is_empty() {
+            writeln!(formatter, "the console shows nothing")?;
+        } else {
+            writeln!(formatter, "the console since the test began:\n")?;
+            for line in self.console.lines() {
+                writeln!(formatter, "    {line}")?;
+            }
+            writeln!(formatter)?;
+        }
+        writeln!(formatter, "to repeat it:\n    {}", self.command)?;
+        if let Some((names, command)) = &self.before {
+            let count = names.len();
+            writeln!(formatter, "or, with the {count} that ran before it in the same boot:\n    {command}")?;
+        }
+        Ok(())
+    }
+}

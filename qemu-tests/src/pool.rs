@@ -1,0 +1,144 @@
+//! The machines that wait for tests, and a limit on how many there are.
+
+use core::mem;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How many machines may be there at once. Each has more CPUs than most hosts.
+const LIMIT: usize = 2;
+
+/// Machines of type `M`, each for one configuration of type `K`.
+#[derive(Debug)]
+pub(crate) struct Pool<K, M> {
+    state: Mutex<State<K, M>>,
+    room: Condvar,
+}
+
+#[derive(Debug)]
+struct State<K, M> {
+    /// The ones in use.
+    busy: usize,
+    /// The others, the one used last at the end.
+    idle: Vec<(K, M)>,
+}
+
+/// The right to one machine.
+#[derive(Debug)]
+pub(crate) struct Permit<'a, K, M> {
+    pool: &'a Pool<K, M>,
+}
+
+impl<K: PartialEq, M> Pool<K, M> {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::new(State { busy: 0, idle: Vec::new() }), room: Condvar::new() }
+    }
+
+    /// Waits for the right to a machine. With it comes the idle one of this configuration, if there is one.
+    pub(crate) fn acquire(&self, key: Option<&K>) -> (Permit<'_, K, M>, Option<M>) {
+        let state = self.room.wait_while(self.state(), |state| state.busy >= LIMIT);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        state.busy += 1;
+        let found = key.and_then(|key| state.idle.iter().position(|(idle, _)| idle == key));
+        let machine = found.map(|index| state.idle.remove(index).1);
+        let surplus = (state.busy + state.idle.len()).saturating_sub(LIMIT);
+        let ended = state.idle.drain(..surplus).collect::<Vec<_>>();
+        // To end a machine takes a while.
+        drop(state);
+        drop(ended);
+        (Permit { pool: self }, machine)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K, M>> {
+        // No panic can come between two changes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: PartialEq, M> Permit<'_, K, M> {
+    /// Gives back the right, and leaves a machine of this configuration to others.
+    pub(crate) fn release(self, key: K, machine: M) {
+        let mut state = self.pool.state();
+        state.busy -= 1;
+        state.idle.push((key, machine));
+        drop(state);
+        self.pool.room.notify_one();
+        mem::forget(self);
+    }
+}
+
+impl<K, M> Drop for Permit<'_, K, M> {
+    fn drop(&mut self) {
+        self.pool.state.lock().unwrap_or_else(PoisonError::into_inner).busy -= 1;
+        self.pool.room.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_machine_comes_back_for_its_configuration_only() {
+        let pool = Pool::new();
+        let (permit, machine) = pool.acquire(Some(&"a"));
+        assert_eq!(machine, None);
+        permit.release("a", 1);
+        assert_eq!(pool.acquire(Some(&"b")).1, None);
+        assert_eq!(pool.acquire(None).1, None);
+        let (permit, machine) = pool.acquire(Some(&"a"));
+        assert_eq!(machine, Some(1));
+        drop(permit);
+        assert_eq!(pool.acquire(Some(&"a")).1, None, "the one that was not given back is gone");
+    }
+
+    #[test]
+    fn the_one_used_longest_ago_makes_room() {
+        let pool = Pool::new();
+        for (key, machine) in [("a", 1), ("b", 2)] {
+            let (permit, _) = pool.acquire(Some(&key));
+            permit.release(key, machine);
+        }
+        let (permit, _) = pool.acquire(Some(&"c"));
+        permit.release("c", 3);
+        assert_eq!(pool.acquire(Some(&"a")).1, None);
+        assert_eq!(pool.acquire(Some(&"c")).1, Some(3));
+    }
+
+    #[test]
+    fn there_are_never_more_machines_than_allowed() {
+        static ALIVE: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+
+        struct Machine;
+        impl Machine {
+            fn start() -> Self {
+                MOST.fetch_max(ALIVE.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                Self
+            }
+        }
+        impl Drop for Machine {
+            fn drop(&mut self) {
+                ALIVE.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+
+        let pool = Pool::new();
+        thread::scope(|scope| {
+            for worker in 0..6 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let key = (worker + round) % 4;
+                        let (permit, machine) = pool.acquire(Some(&key));
+                        let machine = machine.unwrap_or_else(Machine::start);
+                        thread::yield_now();
+                        if round % 3 == 0 { permit.release(key, machine) } else { drop(machine) }
+                    }
+                });
+            }
+        });
+        assert_eq!(MOST.load(Ordering::SeqCst), LIMIT);
+    }
+}

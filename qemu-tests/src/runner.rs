@@ -1,0 +1,274 @@
+//! Runs one test: in a machine that it shares, or in one of its own.
+
+use core::time::Duration;
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+use std::time::Instant;
+
+use boot::qemu::{Configuration, shell_quoted};
+use boot::session::{Ending, Event, Session};
+use boot_protocol::report::{Report, SERVE};
+
+use crate::guest::{BOOT_TIME, Guest, PATH};
+use crate::outcome::{Cause, Failure, meaning};
+use crate::pool::Pool;
+use crate::test::Test;
+use crate::transcript::Transcript;
+
+/// Runs tests, from as many threads as there are: never more than two machines are there at once.
+#[derive(Debug)]
+pub struct Runner {
+    guest: Guest,
+    pool: Pool<Configuration, Machine>,
+    echo: bool,
+}
+
+/// A machine that runs tests one after the other.
+#[derive(Debug)]
+struct Machine {
+    session: Session,
+    transcript: Transcript,
+    /// The tests that it has run.
+    before: Vec<String>,
+    echo: bool,
+}
+
+/// What is to come next from a machine.
+enum Next {
+    Line(String),
+    Ended(Ending),
+    TimedOut,
+}
+
+impl Runner {
+    /// Runs tests of `guest`. With `echo` it also shows what their machines print, on standard error.
+    pub fn new(guest: Guest, echo: bool) -> Self {
+        Self { guest, pool: Pool::new(), echo }
+    }
+
+    /// Runs `test` on `cpus` CPUs.
+    ///
+    /// # Errors
+    ///
+    /// How and why it failed. The machine that it ran in is gone then, unless the test just returned an error.
+    pub fn run(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
+        if test.isolated { self.run_alone(test, cpus) } else { self.run_among_others(test, cpus) }
+    }
+
+    fn run_among_others(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
+        let configuration = test.configuration(cpus);
+        let fail = |cause, transcript: &Transcript, before: &[String]| {
+            Box::new(Failure::new(test, cpus, cause, transcript.text().into_owned(), before))
+        };
+        let (permit, machine) = self.pool.acquire(Some(&configuration));
+        let mut machine = match machine {
+            Some(machine) => machine,
+            None => Machine::serving(&self.guest, &configuration, self.echo)
+                .map_err(|(cause, transcript)| fail(cause, &transcript, &[]))?,
+        };
+        machine.transcript.forget();
+        match machine.serve(test) {
+            Ok(result) => {
+                let result = result.map_err(|cause| fail(cause, &machine.transcript, &machine.before));
+                machine.before.push(test.name.clone());
+                permit.release(configuration, machine);
+                result
+            }
+            Err(cause) => Err(fail(cause, &machine.transcript, &machine.before)),
+        }
+    }
+
+    fn run_alone(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
+        let _permit = self.pool.acquire(None);
+        let mut transcript = Transcript::default();
+        let result = match self.guest.boot(&test.configuration(cpus), &arguments_alone(&[], test)) {
+            Ok(session) => {
+                let mut machine = Machine::new(session, self.echo);
+                let result = machine.run_to_the_end(test);
+                transcript = machine.transcript;
+                result
+            }
+            Err(error) => Err(error.into()),
+        };
+        result.map_err(|cause| Box::new(Failure::new(test, cpus, cause, transcript.text().into_owned(), &[])))
+    }
+}
+
+impl Machine {
+    fn new(session: Session, echo: bool) -> Self {
+        Self { session, transcript: Transcript::default(), before: Vec::new(), echo }
+    }
+
+    /// Boots a machine that waits for the names of tests.
+    fn serving(guest: &Guest, configuration: &Configuration, echo: bool) -> Result<Self, (Cause, Transcript)> {
+        let session =
+            guest.boot(configuration, &[SERVE.to_owned()]).map_err(|error| (error.into(), Transcript::default()))?;
+        let mut machine = Self::new(session, echo);
+        let why = match machine.next_report(Instant::now() + BOOT_TIME, |report| report == Report::Ready) {
+            Next::Line(_) => return Ok(machine),
+            Next::Ended(ending) => format!("the machine did not get as far as to run tests: {}", meaning(&ending)),
+            Next::TimedOut => format!("the machine did not get as far as to run tests within {BOOT_TIME:?}"),
+        };
+        Err((Cause::NoMachine(why), machine.transcript))
+    }
+
+    /// Has the test run. The inner error leaves the machine as it should be, the outer one does not.
+    fn serve(&mut self, test: &Test) -> Result<Result<(), Cause>, Cause> {
+        let deadline = deadline(test);
+        // The machine is ready, so the name goes through at once; if it is not any more, that shows in what comes next.
+        drop(self.session.input().send(format!("{}\n", test.name).into_bytes()));
+        let name = test.name.as_str();
+        let mine = |report: Report<'_>| matches!(report, Report::Passed(of) | Report::Failed(of) | Report::Unknown(of) if of == name);
+        let line = self.report_or_cause(deadline, test, mine)?;
+        let missing = self.transcript.missing(&test.texts);
+        let result = match Report::parse(&line) {
+            Some(Report::Passed(_)) => missing.map_or(Ok(()), |text| Err(Cause::DidNotPrint(text.to_owned()))),
+            Some(Report::Unknown(_)) => Err(Cause::NoMachine(format!("the machine knows no test {name}"))),
+            _ => Err(Cause::ReturnedError),
+        };
+        // What goes wrong between the end of a test and this is still its fault.
+        self.report_or_cause(deadline, test, |report| report == Report::Ready)?;
+        Ok(result)
+    }
+
+    /// Waits for a report; if the machine does not get to it, that is why the test failed.
+    fn report_or_cause(
+        &mut self,
+        deadline: Instant,
+        test: &Test,
+        wanted: impl Fn(Report<'_>) -> bool,
+    ) -> Result<String, Cause> {
+        match self.next_report(deadline, wanted) {
+            Next::Line(line) => Ok(line),
+            Next::Ended(ending) => Err(Cause::MachineEnded(ending)),
+            Next::TimedOut => Err(Cause::TimedOut(test.seconds)),
+        }
+    }
+
+    /// Lets a machine that has been told to run one test do so, and end.
+    fn run_to_the_end(&mut self, test: &Test) -> Result<(), Cause> {
+        let deadline = deadline(test);
+        let mut last = None;
+        let ending = loop {
+            match self.next(deadline) {
+                Next::Line(line) => last = is_report_of(&line, &test.name).or(last),
+                Next::Ended(ending) => break ending,
+                Next::TimedOut => return Err(Cause::TimedOut(test.seconds)),
+            }
+        };
+        match (test.status, last) {
+            (Some(status), _) if ending == Ending::Status(status) => {}
+            (Some(_), Some(Verdict::Passed)) => return Err(Cause::MachineGoesOn),
+            (_, Some(Verdict::Failed)) => return Err(Cause::ReturnedError),
+            (None, Some(Verdict::Passed)) if ending == Ending::Status(0) => {}
+            _ => return Err(Cause::MachineEnded(ending)),
+        }
+        let missing = self.transcript.missing(&test.texts);
+        missing.map_or(Ok(()), |text| Err(Cause::DidNotPrint(text.to_owned())))
+    }
+
+    fn next_report(&mut self, deadline: Instant, wanted: impl Fn(Report<'_>) -> bool) -> Next {
+        loop {
+            match self.next(deadline) {
+                Next::Line(line) if !Report::parse(&line).is_some_and(&wanted) => {}
+                next => return next,
+            }
+        }
+    }
+
+    /// The next line, or what comes in place of one. After a time-out, the machine has said where its CPUs are.
+    fn next(&mut self, deadline: Instant) -> Next {
+        loop {
+            if let Some(line) = self.transcript.next_line() {
+                return Next::Line(line);
+            }
+            match self.session.next(Some(deadline)) {
+                Event::Output(bytes) => take(&mut self.transcript, &bytes, self.echo),
+                Event::Ended(ending) => return Next::Ended(ending),
+                Event::TimedOut => {
+                    let (transcript, echo) = (&mut self.transcript, self.echo);
+                    self.session.last_words(|bytes| take(transcript, bytes, echo));
+                    return Next::TimedOut;
+                }
+            }
+        }
+    }
+}
+
+/// What a test said of itself.
+enum Verdict {
+    Passed,
+    Failed,
+}
+
+fn is_report_of(line: &str, name: &str) -> Option<Verdict> {
+    match Report::parse(line)? {
+        Report::Passed(of) if of == name => Some(Verdict::Passed),
+        Report::Failed(of) if of == name => Some(Verdict::Failed),
+        _ => None,
+    }
+}
+
+fn take(transcript: &mut Transcript, bytes: &[u8], echo: bool) {
+    transcript.push(bytes);
+    if echo {
+        // It is not worth a failure if nobody listens.
+        drop(io::stderr().write_all(bytes));
+    }
+}
+
+fn deadline(test: &Test) -> Instant {
+    Instant::now() + Duration::from_secs(test.seconds.into())
+}
+
+/// The arguments of the program that make it run `before` and then `test`.
+fn arguments_alone(before: &[String], test: &Test) -> Vec<String> {
+    let mut arguments = before.to_vec();
+    arguments.push(test.name.clone());
+    if !test.arguments.is_empty() {
+        arguments.push("--".to_owned());
+        arguments.extend(test.arguments.iter().cloned());
+    }
+    arguments
+}
+
+impl Failure {
+    fn new(test: &Test, cpus: u32, cause: Cause, console: String, before: &[String]) -> Self {
+        let command = |before: &[String]| command(&test.configuration(cpus), &arguments_alone(before, test));
+        let with_before = (!before.is_empty()).then(|| (before.to_vec(), command(before)));
+        Self { cause, console, command: command(&[]), before: with_before }
+    }
+}
+
+/// The command of a user, at the root of the workspace, that boots the guest as it was booted.
+fn command(configuration: &Configuration, arguments: &[String]) -> String {
+    let mut words: Vec<String> = ["cargo", "run", "--"].map(str::to_owned).into();
+    words.extend([format!("--smp={}", configuration.cpus), format!("--memory={}", configuration.memory)]);
+    words.extend(configuration.icount.then(|| "--icount".to_owned()));
+    words.extend(configuration.kernel_options.iter().map(|option| format!("--kernel-option={option}")));
+    words.push(PATH.to_owned());
+    words.extend(arguments.iter().cloned());
+    shell_quoted(words.iter().map(OsStr::new))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_repeats_all_that_matters() {
+        let test = Test {
+            name: "a::b".into(),
+            memory: 64,
+            icount: true,
+            options: vec!["path=a b".into()],
+            arguments: vec!["".into(), "$x".into()],
+            ..Test::default()
+        };
+        let failure = Failure::new(&test, 2, Cause::ReturnedError, String::new(), &["c::d".to_owned()]);
+        let start = "cargo run -- '--smp=2' '--memory=64' --icount '--kernel-option=smp=2' '--kernel-option=path=a b' \
+                     qemu-tests/guest";
+        assert_eq!(failure.command, format!("{start} a::b -- '' '$x'"));
+        assert_eq!(failure.before.expect("one").1, format!("{start} c::d a::b -- '' '$x'"));
+    }
+}

@@ -1,0 +1,124 @@
+//! A test as the program that holds it describes it.
+
+use boot::qemu::Configuration;
+use boot_protocol::report::listed;
+
+/// A test inside the machine: what [`Plan`](boot_protocol::report::Plan) says, on the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Test {
+    /// `module::function`.
+    pub name: String,
+    /// The numbers of CPUs to run it with, each in a machine of its own.
+    pub cpus: Vec<u32>,
+    /// The time it may take.
+    pub seconds: u32,
+    /// The machine's memory in MiB.
+    pub memory: u32,
+    /// The status with which it must end the machine, if it must.
+    pub status: Option<u8>,
+    /// What the console must show meanwhile, in this order.
+    pub texts: Vec<String>,
+    /// Options for the kernel.
+    pub options: Vec<String>,
+    /// Arguments for the program, besides its own.
+    pub arguments: Vec<String>,
+    /// Whether no other test may run in the same boot.
+    pub isolated: bool,
+    /// Whether QEMU counts instructions in place of time.
+    pub icount: bool,
+    /// Whether it runs only when asked for.
+    pub ignored: bool,
+    /// Whether it is one of those that must fail.
+    pub hidden: bool,
+}
+
+impl Test {
+    /// Reads a line that lists a test. `None` if it is not such a line, or not one that this version can read.
+    pub fn parse(line: &str) -> Option<Self> {
+        let (name, attributes) = listed(line)?;
+        let mut test = Self { name: name.to_owned(), ..Self::default() };
+        for attribute in attributes {
+            let attribute = attribute.to_string();
+            let (key, value) = attribute.split_once('=')?;
+            match key {
+                "cpus" => test.cpus = value.split(',').map(|count| count.parse().ok()).collect::<Option<_>>()?,
+                "seconds" => test.seconds = value.parse().ok()?,
+                "memory" => test.memory = value.parse().ok()?,
+                "status" => test.status = Some(value.parse().ok()?),
+                "text" => test.texts.push(value.to_owned()),
+                "option" => test.options.push(value.to_owned()),
+                "argument" => test.arguments.push(value.to_owned()),
+                "isolated" => test.isolated = true,
+                "icount" => test.icount = true,
+                "ignored" => test.ignored = true,
+                "hidden" => test.hidden = true,
+                _ => return None,
+            }
+        }
+        Some(test)
+    }
+
+    /// The name of this test on `cpus` CPUs, for `cargo test`.
+    pub fn trial_name(&self, cpus: u32) -> String {
+        format!("smp{cpus}::{}", self.name)
+    }
+
+    /// The machine for this test.
+    pub fn configuration(&self, cpus: u32) -> Configuration {
+        // The guest checks what it finds against the number of CPUs that it was to get.
+        let mut kernel_options = vec![format!("smp={cpus}")];
+        kernel_options.extend(self.options.iter().cloned());
+        Configuration { cpus, memory: self.memory, icount: self.icount, kernel_options, ..Configuration::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use boot_protocol::report::Plan;
+
+    use super::*;
+
+    #[test]
+    fn what_a_plan_says_arrives() {
+        let plan = Plan {
+            name: "heap::grows",
+            cpus: &[1, 2, 8],
+            seconds: 7,
+            memory: 64,
+            status: Some(102),
+            texts: &["two words", "key=value", r#"a "quote" and a \"#, ""],
+            options: &["log=debug"],
+            arguments: &["", "a b"],
+            isolated: true,
+            icount: true,
+            ignored: true,
+            hidden: true,
+        };
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        let test = Test {
+            name: "heap::grows".into(),
+            cpus: vec![1, 2, 8],
+            seconds: 7,
+            memory: 64,
+            status: Some(102),
+            texts: owned(plan.texts),
+            options: owned(plan.options),
+            arguments: owned(plan.arguments),
+            isolated: true,
+            icount: true,
+            ignored: true,
+            hidden: true,
+        };
+        assert_eq!(Test::parse(&plan.to_string()), Some(test.clone()));
+        let plan = Plan { status: None, isolated: false, icount: false, ignored: false, hidden: false, ..plan };
+        let test = Test { status: None, isolated: false, icount: false, ignored: false, hidden: false, ..test };
+        assert_eq!(Test::parse(&plan.to_string()), Some(test));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_guessed() {
+        for line in ["@@test list", "@@test list a speed=fast", "@@test list a cpus=two", "@@test list a cpus"] {
+            assert_eq!(Test::parse(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Disks, which are files of the host: what `cargo run -- --disk FILE sha256` prints against SHA-256 on the host, and the
+//! guest tests that need disks, each on one CPU and on several.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::{Command, Output};
+
+use boot_protocol::report::Report;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+/// Lengths on both sides of a sector (512 bytes) and of a request (64 KiB), none, and many requests.
+const LENGTHS: [usize; 9] = [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, 5_000_001];
+
+/// Files to be disks, in a folder that goes with them.
+struct Disks {
+    folder: TempDir,
+    /// Name as it is given, and what is in it.
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Disks {
+    fn new(files: impl IntoIterator<Item = (&'static str, usize)>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for files");
+        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut content = |length| {
+            let byte = |_| {
+                // xorshift64: no sector is like another.
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random.to_le_bytes()[7]
+            };
+            (0..length).map(byte).collect::<Vec<u8>>()
+        };
+        let files: Vec<_> =
+            files.into_iter().map(|(name, length)| (format!("{name}{length}"), content(length))).collect();
+        for (name, content) in &files {
+            fs::write(folder.path().join(name), content).expect("room for a file");
+        }
+        Self { folder, files }
+    }
+
+    /// Runs `program` with them.
+    fn boot(&self, options: &[&str], program: &[&str]) -> Output {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "60"]);
+        command.args(self.files.iter().flat_map(|(name, _)| ["--disk", name])).args(options).args(program);
+        command.current_dir(self.folder.path()).output().expect("cargo runs")
+    }
+
+    /// What `sha256sum` prints for them.
+    fn expected(&self) -> String {
+        self.files.iter().fold(String::new(), |mut lines, (name, content)| {
+            let escaped = name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+            lines.push_str(if escaped == *name { "" } else { "\\" });
+            for byte in Sha256::digest(content) {
+                write!(lines, "{byte:02x}").expect("strings take everything");
+            }
+            writeln!(lines, "  {escaped}").expect("strings take everything");
+            lines
+        })
+    }
+
+    /// Has `sha256` read them.
+    fn check_sums(&self, options: &[&str]) {
+        let output = self.boot(options, &["sha256"]);
+        assert_eq!(stdout(&output), self.expected(), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(0));
+    }
+
+    /// Runs a guest test with them.
+    fn check_guest(&self, test: &str, options: &[&str]) {
+        let output = self.boot(options, &[concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), test]);
+        let passed = stdout(&output).lines().any(|line| Report::parse(line) == Some(Report::Passed(test)));
+        assert!(passed, "{}\n{}", stdout(&output), stderr(&output));
+    }
+}
+
+fn stdout(output: &Output) -> Cow<'_, str> {
+    String::from_utf8_lossy(&output.stdout)
+}
+
+fn stderr(output: &Output) -> Cow<'_, str> {
+    String::from_utf8_lossy(&output.stderr)
+}
+
+fn all_lengths(cpus: &str) {
+    Disks::new(LENGTHS.map(|length| ("", length))).check_sums(&["--smp", cpus]);
+}
+
+#[test]
+fn all_lengths_on_one_cpu() {
+    all_lengths("1");
+}
+
+#[test]
+fn all_lengths_on_two_cpus() {
+    all_lengths("2");
+}
+
+#[test]
+fn all_lengths_on_eight_cpus() {
+    all_lengths("8");
+}
+
+#[test]
+fn one_empty_file() {
+    Disks::new([("", 0)]).check_sums(&[]);
+}
+
+#[test]
+fn two_large_files_at_once() {
+    Disks::new([("first", 3 << 20), ("second", (3 << 20) + 77)]).check_sums(&[]);
+}
+
+#[test]
+fn more_cpus_than_the_host_has() {
+    Disks::new([("many", 2 << 20)]).check_sums(&["--smp", "16"]);
+}
+
+#[test]
+fn little_memory_is_enough_for_a_file_that_is_larger() {
+    Disks::new([("large", 40 << 20)]).check_sums(&["--smp", "2", "--memory", "24"]);
+}
+
+#[test]
+fn without_optimisation() {
+    Disks::new([("debug", 300_000)]).check_sums(&["--debug"]);
+}
+
+/// `sha256sum` escapes what would break its lines; spaces and colons are as they are.
+#[test]
+fn names_are_printed_as_sha256sum_prints_them() {
+    let names = [("with space: and colon ", 10), ("back\\slash", 11), ("line\nbreak", 12), ("ümläut\"", 13)];
+    Disks::new(names).check_sums(&["--smp", "2"]);
+}
+
+#[test]
+fn a_missing_file_is_named_and_nothing_is_booted() {
+    let output = Disks::new([]).boot(&["--disk", "no-such-file"], &["sha256"]);
+    assert!(stderr(&output).contains("no-such-file"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(64));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn no_file_at_all_is_a_mistake() {
+    let output = Disks::new([]).boot(&["--smp", "1"], &["sha256"]);
+    assert!(stdout(&output).contains("usage"));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+/// QEMU's device for tests of the block layer fails each read of one sector. The other disk is not affected.
+#[test]
+fn an_error_of_the_device_is_reported_with_its_place() {
+    let disks = Disks::new([("good", 1_000)]);
+    let bad = disks.folder.path().join("bad");
+    fs::write(&bad, vec![1; 1_000_000]).expect("room for a file");
+    let device = format!(
+        "driver=blkdebug,node-name=bad,read-only=on,image.driver=file,image.read-only=on,image.filename={},\
+         inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.sector=1000,inject-error.0.once=off",
+        bad.display()
+    );
+    // Merged with the bad one, requests for the sectors before it would fail, too.
+    let arguments = ["-blockdev", &device, "-device", "virtio-blk-pci,drive=bad,disable-legacy=on,request-merging=off"];
+    let options = arguments.map(|argument| format!("--qemu-arg={argument}"));
+    let output = disks.boot(&options.each_ref().map(String::as_str), &["sha256"]);
+    // Sector 1000 lies in the chunk that begins at 7 * 64 KiB.
+    let complaint = "sha256: disk1: cannot read at offset 458752: the device reports an input/output error\n";
+    assert_eq!(stdout(&output), disks.expected() + complaint, "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_reported() {
+    let output = Disks::new([]).boot(&["--kernel-option", "disk=ghost:100"], &["sha256"]);
+    assert_eq!(stdout(&output), "sha256: ghost: cannot read at offset 0: there is no such device\n");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn many_read_what_was_written() {
+    let disks = Disks::new([("a", 1_000_003), ("b", 70_000), ("c", 3 << 20)]);
+    for cpus in ["1", "2", "8"] {
+        disks.check_guest("disks::many_read_what_was_written", &["--disk-rw", "--smp", cpus]);
+    }
+}
+
+#[test]
+fn ends_are_where_they_should_be() {
+    Disks::new([("", 100_001)]).check_guest("disks::ends_are_where_they_should_be", &["--disk-rw"]);
+}
+
+#[test]
+fn read_only_disk_refuses_writes() {
+    let disks = Disks::new([("", 5_000)]);
+    disks.check_guest("disks::read_only_disk_refuses_writes", &[]);
+    let (name, content) = &disks.files[0];
+    assert_eq!(fs::read(disks.folder.path().join(name)).expect("the file is there"), *content);
+}
+
+#[test]
+fn every_read_hands_its_processor_off() {
+    let disks = Disks::new([("", 5_000)]);
+    for cpus in ["1", "8"] {
+        disks.check_guest("disks::every_read_hands_its_processor_off", &["--smp", cpus]);
+    }
+}

@@ -1,0 +1,127 @@
+//! The harness itself, on tests inside the machine that must fail: each is reported for what it is, and the tests after
+//! it are none the worse for it.
+
+use std::sync::LazyLock;
+
+use boot::session::Ending;
+use boot_protocol::status;
+use qemu_tests::{Cause, Failure, Guest, Runner, Test};
+
+struct Prepared {
+    runner: Runner,
+    tests: Vec<Test>,
+}
+
+static PREPARED: LazyLock<Prepared> = LazyLock::new(|| {
+    let guest = Guest::build().unwrap_or_else(|error| panic!("{error}"));
+    let tests = guest.tests().unwrap_or_else(|error| panic!("{error}"));
+    Prepared { runner: Runner::new(guest, false), tests }
+});
+
+fn test(function: &str) -> &'static Test {
+    let name = format!("failing::{function}");
+    PREPARED.tests.iter().find(|test| test.name == name).expect("there is such a test")
+}
+
+/// Runs a test that must fail, and then one that must pass in a machine of the same kind.
+fn failure_of(function: &str) -> Failure {
+    let failure = PREPARED.runner.run(test(function), 8).expect_err("it must fail");
+    if let Err(failure) = PREPARED.runner.run(test("passes"), 8) {
+        panic!("the test after it failed: {failure}");
+    }
+    *failure
+}
+
+#[test]
+fn a_test_that_passes_is_reported_so() {
+    for cpus in [1, 8] {
+        PREPARED.runner.run(test("passes"), cpus).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+#[test]
+fn an_error_is_reported_with_its_text() {
+    let failure = failure_of("returns_an_error");
+    assert_eq!(failure.cause, Cause::ReturnedError);
+    let printed = failure.console.find("about to return an error").expect("what it printed");
+    let error = failure.console.find("error: it was meant to fail").expect("the error");
+    assert!(printed < error);
+}
+
+#[test]
+fn a_panic_is_reported_with_the_place() {
+    let failure = failure_of("panics");
+    assert_eq!(failure.cause, Cause::MachineEnded(Ending::Status(2)));
+    for text in ["it was meant to panic", "panics (qemu-tests/guest/src/failing.rs:"] {
+        assert!(failure.console.contains(text), "{failure}");
+    }
+}
+
+#[test]
+fn an_exception_is_reported_with_the_place() {
+    let failure = failure_of("divides_by_zero");
+    assert_eq!(failure.cause, Cause::MachineEnded(Ending::Status(status::EXCEPTION)));
+    assert!(failure.console.contains("divide_error (qemu-tests/guest/src/provoke.rs:"), "{failure}");
+}
+
+#[test]
+fn a_triple_fault_is_told_apart() {
+    assert_eq!(failure_of("resets_the_machine").cause, Cause::MachineEnded(Ending::Reset));
+}
+
+#[test]
+fn a_hang_is_reported_with_the_places_of_the_cpus() {
+    let failure = failure_of("hangs");
+    assert_eq!(failure.cause, Cause::TimedOut(2));
+    for text in ["about to hang", "(qemu-tests/guest/src/failing.rs:"] {
+        assert!(failure.console.contains(text), "{failure}");
+    }
+}
+
+#[test]
+fn the_end_of_the_machine_is_no_success() {
+    assert_eq!(failure_of("ends_the_machine_with_status_0").cause, Cause::MachineEnded(Ending::Status(0)));
+}
+
+#[test]
+fn a_promised_end_must_come() {
+    assert_eq!(failure_of("does_not_end_with_the_status_it_promises").cause, Cause::MachineGoesOn);
+}
+
+#[test]
+fn a_promised_text_must_come() {
+    let failure = failure_of("does_not_print_the_text_it_promises");
+    assert_eq!(failure.cause, Cause::DidNotPrint("never printed".to_owned()));
+}
+
+#[test]
+fn a_test_that_is_not_there_is_no_success() {
+    let gone = Test { name: "failing::gone".to_owned(), ..test("passes").clone() };
+    let failure = PREPARED.runner.run(&gone, 8).expect_err("there is none");
+    assert!(matches!(failure.cause, Cause::NoMachine(_)), "{failure}");
+}
+
+#[test]
+fn a_machine_that_cannot_be_made_is_no_success() {
+    let test = Test { memory: 1, options: vec!["x".repeat(5000)], ..test("passes").clone() };
+    let failure = PREPARED.runner.run(&test, 1).expect_err("the command line is too long");
+    assert!(matches!(failure.cause, Cause::NoMachine(_)), "{failure}");
+}
+
+#[test]
+fn a_failure_says_how_to_repeat_it() {
+    let failure = failure_of("returns_an_error");
+    let start = "cargo run -- '--smp=8' '--memory=1024' '--kernel-option=smp=8' qemu-tests/guest ";
+    assert_eq!(failure.command, format!("{start}failing::returns_an_error"));
+    assert!(failure.to_string().contains(&failure.command));
+    if let Some((names, command)) = failure.before {
+        assert_eq!(command, format!("{start}{} failing::returns_an_error", names.join(" ")));
+    }
+}
+
+#[test]
+fn hidden_and_ignored_tests_are_marked() {
+    assert!(test("passes").hidden);
+    assert!(test("is_ignored").ignored);
+    assert!(PREPARED.tests.iter().all(|test| test.hidden == test.name.starts_with("failing::")));
+}

@@ -1,0 +1,54 @@
+//! Each test inside the machine as one result of `cargo test`.
+//!
+//! A test `heap::grows` that wants 2 and 8 CPUs is `smp2::heap::grows` and `smp8::heap::grows`. Filters, `--exact`,
+//! `--ignored`, `--list` work as always; `--nocapture` shows the consoles while the tests run.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use boot::Error;
+use boot::process::share_signals;
+use libtest_mimic::{Arguments, Trial};
+use qemu_tests::{Guest, Runner, Test};
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // More would only wait for one of two machines.
+    arguments.test_threads = Some(arguments.test_threads.unwrap_or(2).min(2));
+    let (guest, tests) = match prepare() {
+        Ok(prepared) => prepared,
+        // Without a machine there are no tests to name, so that nothing is left to pass either.
+        Err(error) => {
+            eprintln!("error: the tests inside the machine cannot run: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let runner = Arc::new(Runner::new(guest, arguments.nocapture));
+    let conclusion = libtest_mimic::run(&arguments, trials(&tests, &runner));
+    // Ends the machines that still wait for tests.
+    drop(runner);
+    conclusion.exit_code()
+}
+
+fn prepare() -> Result<(Guest, Vec<Test>), Error> {
+    share_signals().map_err(|error| Error::Qemu(format!("signals cannot be handled: {error}")))?;
+    let guest = Guest::build()?;
+    let tests = guest.tests()?;
+    Ok((guest, tests))
+}
+
+/// A trial for each test and number of CPUs: those that can share a machine one after the other.
+fn trials(tests: &[Test], runner: &Arc<Runner>) -> Vec<Trial> {
+    let mut planned: Vec<(u32, &Test)> = tests
+        .iter()
+        .filter(|test| !test.hidden)
+        .flat_map(|test| test.cpus.iter().map(move |&cpus| (cpus, test)))
+        .collect();
+    planned.sort_by_key(|&(cpus, test)| (cpus, test.isolated, test.icount, test.memory, test.options.clone()));
+    let trial = |(cpus, test): (u32, &Test)| {
+        let (runner, ignored, test) = (Arc::clone(runner), test.ignored, test.clone());
+        let name = test.trial_name(cpus);
+        Trial::test(name, move || runner.run(&test, cpus).map_err(Into::into)).with_ignored_flag(ignored)
+    };
+    planned.into_iter().map(trial).collect()
+}
