@@ -108,7 +108,7 @@ pub(crate) struct Cli {
     help: Option<bool>,
 
     /// A name of --list, the path of a crate, or an ELF file; its arguments follow
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     #[arg(help = format!("A name of --list (default: {DEFAULT}), the path of a crate or an ELF file; its arguments follow"))]
     command: Vec<OsString>,
 }
@@ -288,6 +288,8 @@ mod tests {
             (&["--gdb=x"], "invalid digit"),
             (&["--debug", "--release"], "cannot be used with"),
             (&["--disk-rw"], "--disk"),
+            (&["--no-such-option", "tour"], "'--no-such-option'"),
+            (&["-x"], "'-x'"),
         ] {
             let text = refusal(words);
             assert!(text.contains(named), "{words:?}: {text}");

@@ -74,7 +74,7 @@ pub struct Session {
     annotator: Annotator,
     output: Receiver<Vec<u8>>,
     input: Input,
-    /// What is to be written, and where: until the machine can take it.
+    /// What is to be written, and where: until the machine wants it.
     held_input: Option<(Receiver<Vec<u8>>, ChildStdin)>,
 }
 
@@ -94,8 +94,8 @@ impl Session {
         Ok(Self { process, annotator: Annotator::new(program), output, input, held_input: Some((to_write, stdin)) })
     }
 
-    /// A way to the console's input. The machine gets nothing before it says that it can take it, and a send waits for
-    /// the machine to take what was sent before.
+    /// A way to the console's input. The machine gets nothing before it wants some, and a send waits for the machine to
+    /// take what was sent before.
     pub fn input(&self) -> Input {
         self.input.clone()
     }
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Lets the input through once `bytes` say that the machine can take it, and takes that out of them.
+    /// Lets the input through once `bytes` say that the machine wants it, and takes that out of them.
     fn release_input(&mut self, bytes: &mut Vec<u8>) {
         if self.held_input.is_none() {
             return;

@@ -28,7 +28,7 @@ pub struct Test {
     pub icount: bool,
     /// Whether it runs only when asked for.
     pub ignored: bool,
-    /// Whether it is one of those that must fail.
+    /// Whether `cargo test` leaves it out, because something else runs it by name.
     pub hidden: bool,
 }
 

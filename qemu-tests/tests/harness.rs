@@ -123,5 +123,5 @@ fn a_failure_says_how_to_repeat_it() {
 fn hidden_and_ignored_tests_are_marked() {
     assert!(test("passes").hidden);
     assert!(test("is_ignored").ignored);
-    assert!(PREPARED.tests.iter().all(|test| test.hidden == test.name.starts_with("failing::")));
+    assert!(PREPARED.tests.iter().all(|test| test.hidden || !test.name.starts_with("failing::")));
 }

@@ -4,10 +4,11 @@
 
 use core::fmt;
 
-/// The kernel sends this byte (XON, `DC1`) once, when its console can take input.
+/// The kernel sends this byte (XON, `DC1`) once, when the program wants input for the first time.
 ///
-/// `boot` holds the input back until then, since a serial port that is being set up loses what reaches it, and removes
-/// the byte from the output. A terminal ignores it.
+/// `boot` holds the input back until then, since a serial port that is being set up loses what reaches it, and input that
+/// nobody wants would still interrupt the machine at another moment in each run. `boot` removes the byte from the
+/// output. A terminal ignores it.
 pub const INPUT_READY: u8 = 0x11;
 
 /// `boot` sends this byte (`EOT`, Ctrl-D) at the end of its own input. The kernel treats it as the end of the input.

@@ -92,7 +92,7 @@ pub struct Plan<'a> {
     pub icount: bool,
     /// Whether it runs only when asked for by `--ignored`.
     pub ignored: bool,
-    /// Whether it is one of the tests of the harness itself, which must fail and so is not one of the project's.
+    /// Whether `cargo test` leaves it out, because something else runs it by name.
     pub hidden: bool,
 }
 

@@ -22,7 +22,10 @@ static TAKE: InterruptMutex<()> = InterruptMutex::new(());
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 static WAKER: Once<fn()> = Once::new();
 
-/// Lets input arrive, and says so to whoever sends it.
+/// Input can arrive, and whoever sends it has not been told so.
+static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
+
+/// Lets input arrive.
 pub(crate) fn enable() {
     if IS_THERE.get() != Some(&true) {
         return;
@@ -34,7 +37,15 @@ pub(crate) fn enable() {
         return;
     }
     UART.lock().enable_interrupts(IER::DATA_READY);
-    super::write(&[INPUT_READY]);
+    IS_HELD_BACK.store(true, Ordering::Relaxed);
+}
+
+/// Asks for input, when the program wants some for the first time. One that never does gets none, so that its run does not
+/// depend on when the host would have sent it.
+fn ask() {
+    if IS_HELD_BACK.load(Ordering::Relaxed) && IS_HELD_BACK.swap(false, Ordering::Relaxed) {
+        super::write(&[INPUT_READY]);
+    }
 }
 
 /// Sets what the interrupt calls, on its stack, after input has arrived. Only the first call has an effect.
@@ -45,6 +56,7 @@ pub fn set_input_waker(waker: fn()) {
 /// The next byte of the input, if one has arrived. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is passed on
 /// like any other. Callable from everywhere.
 pub fn try_read() -> Option<u8> {
+    ask();
     loop {
         let byte = take();
         let is_paused = IS_PAUSED.load(Ordering::Relaxed);

@@ -118,10 +118,11 @@ impl Test {
     }
 
     /// To run where time is the count of instructions: sleeping takes no time on the host, each run is equal to the
-    /// last, and whatever else the host does makes no difference.
+    /// last, and whatever else the host does makes no difference. Such a test is isolated, since the moment at which a
+    /// name arrives on the console would be another in each run.
     pub(crate) const fn icount(mut self) -> Self {
         self.plan.icount = true;
-        self
+        self.isolated()
     }
 
     /// To run only when the host is asked for it by `--ignored` or `--include-ignored`.
@@ -130,7 +131,8 @@ impl Test {
         self
     }
 
-    /// To be no test of the project: one that must fail, on which the host's harness is tested.
+    /// To be left out of what `cargo test` lists, for something else on the host runs it by name: it needs a disk, or
+    /// must fail so that the harness can be tested on it.
     pub(crate) const fn hidden(mut self) -> Self {
         self.plan.hidden = true;
         self

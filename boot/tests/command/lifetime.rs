@@ -1,0 +1,89 @@
+//! No QEMU outlives the `boot` that started it, however that ends.
+
+use core::time::Duration;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{self, Child};
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::outside::{boot_outside, turn};
+
+/// A `boot` whose machine sleeps, and how its QEMU is told from all others.
+struct Sleeper {
+    boot: Child,
+    mark: String,
+}
+
+impl Sleeper {
+    fn start(name: &str) -> Self {
+        let mark = format!("mark={name}-{}", process::id());
+        let mut boot = boot_outside(&["--smp=2", "--kernel-option", &mark], &["sleep"]).spawn().expect("boot starts");
+        let mut printed = [0; 9];
+        boot.stdout.as_mut().expect("a pipe").read_exact(&mut printed).expect("the program runs");
+        assert_eq!(&printed, b"sleeping\n");
+        Self { boot, mark }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = Pid::from_raw(self.boot.id().cast_signed()).expect("a process");
+        kill_process(process, signal).expect("sent");
+    }
+
+    /// The state of its QEMU as Linux names it, `None` if there is none.
+    fn qemu_state(&self) -> Option<char> {
+        let processes = fs::read_dir("/proc").expect("the processes");
+        processes.filter_map(Result::ok).find_map(|entry| {
+            let command = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+            if !command.starts_with("qemu-system-x86_64\0") || !command.contains(&self.mark) {
+                return None;
+            }
+            let status = fs::read_to_string(entry.path().join("status")).ok()?;
+            status.split_once("State:\t")?.1.chars().next()
+        })
+    }
+
+    /// Waits until the state of QEMU is as wanted. Signals take effect at once, but not before the call returns.
+    fn wait_for_state(&self, wanted: impl Fn(Option<char>) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !wanted(self.qemu_state()) {
+            assert!(Instant::now() < deadline, "QEMU is in state {:?}", self.qemu_state());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn whatever_ends_boot_ends_qemu() {
+    let _turn = turn();
+    for (name, signal) in [
+        ("int", Signal::INT),
+        ("term", Signal::TERM),
+        ("quit", Signal::QUIT),
+        ("hup", Signal::HUP),
+        ("kill", Signal::KILL),
+    ] {
+        let mut sleeper = Sleeper::start(name);
+        assert!(sleeper.qemu_state().is_some());
+        sleeper.signal(signal);
+        let status = sleeper.boot.wait().expect("boot ends");
+        assert_eq!(status.signal(), Some(signal.as_raw()), "it ends as a shell expects of one that gets {name}");
+        sleeper.wait_for_state(|state| state.is_none());
+    }
+}
+
+#[test]
+fn stopping_boot_stops_the_machine() {
+    let _turn = turn();
+    let mut sleeper = Sleeper::start("stop");
+    sleeper.signal(Signal::TSTP);
+    sleeper.wait_for_state(|state| state == Some('T'));
+    sleeper.signal(Signal::CONT);
+    sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
+    sleeper.signal(Signal::TERM);
+    sleeper.boot.wait().expect("boot ends");
+    sleeper.wait_for_state(|state| state.is_none());
+}

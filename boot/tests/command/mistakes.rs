@@ -1,0 +1,92 @@
+//! What is wrong is named, and told apart by the exit status.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::outside::{boot, boot_outside, finish, status, text, write_crate};
+
+#[test]
+fn mistakes_are_named() {
+    let names = "tour";
+    for (words, complaint) in [
+        (&["no-such-program"][..], "there is no program, crate or file `no-such-program`"),
+        (&["no-such-program"], names),
+        (&["no/such/path"], "`no/such/path`"),
+        (&["--smp", "none"], "'none' for '--smp <N>'"),
+        (&["--no-such-option"], "'--no-such-option'"),
+        (&["--disk", "no-such-file", "tour"], "disk `no-such-file`: No such file"),
+        (&["Cargo.lock.d"], "`Cargo.lock.d`"),
+        (&["src"], "has no Cargo.toml"),
+        (&["src/lib.rs"], "no ELF file"),
+        (&["../kernel"], "has no binary"),
+        (&[".."], "it is a workspace"),
+        (&["--bin", "none", "."], "has no binary `none`; it has boot"),
+        (&["--icount", "--accel=kvm", "tour"], "--icount"),
+    ] {
+        let output = boot().current_dir(env!("CARGO_MANIFEST_DIR")).args(words).output().expect("boot starts");
+        let said = text(&output.stderr);
+        assert!(said.contains(complaint), "{words:?}: {said}");
+        assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(64), ""), "{words:?}");
+    }
+}
+
+#[test]
+fn a_program_that_does_not_build_is_told_from_one_that_fails() {
+    let broken = write_crate("fn main( {}");
+    let output = boot().arg(broken.path()).output().expect("boot starts");
+    assert_eq!(status(&output), Some(65));
+    assert!(text(&output.stderr).contains("`outside` does not build"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_missing_qemu_leads_to_setup() {
+    let mut command = boot_outside(&[], &[]);
+    command.env("PATH", "/no/programs/here");
+    let output = finish(command);
+    assert_eq!(status(&output), Some(104));
+    assert!(text(&output.stderr).contains("run ./setup"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_qemu_that_fails_is_told_from_the_program() {
+    let output = finish(boot_outside(&["--qemu-arg=-no-such-option"], &[]));
+    assert_eq!(status(&output), Some(104));
+    assert!(text(&output.stderr).contains("no-such-option"), "{}", text(&output.stderr));
+}
+
+/// Runs `boot` with a QEMU that is a shell script.
+fn with_fake_qemu(script: &str) -> (Option<i32>, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("qemu-system-x86_64");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("executable");
+    let mut command = boot_outside(&[], &[]);
+    command.env("PATH", directory.path());
+    let output = finish(command);
+    (status(&output), text(&output.stderr))
+}
+
+#[test]
+fn an_old_qemu_is_named_when_it_fails() {
+    let old = "[ \"$1\" = --version ] && echo 'QEMU emulator version 6.2.0 (Debian)' && exit\nexit 1";
+    let (status, said) = with_fake_qemu(old);
+    assert_eq!(status, Some(104));
+    assert!(said.contains("this is QEMU 6.2; it takes 7.2 or later: run ./setup"), "{said}");
+}
+
+#[test]
+fn other_ends_of_qemu_are_failures() {
+    for script in ["exit 1", "exit 3", "exit 255", "kill -KILL $$"] {
+        assert_eq!(with_fake_qemu(script).0, Some(104), "{script}");
+    }
+}
+
+#[test]
+fn the_list_and_the_help_go_to_standard_output() {
+    let list = boot().arg("--list").output().expect("boot starts");
+    assert_eq!(status(&list), Some(0));
+    assert!(text(&list.stdout).contains("\n  tour "), "{}", text(&list.stdout));
+    let help = boot().arg("--help").output().expect("boot starts");
+    assert_eq!(status(&help), Some(0));
+    assert!(text(&help.stdout).contains("Exit status:"));
+}

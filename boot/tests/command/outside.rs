@@ -1,0 +1,80 @@
+//! A crate outside the workspace, as a user would write it, and `boot` run on it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tempfile::TempDir;
+
+/// The crate, and the ELF file that `boot` makes of it.
+pub(crate) struct Outside {
+    /// Where the crate is.
+    pub(crate) directory: TempDir,
+    /// The program, built.
+    pub(crate) elf: PathBuf,
+}
+
+/// Written and built once for all tests.
+pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
+    let directory = write_crate(include_str!("outside_program.rs"));
+    let output = boot().arg("--dry-run").arg(directory.path()).output().expect("boot starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let words = shlex::split(text(&output.stdout).trim()).expect("a shell command");
+    let kernel = words.iter().position(|word| word == "-kernel").expect("the option that names the program");
+    Outside { elf: words[kernel + 1].clone().into(), directory }
+});
+
+/// Writes a crate with this `main.rs`. It has nothing but the one dependency that a program needs.
+pub(crate) fn write_crate(main: &str) -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let kernel = workspace.join("kernel");
+    let manifest = format!(
+        "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\nkernel = {{ path = {kernel:?} }}\n"
+    );
+    fs::create_dir(directory.path().join("src")).expect("a directory");
+    fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");
+    fs::write(directory.path().join("src/main.rs"), main).expect("written");
+    // The same versions, so that nothing needs to be fetched.
+    fs::copy(workspace.join("Cargo.lock"), directory.path().join("Cargo.lock")).expect("copied");
+    directory
+}
+
+/// `boot`, with nothing to read. What it builds outside the workspace is kept for the next run of these tests.
+pub(crate) fn boot() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
+    command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// `boot` with these options, running the program of the crate outside.
+pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
+    let mut command = boot();
+    command.args(options).arg(&OUTSIDE.elf).args(arguments);
+    command
+}
+
+/// Runs a command of the above to its end, when no other machine runs.
+pub(crate) fn finish(mut command: Command) -> Output {
+    let _turn = turn();
+    command.output().expect("boot starts")
+}
+
+/// The right to run a machine: one after the other, since the host may have no more CPUs than one machine uses.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    LazyLock::force(&OUTSIDE);
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The exit status.
+pub(crate) fn status(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+/// Text that was printed.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,87 @@
+//! A program of a crate outside the workspace: does what its first argument says.
+#![no_std]
+#![no_main]
+
+use core::arch::asm;
+use core::hint;
+use core::time::Duration;
+
+use kernel::console::read_line;
+use kernel::prelude::*;
+
+kernel::main!(main);
+
+fn main(arguments: &[&str]) -> i32 {
+    match arguments {
+        ["status", status] => return status.parse().expect("a number"),
+        ["arguments", arguments @ ..] => println!("{arguments:?}"),
+        ["echo"] => echo(),
+        ["panic"] => panic!("it was meant to panic"),
+        // SAFETY: an exception is what is wanted, and it ends the machine.
+        ["exception"] => unsafe { asm!("ud2") },
+        ["reset"] => reset(),
+        ["hang"] => hang(),
+        ["sleep"] => {
+            println!("sleeping");
+            sleep(Duration::from_secs(1000));
+        }
+        ["print"] => loop {
+            println!("one more line");
+        },
+        ["prompt"] => prompt(),
+        ["times"] => times(),
+        _ => println!("hello from outside"),
+    }
+    0
+}
+
+/// Prints each line of the input and how many there were.
+fn echo() {
+    let (mut lines, mut bytes) = (0, 0);
+    while let Some(line) = read_line().expect("input") {
+        lines += 1;
+        bytes += line.len() + 1;
+        if lines <= 3 {
+            println!("[{line}]");
+        }
+    }
+    println!("{lines} lines, {bytes} bytes");
+}
+
+/// Asks something on a line that it does not end.
+fn prompt() {
+    print!("name? ");
+    if let Some(name) = read_line().expect("input") {
+        println!("hello, {name}");
+    }
+}
+
+/// Prints what is the same in each run only where instructions are counted.
+fn times() {
+    let workers: Vec<_> = (0..20)
+        .map(|number| {
+            go(move || {
+                sleep(Duration::from_micros(number * 37 % 101));
+                kernel::arch::x86_64::timer::now()
+            })
+        })
+        .collect();
+    for worker in workers {
+        println!("{}", worker.join().expect("it does not panic"));
+    }
+}
+
+#[inline(never)]
+fn hang() {
+    println!("hanging");
+    loop {
+        hint::spin_loop();
+    }
+}
+
+/// Takes an exception for which there is no descriptor.
+fn reset() {
+    let none = [0u8; 10];
+    // SAFETY: the reset is what is wanted.
+    unsafe { asm!("lidt [{}]", "ud2", in(reg) &raw const none) };
+}

@@ -1,0 +1,160 @@
+//! Programs that run: what reaches them, what they say, and with which status `boot` ends.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use crate::outside::{OUTSIDE, boot, boot_outside, finish, status, text, turn};
+
+#[test]
+fn a_crate_outside_the_workspace_is_built_and_booted() {
+    let mut by_directory = boot();
+    by_directory.arg(OUTSIDE.directory.path());
+    let mut by_manifest = boot();
+    by_manifest.arg(OUTSIDE.directory.path().join("Cargo.toml"));
+    let mut from_inside = boot();
+    from_inside.current_dir(OUTSIDE.directory.path()).arg(".");
+    for command in [by_directory, by_manifest, from_inside] {
+        let output = finish(command);
+        assert_eq!(text(&output.stdout), "hello from outside\n", "{}", text(&output.stderr));
+        assert_eq!(status(&output), Some(0));
+    }
+}
+
+#[test]
+fn flags_for_the_host_do_not_reach_the_machine() {
+    let mut command = boot();
+    command
+        .arg(OUTSIDE.directory.path())
+        .env("RUSTFLAGS", "-Cpanic=unwind")
+        .env("RUSTC_WORKSPACE_WRAPPER", "/no/wrapper");
+    let output = finish(command);
+    assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn it_boots_without_optimisation() {
+    let mut command = boot();
+    command.arg("--debug").arg(OUTSIDE.directory.path()).arg("panic");
+    let output = finish(command);
+    assert_eq!(status(&output), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("outside::main"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn the_status_is_the_programs() {
+    for (asked, given) in [("0", 0), ("7", 7), ("100", 100), ("101", 100), ("-1", 100)] {
+        assert_eq!(status(&finish(boot_outside(&["--smp=1"], &["status", asked]))), Some(given), "{asked}");
+    }
+}
+
+#[test]
+fn arguments_arrive_as_they_were_given() {
+    let output = finish(boot_outside(&["--smp=1"], &["arguments", "--smp", "3", "", "two words", "--", r#"a\"b"#]));
+    assert_eq!(text(&output.stdout), r#"["--smp", "3", "", "two words", "--", "a\\\"b"]"#.to_owned() + "\n");
+}
+
+#[test]
+fn a_panic_has_the_place_in_the_users_crate() {
+    let output = finish(boot_outside(&[], &["panic"]));
+    assert_eq!(status(&output), Some(2));
+    let printed = text(&output.stdout);
+    assert!(printed.contains("it was meant to panic"), "{printed}");
+    let line =
+        include_str!("outside_program.rs").lines().position(|line| line.contains("panic!(")).expect("a panic") + 1;
+    assert!(printed.contains(&format!("src/main.rs:{line})")), "{printed}");
+}
+
+#[test]
+fn exceptions_and_resets_are_told_apart_from_panics() {
+    let output = finish(boot_outside(&[], &["exception"]));
+    assert_eq!(status(&output), Some(102));
+    assert!(text(&output.stdout).contains("invalid opcode"));
+    let output = finish(boot_outside(&[], &["reset"]));
+    assert_eq!(status(&output), Some(102));
+    assert!(text(&output.stderr).contains("triple fault"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_time_out_says_where_the_cpus_are() {
+    let output = finish(boot_outside(&["--timeout=2", "--smp=2"], &["hang"]));
+    assert_eq!(status(&output), Some(103));
+    assert!(text(&output.stderr).contains("time-out"), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("hanging\n"), "{printed}");
+    assert!(printed.contains("outside::hang") && printed.contains("src/main.rs:"), "{printed}");
+}
+
+#[test]
+fn standard_input_reaches_the_program() {
+    let _turn = turn();
+    let many = "a line of some length\n".repeat(5000);
+    for (input, printed) in [
+        ("", "0 lines, 0 bytes\n"),
+        ("one\ntwo\n", "[one]\n[two]\n2 lines, 8 bytes\n"),
+        (
+            many.as_str(),
+            "[a line of some length]\n[a line of some length]\n[a line of some length]\n5000 lines, 110000 bytes\n",
+        ),
+    ] {
+        let mut child = boot_outside(&[], &["echo"]).stdin(Stdio::piped()).spawn().expect("boot starts");
+        child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("taken");
+        let output = child.wait_with_output().expect("boot ends");
+        assert_eq!(text(&output.stdout), printed);
+        assert_eq!(status(&output), Some(0));
+    }
+}
+
+#[test]
+fn a_prompt_shows_before_it_is_answered() {
+    let _turn = turn();
+    let mut child = boot_outside(&[], &["prompt"]).stdin(Stdio::piped()).spawn().expect("boot starts");
+    let mut prompt = [0; 6];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut prompt).expect("the prompt");
+    assert_eq!(&prompt, b"name? ");
+    child.stdin.take().expect("a pipe").write_all(b"machine\n").expect("taken");
+    assert_eq!(text(&child.wait_with_output().expect("boot ends").stdout), "hello, machine\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let _turn = turn();
+    let mut child = boot_outside(&[], &["print"]).spawn().expect("boot starts");
+    let mut start = [0; 100];
+    child.stdout.take().expect("a pipe").read_exact(&mut start).expect("some lines");
+    let output = child.wait_with_output().expect("boot ends");
+    assert_eq!(status(&output), Some(141));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn counted_instructions_make_runs_equal() {
+    let run = || {
+        let output = finish(boot_outside(&["--icount", "--smp=4"], &["times"]));
+        assert_eq!(status(&output), Some(0), "{}", text(&output.stdout));
+        text(&output.stdout)
+    };
+    let first = run();
+    assert_eq!(first.lines().count(), 20);
+    assert_eq!(first, run());
+}
+
+#[test]
+fn a_dry_run_prints_a_command_that_does_the_same() {
+    let output = finish(boot_outside(&["--dry-run", "--smp=1"], &["arguments", "two words"]));
+    let command = text(&output.stdout);
+    assert!(command.starts_with("qemu-system-x86_64 "), "{command}");
+    let _turn = turn();
+    let output = Command::new("sh").args(["-c", &command]).stdin(Stdio::null()).output().expect("a shell");
+    assert!(text(&output.stdout).contains(r#"["two words"]"#), "{}", text(&output.stdout));
+    // What `isa-debug-exit` makes of status 0.
+    assert_eq!(status(&output), Some(33));
+}
+
+#[test]
+fn gdb_is_waited_for() {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let output = finish(boot_outside(&[&format!("--gdb={port}"), "--timeout=1"], &[]));
+    assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(103), ""));
+    assert!(text(&output.stderr).contains(&format!("'target remote 127.0.0.1:{port}'")), "{}", text(&output.stderr));
+}
