@@ -33,6 +33,16 @@ pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
 }
 
+/// The value of the kernel option `KEY=NUMBER`; what is no number is reported and left out.
+pub(crate) fn number(key: &str) -> Option<u64> {
+    let value = option(key)?;
+    let number = value.parse().ok();
+    if number.is_none() {
+        log::warn!("{key}={value}: not a number");
+    }
+    number
+}
+
 /// The values of all kernel options `KEY=VALUE` with this key, in order.
 pub fn options(key: &str) -> impl Iterator<Item = &'static str> {
     let words = COMMAND_LINE.get().map_or(&[][..], |line| &line.options);

@@ -34,7 +34,9 @@ pub type JoinHandle<T> = gmp_sched::JoinHandle<T, Kernel>;
 const THREAD_STACK: usize = 64 * 1024;
 
 static SCHEDULER: Once<&'static Scheduler<Kernel>> = Once::new();
-/// Set once, before the scheduler starts.
+/// Set once, before the scheduler is made.
+static SEED: AtomicU64 = AtomicU64::new(0);
+/// Set once, before the scheduler is made.
 static SLICE_NS: AtomicU64 = AtomicU64::new(SLICE.as_nanos() as u64);
 static SYSMON: Once<&'static KernelThread> = Once::new();
 
@@ -73,8 +75,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn seed(index: usize) -> u64 {
-        let seed = args::option("seed").and_then(|seed| seed.parse().ok()).unwrap_or(0u64);
-        0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(index as u64 + 1) ^ seed
+        0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(index as u64 + 1) ^ SEED.load(Ordering::Relaxed)
     }
 
     fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {
@@ -180,6 +181,7 @@ fn run_sysmon(_: usize) -> ! {
 /// program as its main G.
 pub fn boot_main() -> ! {
     kthread::init();
+    SEED.store(args::number("seed").unwrap_or(0), Ordering::Relaxed);
     SLICE_NS.store(wanted_slice().as_nanos() as u64, Ordering::Relaxed);
     let scheduler = Scheduler::new(wanted_procs());
     SCHEDULER.call_once(|| scheduler);
@@ -208,14 +210,13 @@ const SHORTEST_SLICE: Duration = Duration::from_micros(100);
 
 /// Go's slice, or another by the kernel argument `slice_us`.
 fn wanted_slice() -> Duration {
-    let microseconds = args::option("slice_us").and_then(|slice| slice.parse().ok());
-    microseconds.map_or(SLICE, Duration::from_micros).max(SHORTEST_SLICE)
+    args::number("slice_us").map_or(SLICE, Duration::from_micros).max(SHORTEST_SLICE)
 }
 
 /// As many Ps as CPUs, or fewer by the kernel argument `procs`.
 fn wanted_procs() -> usize {
     let cpus = cpus::count();
-    args::option("procs").and_then(|procs| procs.parse().ok()).unwrap_or(cpus).clamp(1, cpus)
+    args::number("procs").map_or(cpus, |procs| usize::try_from(procs).unwrap_or(cpus)).clamp(1, cpus)
 }
 
 /// The timer of a CPU that runs a thread has fired; gives when it is to fire again. In an interrupt.

@@ -204,6 +204,26 @@ fn everything_at_once() {
 }
 guest_test!(everything_at_once, smp = &[1, 2, 8], seconds = 60);
 
+/// With fewer Ps than CPUs no more Gs run at once than there are Ps.
+fn fewer_processors_than_cpus() {
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    assert_eq!((procs(), num_cpu()), (3, 8));
+    let handles: Vec<_> = (0..24)
+        .map(|_| {
+            go(|| {
+                // No preemption in between: who is counted runs.
+                let _pinned = percpu::PreemptGuard::new();
+                let at_once = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
+                (0..20_000).for_each(|_| core::hint::spin_loop());
+                RUNNING.fetch_sub(1, Ordering::SeqCst);
+                at_once
+            })
+        })
+        .collect();
+    assert!(handles.into_iter().all(|handle| handle.join().unwrap() <= 3));
+}
+guest_test!(fewer_processors_than_cpus, options = &["procs=3"]);
+
 fn panic_in_a_goroutine() {
     go(|| panic!("on purpose")).join().unwrap();
 }
