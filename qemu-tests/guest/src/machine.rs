@@ -118,3 +118,11 @@ fn options_reach_the_kernel() {
     assert_eq!(option("empty"), Some(""));
     assert_eq!(option("firs"), None);
 }
+
+// The most there can be: with `--ignored`, since it keeps the host busy for long.
+guest_test!(as_many_cpus_as_an_apic_can_name, smp = &[255], seconds = 300, ignored);
+fn as_many_cpus_as_an_apic_can_name() {
+    assert_eq!(num_cpu(), 255);
+    let handles: Vec<_> = (0..1000u32).map(|n| go(move || n)).collect();
+    assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 499_500);
+}
