@@ -77,7 +77,9 @@ impl<P: Platform> Scheduler<P> {
     }
 
     fn set_timekeeper(&self, machine: Option<&'static Machine<P>>) {
-        self.timekeeper_deadline.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
+        if let Some(machine) = machine {
+            machine.deadline.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
+        }
         self.timekeeper.store(machine, Ordering::Release);
     }
 
@@ -85,11 +87,12 @@ impl<P: Platform> Scheduler<P> {
     /// after the timer, or the idleness of its P, has been published. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
     pub(crate) fn tell_timekeeper(&self, when: Instant) {
-        // Ordering: partner is the fence in `timekeeper_deadline`: either we see its deadline or it sees the timer.
+        // Ordering: partner is the fence in `park_deadline`: either we see its deadline or it sees the timer.
         fence(Ordering::SeqCst);
         P::point(Site::Timers);
-        if when.as_nanos() < self.timekeeper_deadline.load(Ordering::Relaxed)
-            && let Some(machine) = self.timekeeper.load(Ordering::Acquire)
+        // The deadline is that M's own: what one that was the timekeeper before still writes is no concern of ours.
+        if let Some(machine) = self.timekeeper.load(Ordering::Acquire)
+            && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)
         {
             P::unpark_thread(machine);
         }
@@ -116,7 +119,8 @@ impl<P: Platform> Scheduler<P> {
                 }
                 return None;
             }
-            self.timekeeper_deadline.store(earliest.as_nanos(), Ordering::Relaxed);
+            P::point(Site::Timers);
+            machine.deadline.store(earliest.as_nanos(), Ordering::Relaxed);
             // Ordering: partner is the fence in `tell_timekeeper`.
             fence(Ordering::SeqCst);
             P::point(Site::Timers);
@@ -152,9 +156,10 @@ impl<P: Platform> Machine<P> {
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
-        }
-        if self.spinning.swap(false, Ordering::Relaxed) {
-            scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+            // In the same hold: whoever puts work on the global queue after it sees that nobody looks.
+            if self.spinning.swap(false, Ordering::Relaxed) {
+                scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+            }
         }
         // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
         fence(Ordering::SeqCst);

@@ -8,7 +8,7 @@ use crate::context::SavedContext;
 use crate::goroutine::Goroutine;
 use crate::list::Linked;
 use crate::platform::Platform;
-use crate::primitives::{AtomicBool, Ordering};
+use crate::primitives::{AtomicBool, AtomicU64, Ordering};
 use crate::processor::Processor;
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
@@ -44,6 +44,8 @@ pub struct Machine<P: Platform> {
     pub(crate) old_processor: AtomicRef<Processor<P>>,
     /// It looks for work and has none; counted in the scheduler. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
+    /// When it wakes by itself, if it is the timekeeper.
+    pub(crate) deadline: AtomicU64,
     /// Link of the idle list.
     link: AtomicRef<Self>,
     /// Link of the list of all Ms, set once.
@@ -62,6 +64,7 @@ impl<P: Platform> Machine<P> {
             next_processor: AtomicRef::none(),
             old_processor: AtomicRef::none(),
             spinning: AtomicBool::new(false),
+            deadline: AtomicU64::new(u64::MAX),
             link: AtomicRef::none(),
             all_link: AtomicRef::none(),
             thread: Once::new(),

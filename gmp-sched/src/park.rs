@@ -14,7 +14,7 @@ use crate::switch::{commit_closure, leave};
 ///
 /// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to whoever
 /// is to [`ready`] it (unlocks the queue it stands in, say), or gives `false`, and the G goes on. Only from there on
-/// may anyone ready it. Blocks; not callable from interrupts.
+/// may anyone ready it; the commit itself touches nothing on the G's stack any more once it has made it known. Blocks; not callable from interrupts.
 ///
 /// # Panics
 ///
@@ -46,15 +46,20 @@ pub(crate) fn park_pinned<P: Platform>(
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.
 ///
-/// The caller must be the one to whom the G's park made it known; each park is answered by one ready. Does not block;
-/// not callable from interrupts.
+/// Does not block; not callable from interrupts.
+///
+/// # Safety
+///
+/// The G's own commit made it known to the caller, and nobody else readies it for that park. A G that anybody else finds
+/// waiting may be on its way out of its stack still, and would run twice.
 ///
 /// # Panics
 ///
 /// The G is not parked, or the caller is not on an M.
 #[doc(alias = "goready")]
+#[expect(unsafe_code, reason = "the caller must be the one whom the park was told to")]
 #[inline]
-pub fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
+pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
     ready_pinned(&Pinned::new(), goroutine);
 }
 

@@ -91,6 +91,12 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// meantime happens here.
     fn lower_pin();
 
+    /// Panics unless the caller is pinned exactly once, where pins are counted: what switches with a pin raised by its
+    /// caller would leave that pin behind on this CPU.
+    #[inline(always)]
+    #[track_caller]
+    fn assert_pinned_once() {}
+
     /// The M that the caller runs on, `None` on a thread that is not an M. The caller is pinned.
     fn current_machine() -> Option<&'static Machine<Self>>;
 
@@ -126,8 +132,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// preemption does nothing.
     fn request_preemption(machine: &'static Machine<Self>);
 
-    /// A timer of `processor`, which runs on the calling M, is now the earliest: where timers are served by interrupt,
-    /// see to it that one comes no later than `when`.
+    /// A timer of `processor` is due at `when`: where timers are served by interrupt, see to it that one comes to the calling
+    /// CPU no later than that.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
 
     /// A stack of at least `size` bytes.

@@ -27,11 +27,9 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) machines: u32,
     /// Ms in a system call whose P was given away, or on their way back from there without a P.
     pub(crate) blocked_machines: u32,
-    /// Most Ms there may be. Go: `maxmcount`.
-    pub(crate) machine_limit: u32,
 }
 
-/// Ms at most, unless set otherwise. Go: 10000.
+/// Ms at most. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
 
 /// One scheduler. It lives as long as the program, like Go's.
@@ -48,8 +46,6 @@ pub struct Scheduler<P: Platform> {
     pub(crate) spinning: AtomicU32,
     /// The idle M that parks with a deadline, the longest idle one; changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
-    /// When the timekeeper wakes by itself.
-    pub(crate) timekeeper_deadline: AtomicU64,
     /// Dead Gs with their stacks, for all Ps. Go: `sched.gFree`.
     pub(crate) free: Lock<List<Goroutine<P>>, P>,
     all_goroutines: AtomicRef<Goroutine<P>>,
@@ -79,13 +75,11 @@ impl<P: Platform> Scheduler<P> {
                 idle_machines: List::new(),
                 machines: 0,
                 blocked_machines: 0,
-                machine_limit: MACHINE_LIMIT,
             }),
             global_length: AtomicUsize::new(0),
             idle_processors: AtomicU32::new(0),
             spinning: AtomicU32::new(0),
             timekeeper: AtomicRef::none(),
-            timekeeper_deadline: AtomicU64::new(u64::MAX),
             free: Lock::new(List::new()),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),
@@ -118,7 +112,7 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
         let id = {
             let mut shared = self.shared.lock();
-            if shared.machines >= shared.machine_limit {
+            if shared.machines >= MACHINE_LIMIT {
                 return Err(OutOfResources);
             }
             shared.machines += 1;

@@ -68,6 +68,7 @@ pub(crate) fn arrive_words<P: Platform>(function: usize, subject: usize, argumen
 
 #[inline(always)]
 fn switch<P: Platform>(pinned: Pinned<P>, save: &'static SavedContext, to: usize, transfer: Transfer) -> Pinned<P> {
+    P::assert_pinned_once();
     // The far side lowers this pin, and this side the one of whoever resumes it.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]

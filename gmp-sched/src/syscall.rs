@@ -10,16 +10,20 @@
 use core::marker::PhantomData;
 
 use crate::goroutine::{Goroutine, Status};
+use crate::list::List;
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::Ordering;
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
 use crate::switch::{Commit, has_due_timer, leave_for_g0};
+use crate::time::Instant;
 
 /// The calling G is in a system call until this is dropped, on the same G.
 ///
-/// In between it stays on its M, may block that, and may neither spawn, yield nor park. It is not pinned: where Ms are
-/// kernel threads, another one may take the CPU from a call that computes for long.
+/// In between it stays on its M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads,
+/// another one may take the CPU from a call that computes for long. Only a call begun by [`enter_blocking`] may block the
+/// thread; one begun by [`enter_syscall`] may where sysmon looks at regular times, as on threads, but not where a tick of
+/// the busy CPU wakes it, as in a kernel: a CPU whose thread is blocked has no tick.
 #[must_use = "the system call ends when this is dropped"]
 #[derive(Debug)]
 pub struct Syscall<P: Platform> {
@@ -28,7 +32,7 @@ pub struct Syscall<P: Platform> {
 
 /// Begins work that may keep this M busy for a while. Go: `entersyscall`.
 ///
-/// Costs two stores; the P is taken away only if sysmon finds the call still going on. Does not block.
+/// Costs a few stores; the P is taken away only if sysmon finds the call still going on. Does not block.
 ///
 /// # Panics
 ///
@@ -46,6 +50,11 @@ pub fn enter_syscall<P: Platform>() -> Syscall<P> {
     P::point(Site::Syscall);
     // From here on the P may be taken by whoever wins the status word.
     processor.status.set(ProcessorStatus::Syscall);
+    // Its timers have no M behind them for the time being.
+    let earliest = processor.timers.earliest();
+    if earliest != Instant::NEVER {
+        machine.scheduler().tell_timekeeper(earliest);
+    }
     drop(pinned);
     Syscall { _here: PhantomData }
 }
@@ -94,6 +103,11 @@ impl<P: Platform> Drop for Syscall<P> {
             Some(processor) => {
                 machine.set_processor(Some(processor));
                 me.set_status(Status::Running);
+                // An interrupt for a timer that came meanwhile found no P here and is spent.
+                let earliest = processor.timers.earliest();
+                if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+                    P::arm_timer(&pinned, processor, earliest);
+                }
             }
             // Go: `exitsyscallNoP`.
             None => drop(leave_for_g0(pinned, me, Commit::new(requeue_without_processor, 0))),
@@ -106,12 +120,17 @@ fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'stati
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
     goroutine.set_status(Status::Runnable);
+    let mut one = List::new();
+    one.push_back(goroutine);
     {
+        // In one hold: an M on the idle list whose G is on no queue yet would look like a deadlock to `check_dead`.
         let mut shared = scheduler.shared.lock();
         shared.blocked_machines -= 1;
+        scheduler.put_global(&mut shared, &mut one);
         scheduler.put_idle_machine(&mut shared, machine);
     }
-    scheduler.inject(goroutine);
+    P::point(Site::Idle);
+    scheduler.wake_processor();
 }
 
 impl<P: Platform> Scheduler<P> {

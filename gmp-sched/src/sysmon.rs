@@ -10,6 +10,7 @@ use crate::preempt;
 use crate::primitives::Ordering;
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
+use crate::switch::has_due_timer;
 use crate::time::Instant;
 
 /// Shortest time between two looks.
@@ -102,7 +103,8 @@ fn watch_syscall<P: Platform>(
     }
     let others_can_take_work =
         scheduler.idle_processors.load(Ordering::Relaxed) != 0 || scheduler.spinning.load(Ordering::Relaxed) != 0;
-    if processor.queue.is_empty() && others_can_take_work && now.since(seen.syscall_since) < P::slice() {
+    let has_work = !processor.queue.is_empty() || has_due_timer(processor);
+    if !has_work && others_can_take_work && now.since(seen.syscall_since) < P::slice() {
         return false;
     }
     // Without a thread for the P it stays where it is; the next look tries again.

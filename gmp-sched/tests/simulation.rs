@@ -112,7 +112,9 @@ impl Baton {
         let waiter = self.state.swap(1, Ordering::AcqRel);
         if waiter > 1 {
             // SAFETY: a value above 1 is the address of a G that parked in `take`, put there by its commit.
-            ready::<Sim>(unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) });
+            let waiter = unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) };
+            // SAFETY: as above, and the exchange gave it to us alone.
+            unsafe { ready::<Sim>(waiter) };
         }
     }
 }
@@ -171,6 +173,23 @@ fn hogs_on_every_processor_do_not_keep_main_from_waking() {
         }
         stop.store(true, Ordering::Relaxed);
         hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
+}
+
+/// A timer that comes due while its P's M is in a system call is not forgotten.
+#[test]
+fn a_system_call_does_not_make_timers_late() {
+    explore(|seed| {
+        let sleeper = sim::go(|| {
+            let before = sim::elapsed();
+            sim::sleep(Duration::from_micros(100));
+            sim::elapsed() - before - Duration::from_micros(100)
+        });
+        sim::yield_now();
+        sim::syscall(Duration::from_micros(100 + seed % 200));
+        sim::work(Duration::from_millis(40));
+        let late = sleeper.join().unwrap();
+        assert!(late < Duration::from_millis(5), "woke {late:?} late");
     });
 }
 

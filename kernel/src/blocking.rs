@@ -1,6 +1,6 @@
 //! Blocking a G in a driver, together with its M: the P goes to another M meanwhile.
 
-use gmp_sched::platform::{OutOfResources, Pinned};
+use gmp_sched::platform::{OutOfResources, Pinned, Platform as _};
 use gmp_sched::syscall::{Syscall, enter_blocking};
 use gmp_sched::time::Instant;
 
@@ -39,14 +39,24 @@ impl Blocked {
     }
 
     /// Waits until `is_done` says so, which is asked whenever the thread is unparked.
+    ///
+    /// # Panics
+    ///
+    /// The caller has turned preemption off.
     pub fn wait_until(&self, mut is_done: impl FnMut() -> bool) {
+        Kernel::assert_pinned_once();
         while !is_done() {
             kthread::all().park(None);
         }
     }
 
     /// Waits until a point in time.
+    ///
+    /// # Panics
+    ///
+    /// The caller has turned preemption off.
     pub fn wait_for(&self, deadline: Instant) {
+        Kernel::assert_pinned_once();
         while kthread::now() < deadline {
             kthread::all().park(Some(deadline));
         }

@@ -60,6 +60,12 @@ unsafe impl Platform for Kernel {
     }
 
     #[inline(always)]
+    #[track_caller]
+    fn assert_pinned_once() {
+        assert!(percpu::preempt_count() == 1, "a G blocks, yields or ends with preemption turned off");
+    }
+
+    #[inline(always)]
     fn current_machine() -> Option<&'static Machine<Self>> {
         let machine = core::ptr::with_exposed_provenance::<Machine<Self>>(percpu::current_machine());
         // SAFETY: the word is 0 or the argument of a thread made by `start_thread`; machines are never freed.
@@ -84,7 +90,7 @@ unsafe impl Platform for Kernel {
 
     fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
         let _ = pinned;
-        debug_assert_eq!(percpu::preempt_count(), 1, "an M blocks with preemption turned off by its caller");
+        Self::assert_pinned_once();
         kthread::all().park(deadline);
     }
 

@@ -68,7 +68,8 @@ impl<C: Cpu> Threads<C> {
 
     /// Another CPU put a thread on this CPU's list. Called by the interrupt handler.
     pub fn reschedule_interrupt(&'static self) {
-        if self.is_anyone_ready() && self.current().is_some() {
+        // Also while the CPU is on its way out of the idle loop, with a thread that is to be displaced at once.
+        if self.is_anyone_ready() {
             C::request_displacement();
         }
     }

@@ -41,7 +41,8 @@ impl<S: Points> Token<S> {
         if self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed).is_ok() {
             return true;
         }
-        self.state.store(RUNNING, Ordering::Release);
+        // Ordering: Acquire, as in `take`.
+        self.state.swap(RUNNING, Ordering::Acquire);
         false
     }
 

@@ -40,6 +40,10 @@ unsafe impl Platform for Sim {
         cpu::lower_pin();
     }
 
+    fn assert_pinned_once() {
+        assert_eq!(current().cpu().pins.get(), 1, "a G blocks, yields or ends with preemption turned off");
+    }
+
     fn current_machine() -> Option<&'static Machine<Self>> {
         current().cpu().machine.get()
     }
@@ -59,7 +63,7 @@ unsafe impl Platform for Sim {
     }
 
     fn park_thread(_: &Pinned<Self>, deadline: Option<Instant>) {
-        assert_eq!(current().cpu().pins.get(), 1, "an M blocks with a pin raised by its caller");
+        Self::assert_pinned_once();
         threads().park(deadline);
     }
 

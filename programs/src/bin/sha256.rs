@@ -189,7 +189,8 @@ impl Window {
             waiting
         };
         if let Some(waiting) = waiting {
-            ready(waiting);
+            // SAFETY: its own commit put it there, and it was taken out under the lock: nobody else has it.
+            unsafe { ready(waiting) };
         }
     }
 
