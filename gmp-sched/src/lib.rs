@@ -21,8 +21,10 @@
 //! | `sim` | a seeded simulation of the whole, both levels (feature `std`) | |
 //! | `native` | the platform of operating-system threads (feature `std`) | |
 //!
-//! `unsafe` is allowed only where a lint exception names the reason: `context`, `reference`, `switch`, `body`, `join`,
-//! `kthread::switch` and `native`. Policy (search, stealing, idling, queues, timers, sysmon) has none.
+//! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,
+//! `switch`, `body`, `join`, `kthread::switch`), stored references (`reference`), the platforms (`native`, `sim`), and
+//! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
+//! preemption, sysmon) has none.
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -51,6 +51,9 @@ pub struct Scheduler<P: Platform> {
     all_goroutines: AtomicRef<Goroutine<P>>,
     all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
+    next_machine_id: AtomicU32,
+    /// An M for which no thread was to be had.
+    spare_machine: AtomicRef<Machine<P>>,
     /// Ms are to end instead of looking for work.
     shut_down: AtomicBool,
 }
@@ -85,6 +88,8 @@ impl<P: Platform> Scheduler<P> {
             all_machines: AtomicRef::none(),
             // The first batch starts at 16 rather than 0, except that the main G gets number 1.
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
+            next_machine_id: AtomicU32::new(0),
+            spare_machine: AtomicRef::none(),
             shut_down: AtomicBool::new(false),
         }));
         {
@@ -110,7 +115,7 @@ impl<P: Platform> Scheduler<P> {
 
     /// Makes an M and puts it on the idle list. Go: `newm`.
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
-        let id = {
+        {
             let mut shared = self.shared.lock();
             if shared.machines >= MACHINE_LIMIT {
                 return Err(OutOfResources);
@@ -118,23 +123,42 @@ impl<P: Platform> Scheduler<P> {
             shared.machines += 1;
             // Counted as blocked until it can take a P.
             shared.blocked_machines += 1;
-            MachineId(shared.machines - 1)
+        }
+        let started = self.new_machine();
+        let mut shared = self.shared.lock();
+        shared.blocked_machines -= 1;
+        match started {
+            Ok(machine) => self.put_idle_machine(&mut shared, machine),
+            Err(error) => {
+                shared.machines -= 1;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// An M with a thread that waits to be unparked for the first time.
+    fn new_machine(&'static self) -> Result<&'static Machine<P>, OutOfResources> {
+        // One that got no thread before is tried again, since it cannot be freed.
+        let machine = match self.spare_machine.swap(None, Ordering::AcqRel) {
+            Some(machine) => machine,
+            None => {
+                let mut home = Vec::new();
+                home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+                let id = MachineId(self.next_machine_id.fetch_add(1, Ordering::Relaxed));
+                home.push(Machine::new(id, self));
+                &home.leak()[0]
+            }
         };
-        let machine: &'static Machine<P> = Box::leak(Box::new(Machine::new(id, self)));
         match P::start_thread(machine) {
             Ok(thread) => machine.set_thread(thread),
             Err(error) => {
-                let mut shared = self.shared.lock();
-                shared.machines -= 1;
-                shared.blocked_machines -= 1;
+                self.spare_machine.store(Some(machine), Ordering::Release);
                 return Err(error);
             }
         }
         push_forever(&self.all_machines, machine, |machine| &machine.all_link);
-        let mut shared = self.shared.lock();
-        shared.blocked_machines -= 1;
-        self.put_idle_machine(&mut shared, machine);
-        Ok(())
+        Ok(machine)
     }
 
     /// All Ps.
