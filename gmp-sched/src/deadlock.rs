@@ -9,14 +9,16 @@ impl<P: Platform> Scheduler<P> {
     /// Ends the program if every M is idle, no timer is armed, and Gs wait. Called by an M that stands on the idle list
     /// and has found nothing to do.
     ///
-    /// The last M to come here sees all that the others left: whatever they published came before they took the lock
-    /// to go idle. An M that is blocked in a system call is not idle, so a G it carries counts as one that will go on.
+    /// The last M to come here sees all that the others left: what an M has to publish it publishes before it goes to the
+    /// idle list, or in the same hold of the lock. An M that is blocked in a system call is not idle, so a G it carries counts as one that will go on.
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let shared = self.shared.lock();
-        let all_idle = shared.idle_machines.len() == shared.machines as usize;
+        if shared.idle_machines.len() != shared.machines as usize {
+            return;
+        }
         let no_timer = self.processors().iter().all(|processor| processor.timers.earliest() == Instant::NEVER);
-        if !all_idle || !no_timer || self.is_work_visible() || self.is_shut_down() {
+        if !no_timer || self.is_work_visible() || self.is_shut_down() {
             return;
         }
         let someone_waits = self.goroutines().any(|goroutine| goroutine.status() == Status::Waiting);

@@ -1,9 +1,9 @@
 //! What the scheduler needs from the machine under it.
 //!
-//! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are two: the
-//! bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle, and `native`, where an M is
-//! an operating-system thread. The trait favours neither: it says *start*, *park* and *unpark* a thread, and leaves
-//! open whether that ends in a futex or in `sti; hlt`.
+//! A platform is a zero-sized type with static methods; everything in this crate is generic over it. There are three: the
+//! bare-metal kernel, where an M is a kernel thread on a CPU that halts when idle; `native`, where an M is an
+//! operating-system thread; and `sim`, a simulated machine. The trait favours none: it says *start*, *park* and *unpark* a
+//! thread, and leaves open whether that ends in a futex or in `sti; hlt`.
 
 use core::fmt::{Arguments, Debug};
 use core::marker::PhantomData;
