@@ -2,7 +2,6 @@
 
 use crate::goroutine::Goroutine;
 use crate::machine::Machine;
-use crate::park::ready_pinned;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
@@ -103,16 +102,15 @@ fn stop_spinning<P: Platform>(machine: &'static Machine<P>) {
     }
 }
 
-/// Readies the Gs whose timers on `of` are due, on the current P; tells whether there were any. Go: `timers.check`.
+/// Does what the due timers of `of` are for, on the current P; tells whether that made a G runnable. Go: `timers.check`.
 pub(crate) fn run_timers<P: Platform>(pinned: &Pinned<P>, of: &'static Processor<P>) -> bool {
     if of.timers.earliest() == Instant::NEVER {
         return false;
     }
     let now = P::now();
     let mut any = false;
-    while let Some(goroutine) = of.timers.pop_due(now) {
-        ready_pinned(pinned, goroutine);
-        any = true;
+    while let Some(action) = of.timers.pop_due(now) {
+        any |= action.run(pinned);
     }
     // The interrupt that made us look is spent; the next one is for the timer that is the earliest now.
     let earliest = of.timers.earliest();

@@ -22,6 +22,8 @@ use crate::list::Linked;
 use crate::platform::Platform;
 use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
+use crate::timers::Timer;
+use crate::waiter::Waiter;
 
 /// What a G is doing. Go: `_Gidle` … `_Gdead`, with Go's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,44 +69,99 @@ impl fmt::Display for Status {
     }
 }
 
-/// Why a G waits, in Go's words where Go has them. Go: `waitReason`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum WaitReason {
+macro_rules! wait_reasons {
+    ($($(#[$doc:meta])* $name:ident = $words:literal,)*) => {
+        /// Why a G waits, in Go's words where Go has them. Go: `waitReason`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum WaitReason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl WaitReason {
+            const ALL: &[Self] = &[$(Self::$name,)*];
+
+            const fn words(self) -> &'static str {
+                match self {
+                    $(Self::$name => $words,)*
+                }
+            }
+        }
+    };
+}
+
+wait_reasons! {
     /// It does not wait.
-    None = 0,
+    None = "",
     /// For another G to finish.
-    Join = 1,
+    Join = "join",
     /// For a point in time.
-    Sleep = 2,
+    Sleep = "sleep",
     /// For a device.
-    IoWait = 3,
+    IoWait = "IO wait",
+    /// For a value to receive.
+    ChanReceive = "chan receive",
+    /// For somebody to take a value.
+    ChanSend = "chan send",
+    /// For a value of a channel that never has one.
+    ChanReceiveNil = "chan receive (nil chan)",
+    /// For somebody to take a value from a channel of which nobody ever does.
+    ChanSendNil = "chan send (nil chan)",
+    /// For one of several channels.
+    Select = "select",
+    /// For nothing at all, forever.
+    SelectNoCases = "select (no cases)",
+    /// For a semaphore.
+    SemAcquire = "semacquire",
+    /// For a mutex.
+    MutexLock = "sync.Mutex.Lock",
+    /// For the writers of a reader-writer lock to leave.
+    RwLockRead = "sync.RWMutex.RLock",
+    /// For the readers and the writer of a reader-writer lock to leave.
+    RwLockWrite = "sync.RWMutex.Lock",
+    /// For a condition to be signalled.
+    CondvarWait = "sync.Cond.Wait",
+    /// For a group of Gs to finish.
+    WaitGroupWait = "sync.WaitGroup.Wait",
+    /// For somebody else to finish what is done once.
+    Once = "sync.Once",
+    /// For the others at a barrier.
+    Barrier = "barrier",
+    /// For the children of a scope.
+    Scope = "scope",
+    /// For the other side of a coroutine.
+    Coroutine = "coroutine",
+    /// For a future.
+    Future = "future",
+    /// For all Gs of a bubble to block. Go: `testing/synctest`.
+    SynctestWait = "synctest.Wait",
+    /// For all Gs of a bubble to finish. Go: `testing/synctest`.
+    SynctestRun = "synctest.Run",
+    /// For the world to stop, or for whoever has stopped it.
+    StoppingTheWorld = "stopping the world",
     /// Parked by a program for reasons of its own.
-    Parked = 4,
+    Parked = "parked",
 }
 
 impl WaitReason {
-    const fn from_u8(value: u8) -> Self {
-        match value {
-            0 => Self::None,
-            1 => Self::Join,
-            2 => Self::Sleep,
-            3 => Self::IoWait,
-            _ => Self::Parked,
-        }
+    fn from_u8(value: u8) -> Self {
+        Self::ALL.get(usize::from(value)).copied().unwrap_or(Self::Parked)
     }
 }
 
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "",
-            Self::Join => "join",
-            Self::Sleep => "sleep",
-            Self::IoWait => "IO wait",
-            Self::Parked => "parked",
-        })
+        f.write_str(self.words())
     }
+}
+
+/// The right to end one wait of a G to which several have a claim; see [`crate::waiter`]. Never given twice by one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+impl Ticket {
+    /// Of a wait that only one can end.
+    pub(crate) const SOLE: Self = Self(0);
 }
 
 /// The number of a G: 1 is the main G; never given twice by one scheduler. Go: `goid`.
@@ -146,6 +203,15 @@ pub struct Goroutine<P: Platform> {
     pub(crate) run_body: AtomicUsize,
     /// The link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
+    /// Its place in a queue, for waiting for one thing.
+    pub(crate) waiter: Waiter<P>,
+    /// The waiter through which its last wait was ended. Go: `param`.
+    pub(crate) woken_by: AtomicRef<Waiter<P>>,
+    /// The number of the last ticket while that can be claimed, one more when it has been.
+    wait: AtomicU64,
+    /// For sleeping and for waiting with a deadline. Go: `g.timer`.
+    pub(crate) timer: Timer<P>,
 }
 
 impl<P: Platform> Goroutine<P> {
@@ -164,7 +230,31 @@ impl<P: Platform> Goroutine<P> {
             body: AtomicUsize::new(0),
             run_body: AtomicUsize::new(0),
             all_link: AtomicRef::none(),
+            waiter: Waiter::new(),
+            woken_by: AtomicRef::none(),
+            wait: AtomicU64::new(0),
+            timer: Timer::new(),
         }
+    }
+
+    #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
+    /// Begins a wait of the calling G that several may end: gives the ticket that one of them can claim. The caller
+    /// makes it known under locks.
+    #[inline]
+    pub(crate) fn open_wait(&self) -> Ticket {
+        // Even to odd: zero is never given.
+        let ticket = self.wait.load(Ordering::Relaxed) + 1;
+        self.wait.store(ticket, Ordering::Relaxed);
+        Ticket(ticket)
+    }
+
+    /// Ends the wait of that ticket; tells whether nobody had before. Who ends it readies the G.
+    #[inline]
+    pub(crate) fn claim(&self, ticket: Ticket) -> bool {
+        // Ordering: the word only decides who is first; what winner and G tell each other goes through the locks of the
+        // queues and of the run queue.
+        ticket == Ticket::SOLE
+            || self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Its number in this life of the slot.

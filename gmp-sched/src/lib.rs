@@ -15,6 +15,7 @@
 //! | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | [`sysmon`] | the watch | `sysmon`, `retake` |
 //! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |
+//! | `waiter` | standing in a queue | `sudog`, `waitq` |
 //! | `deadlock` | deadlock detection | `checkdead` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
@@ -35,6 +36,7 @@ extern crate std;
 #[expect(unsafe_code, reason = "switches stacks")]
 pub mod context;
 
+mod aliases;
 mod body;
 mod counters;
 mod deadlock;
@@ -68,6 +70,8 @@ pub mod syscall;
 pub mod sysmon;
 pub mod time;
 mod timers;
+#[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
+mod waiter;
 
 pub use body::BODY_LIMIT;
 pub use counters::Counts;

@@ -2,9 +2,11 @@
 
 use core::time::Duration;
 
-use crate::goroutine::WaitReason;
+use crate::goroutine::{Ticket, WaitReason};
 use crate::park::park_pinned;
 use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::time::Instant;
+use crate::timers::{Action, arm};
 
 /// Lets the calling G sleep for `duration`; returns at once if that is zero. Go: `time.Sleep`.
 ///
@@ -15,10 +17,17 @@ use crate::platform::{OutOfResources, Pinned, Platform};
 /// The caller is not a G with a P, or there is no memory for one more timer.
 #[doc(alias = "timeSleep")]
 pub fn sleep<P: Platform>(duration: Duration) {
-    if duration.is_zero() {
-        return;
+    if !duration.is_zero() {
+        sleep_until::<P>(P::now().after(duration));
     }
-    let when = P::now().after(duration);
+}
+
+/// Lets the calling G sleep until `when`. As [`sleep`].
+///
+/// # Panics
+///
+/// As [`sleep`].
+pub fn sleep_until<P: Platform>(when: Instant) {
     let pinned = Pinned::<P>::new();
     if let Err(OutOfResources) = pinned.processor().timers.reserve() {
         drop(pinned);
@@ -26,14 +35,7 @@ pub fn sleep<P: Platform>(duration: Duration) {
     }
     // Armed when the G is parked: a short timer would otherwise ready a G that still runs.
     park_pinned(pinned, WaitReason::Sleep, |pinned, me| {
-        let processor = pinned.processor();
-        if processor.timers.add(when, me) {
-            if P::TIMER_INTERRUPTS {
-                P::arm_timer(pinned, processor, when);
-            } else {
-                pinned.machine().scheduler().tell_timekeeper(when);
-            }
-        }
+        arm(pinned, when, &me.timer, Action::Wake(me, Ticket::SOLE));
         true
     });
 }

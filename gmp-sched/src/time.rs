@@ -11,6 +11,9 @@ impl Instant {
     /// Later than every point in time.
     pub const NEVER: Self = Self(u64::MAX);
 
+    /// The last point in time that is one.
+    pub(crate) const LAST: Self = Self(u64::MAX - 1);
+
     /// The point that many nanoseconds after the clock's zero.
     #[must_use]
     pub const fn from_nanos(nanoseconds: u64) -> Self {

@@ -27,8 +27,7 @@ use crate::{args, cpus, exit, panic, program};
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel;
 
-/// Handle to a G on this machine.
-pub type JoinHandle<T> = gmp_sched::JoinHandle<T, Kernel>;
+gmp_sched::platform_aliases!(Kernel);
 
 /// Bytes of an M's own stack, g0.
 const THREAD_STACK: usize = 64 * 1024;
@@ -263,30 +262,6 @@ pub(crate) fn interrupted_goroutine() -> Option<&'static Goroutine<Kernel>> {
 pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
     kthread::all().displace();
     preempt::give_way(pinned)
-}
-
-/// Runs `body` as a new G, next on this P. See [`gmp_sched::spawn::go`].
-///
-/// # Panics
-///
-/// There is no memory for its stack; the caller is not a G.
-#[track_caller]
-pub fn go<F, T>(body: F) -> JoinHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    gmp_sched::spawn::go(body)
-}
-
-/// Lets the other Gs of this P run first. See [`gmp_sched::schedule::yield_now`].
-pub fn yield_now() {
-    gmp_sched::schedule::yield_now::<Kernel>();
-}
-
-/// Lets the calling G sleep. See [`gmp_sched::sleep::sleep`].
-pub fn sleep(duration: Duration) {
-    gmp_sched::sleep::sleep::<Kernel>(duration);
 }
 
 /// CPUs of this machine that are up.

@@ -21,7 +21,6 @@ use core::cell::Cell;
 use core::fmt::Arguments;
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
-use core::time::Duration;
 use std::panic;
 use std::sync::mpsc;
 use std::sync::{Condvar, Mutex, OnceLock};
@@ -42,8 +41,7 @@ pub(crate) mod stack;
 #[derive(Clone, Copy, Debug)]
 pub struct Native;
 
-/// Handle to a G on this platform.
-pub type JoinHandle<T> = crate::JoinHandle<T, Native>;
+crate::platform_aliases!(Native);
 
 std::thread_local! {
     static CURRENT: Cell<Option<&'static Machine<Native>>> = const { Cell::new(None) };
@@ -229,38 +227,6 @@ pub fn run_with<T: Send + 'static>(
         Ok(value) => value,
         Err(panic) => panic::resume_unwind(panic),
     }
-}
-
-/// [`crate::spawn::go`] on this platform.
-///
-/// # Panics
-///
-/// As [`crate::spawn::go`].
-#[track_caller]
-pub fn go<F, T>(body: F) -> JoinHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    crate::spawn::go(body)
-}
-
-/// [`crate::schedule::yield_now`] on this platform.
-///
-/// # Panics
-///
-/// The caller is not a G.
-pub fn yield_now() {
-    crate::schedule::yield_now::<Native>();
-}
-
-/// [`crate::sleep::sleep`] on this platform.
-///
-/// # Panics
-///
-/// The caller is not a G.
-pub fn sleep(duration: Duration) {
-    crate::sleep::sleep::<Native>(duration);
 }
 
 /// Runs `call`, which may block the thread, as a system call: sysmon gives the P to another M if it lasts.

@@ -41,8 +41,7 @@ use world::World;
 #[derive(Clone, Copy, Debug)]
 pub struct Sim;
 
-/// Handle to a G on the simulated machine.
-pub type JoinHandle<T> = crate::JoinHandle<T, Sim>;
+crate::platform_aliases!(Sim);
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -106,26 +105,6 @@ impl core::error::Error for Failure {}
 /// There is no CPU or no P, or the caller is inside a simulation.
 pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
     World::new(config).run(Box::new(main))
-}
-
-/// [`crate::spawn::go`] on the simulated machine.
-#[track_caller]
-pub fn go<F, T>(body: F) -> JoinHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    crate::spawn::go(body)
-}
-
-/// [`crate::schedule::yield_now`] on the simulated machine.
-pub fn yield_now() {
-    crate::schedule::yield_now::<Sim>();
-}
-
-/// [`crate::sleep::sleep`] on the simulated machine.
-pub fn sleep(duration: Duration) {
-    crate::sleep::sleep::<Sim>(duration);
 }
 
 /// The virtual clock: time since the machine started.

@@ -1,0 +1,54 @@
+//! The names under which programs know this crate: everything generic over the platform, for one platform.
+
+/// Declares, in the module where it stands, the crate's types and functions for one platform, so that programs and
+/// tests that run on several never see the type parameter.
+///
+/// ```
+/// mod threads {
+///     gmp_sched::platform_aliases!(gmp_sched::native::Native);
+/// }
+///
+/// let answer = gmp_sched::native::run(2, || threads::go(|| 42).join().unwrap());
+/// assert_eq!(answer, 42);
+/// ```
+#[macro_export]
+macro_rules! platform_aliases {
+    ($platform:ty) => {
+        /// Handle to a G. See [`JoinHandle`]($crate::JoinHandle).
+        pub type JoinHandle<T> = $crate::JoinHandle<T, $platform>;
+
+        /// Runs `body` as a new G, next on this P. See [`spawn::go`]($crate::spawn::go).
+        ///
+        /// # Panics
+        ///
+        /// There is no memory for its stack; the caller is not a G.
+        #[inline]
+        #[track_caller]
+        pub fn go<F, T>(body: F) -> JoinHandle<T>
+        where
+            F: FnOnce() -> T + Send + 'static,
+            T: Send + 'static,
+        {
+            $crate::spawn::go(body)
+        }
+
+        /// Lets the other Gs of this P run first. See [`schedule::yield_now`]($crate::schedule::yield_now).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G.
+        #[inline]
+        pub fn yield_now() {
+            $crate::schedule::yield_now::<$platform>();
+        }
+
+        /// Lets the calling G sleep. See [`sleep::sleep`]($crate::sleep::sleep).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G; there is no memory for one more timer.
+        pub fn sleep(duration: ::core::time::Duration) {
+            $crate::sleep::sleep::<$platform>(duration);
+        }
+    };
+}

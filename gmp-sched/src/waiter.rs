@@ -1,0 +1,353 @@
+//! Standing in a queue: what channels, locks and all other things that Gs wait for are built on.
+//!
+//! A [`Waiter`] is one G's place in one queue, a [`WaitQueue`] a FIFO of them, guarded by the lock of whatever is waited
+//! for. A G brings one waiter of its own along, which is enough to wait for one thing. Waiters are never freed, only
+//! reused, as Gs are.
+//!
+//! # Who ends a wait
+//!
+//! A G that stands in one queue without a deadline is woken by whoever takes it out of the queue, under the lock
+//! ([`Ticket::SOLE`]). Where several may end the wait (several queues, a deadline), the G opens it with a fresh
+//! [`Ticket`], and the one whose [`claim`](Goroutine::claim) succeeds has ended it. A ticket is good for one wait, so that
+//! one that is left over ends none. (Go: `selectDone`.)
+//!
+//! # Order of things
+//!
+//! The G locks, looks, queues its waiter, and parks with the lock held ([`wait`]); the lock is released on the far side,
+//! when the G's context is saved. So whoever finds the waiter may ready its G. With a deadline the timer is armed before
+//! the lock is released. If it fires at once the G may run while the far side still holds the lock; it takes the lock
+//! itself before it goes on, to leave the queue, so what the lock guards does not go away.
+
+use core::fmt;
+use core::ptr;
+
+use crate::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::park::{park_pinned, ready_pinned};
+use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::reference::AtomicRef;
+use crate::time::Instant;
+use crate::timers::{Action, arm};
+
+/// One G's place in one queue. Go: `sudog`.
+///
+/// All fields are atomics with relaxed accesses: while it is queued they belong to the holder of the queue's lock, else
+/// to its G.
+#[doc(alias = "sudog")]
+pub(crate) struct Waiter<P: Platform> {
+    goroutine: AtomicRef<Goroutine<P>>,
+    ticket: AtomicU64,
+    next: AtomicRef<Self>,
+    previous: AtomicRef<Self>,
+    queued: AtomicBool,
+    /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
+    pub(crate) place: AtomicPtr<()>,
+    /// What the waker tells the G; what it means is between the two.
+    pub(crate) outcome: AtomicUsize,
+}
+
+impl<P: Platform> Waiter<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            goroutine: AtomicRef::none(),
+            ticket: AtomicU64::new(Ticket::SOLE.0),
+            next: AtomicRef::none(),
+            previous: AtomicRef::none(),
+            queued: AtomicBool::new(false),
+            place: AtomicPtr::new(ptr::null_mut()),
+            outcome: AtomicUsize::new(0),
+        }
+    }
+
+    /// Prepares it for a wait of `goroutine`, to which it belongs.
+    #[inline]
+    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, ticket: Ticket, place: *mut ()) {
+        self.goroutine.store(Some(goroutine), Ordering::Relaxed);
+        self.ticket.store(ticket.0, Ordering::Relaxed);
+        self.place.store(place, Ordering::Relaxed);
+        self.outcome.store(0, Ordering::Relaxed);
+    }
+
+    /// The G that waits.
+    ///
+    /// # Panics
+    ///
+    /// It has never been prepared.
+    #[inline]
+    pub(crate) fn goroutine(&self) -> &'static Goroutine<P> {
+        self.goroutine.load(Ordering::Relaxed).expect("a waiter is prepared before it is queued")
+    }
+
+    /// Ends the wait; tells whether this was still to be done.
+    #[inline]
+    fn claim(&'static self) -> bool {
+        let goroutine = self.goroutine();
+        if !goroutine.claim(Ticket(self.ticket.load(Ordering::Relaxed))) {
+            return false;
+        }
+        goroutine.woken_by.store(Some(self), Ordering::Relaxed);
+        true
+    }
+
+    /// Makes the G runnable whose wait the caller has ended by taking this out of a queue. To be called without the
+    /// queue's lock.
+    #[inline]
+    pub(crate) fn ready(&'static self, pinned: &Pinned<P>) {
+        ready_pinned(pinned, self.goroutine());
+    }
+}
+
+/// A FIFO of waiters. Whoever has `&mut` owns the links of all in it. Go: `waitq`.
+#[doc(alias = "waitq")]
+pub(crate) struct WaitQueue<P: Platform> {
+    first: Option<&'static Waiter<P>>,
+    last: Option<&'static Waiter<P>>,
+}
+
+impl<P: Platform> WaitQueue<P> {
+    /// The empty queue.
+    pub(crate) const fn new() -> Self {
+        Self { first: None, last: None }
+    }
+
+    /// Whether nobody stands in it. One that does may have been woken from elsewhere.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// The one that has stood in it longest.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&'static Waiter<P>> {
+        self.first
+    }
+
+    /// Appends a waiter that is in no queue.
+    #[inline]
+    pub(crate) fn push_back(&mut self, waiter: &'static Waiter<P>) {
+        waiter.queued.store(true, Ordering::Relaxed);
+        waiter.next.store(None, Ordering::Relaxed);
+        waiter.previous.store(self.last, Ordering::Relaxed);
+        match self.last {
+            Some(last) => last.next.store(Some(waiter), Ordering::Relaxed),
+            None => self.first = Some(waiter),
+        }
+        self.last = Some(waiter);
+    }
+
+    /// Puts a waiter that is in no queue in front of all others.
+    pub(crate) fn push_front(&mut self, waiter: &'static Waiter<P>) {
+        waiter.queued.store(true, Ordering::Relaxed);
+        waiter.previous.store(None, Ordering::Relaxed);
+        waiter.next.store(self.first, Ordering::Relaxed);
+        match self.first {
+            Some(first) => first.previous.store(Some(waiter), Ordering::Relaxed),
+            None => self.last = Some(waiter),
+        }
+        self.first = Some(waiter);
+    }
+
+    /// Takes `waiter` out if it stands in this queue; it stands in no other. Tells whether it did.
+    #[inline]
+    pub(crate) fn remove(&mut self, waiter: &'static Waiter<P>) -> bool {
+        if !waiter.queued.load(Ordering::Relaxed) {
+            return false;
+        }
+        waiter.queued.store(false, Ordering::Relaxed);
+        let (previous, next) = (waiter.previous.load(Ordering::Relaxed), waiter.next.load(Ordering::Relaxed));
+        match previous {
+            Some(previous) => previous.next.store(next, Ordering::Relaxed),
+            None => self.first = next,
+        }
+        match next {
+            Some(next) => next.previous.store(previous, Ordering::Relaxed),
+            None => self.last = previous,
+        }
+        true
+    }
+
+    /// Takes the first waiter whose wait is not over and ends it: the caller readies it, once, without the lock. Those
+    /// that were woken from elsewhere are dropped from the queue on the way.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<&'static Waiter<P>> {
+        loop {
+            let waiter = self.first?;
+            self.remove(waiter);
+            if waiter.claim() {
+                return Some(waiter);
+            }
+        }
+    }
+}
+
+/// Parks the calling G, which has put waiters into queues, with a ticket that is [`Ticket::SOLE`] or which only queues
+/// know. Gives the waiter it was woken by.
+///
+/// `unlock` releases the queues' locks; it is run on the far side, when the G may be readied. The caller is pinned once.
+#[inline]
+pub(crate) fn wait<P: Platform>(
+    pinned: Pinned<P>,
+    me: &'static Goroutine<P>,
+    reason: WaitReason,
+    unlock: impl FnOnce(),
+) -> &'static Waiter<P> {
+    park_pinned(pinned, reason, |_, _| {
+        unlock();
+        true
+    });
+    me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
+}
+
+/// [`wait`] until `deadline` at the latest: gives `None` if that ended the wait. The waiters have the ticket, and
+/// [`reserve_deadline`] was called under the same pin. Those that are still queued are the caller's to remove.
+pub(crate) fn wait_until<P: Platform>(
+    pinned: Pinned<P>,
+    me: &'static Goroutine<P>,
+    reason: WaitReason,
+    ticket: Ticket,
+    deadline: Instant,
+    unlock: impl FnOnce(),
+) -> Option<&'static Waiter<P>> {
+    me.woken_by.store(None, Ordering::Relaxed);
+    park_pinned(pinned, reason, |pinned, me| {
+        if deadline != Instant::NEVER {
+            arm(pinned, deadline, &me.timer, Action::Wake(me, ticket));
+        }
+        unlock();
+        true
+    });
+    let waker = me.woken_by.load(Ordering::Relaxed);
+    if waker.is_some() {
+        // If it has fired it lost, and does nothing any more to a ticket that is used.
+        me.timer.cancel();
+    }
+    waker
+}
+
+/// Makes room for the timer of [`wait_until`].
+pub(crate) fn reserve_deadline<P: Platform>(pinned: &Pinned<P>, deadline: Instant) -> Result<(), OutOfResources> {
+    if deadline == Instant::NEVER { Ok(()) } else { pinned.processor().timers.reserve() }
+}
+
+impl<P: Platform> fmt::Debug for Waiter<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter").field("queued", &self.queued).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> fmt::Debug for WaitQueue<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_empty() { "WaitQueue(empty)" } else { "WaitQueue" })
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+    use core::time::Duration;
+    use std::sync::Arc;
+
+    use super::{WaitQueue, Waiter, reserve_deadline, wait, wait_until};
+    use crate::goroutine::{Ticket, WaitReason};
+    use crate::native::{self, Native};
+    use crate::platform::{Lock, Pinned, Platform};
+
+    type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
+
+    fn stand_in(queue: &Queue) {
+        let pinned = Pinned::<Native>::new();
+        let me = pinned.goroutine();
+        let mut guard = queue.lock();
+        me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
+        guard.push_back(&me.waiter);
+        wait(pinned, me, WaitReason::Parked, || drop(guard));
+    }
+
+    fn stand_in_for(queue: &Queue, time: Duration) -> bool {
+        let deadline = Native::now().after(time);
+        let pinned = Pinned::<Native>::new();
+        let me = pinned.goroutine();
+        reserve_deadline(&pinned, deadline).unwrap();
+        let mut guard = queue.lock();
+        let ticket = me.open_wait();
+        me.waiter.prepare(me, ticket, core::ptr::null_mut());
+        guard.push_back(&me.waiter);
+        let woken = wait_until(pinned, me, WaitReason::Parked, ticket, deadline, || drop(guard)).is_some();
+        queue.lock().remove(&me.waiter);
+        woken
+    }
+
+    fn wake_one(queue: &Queue) -> bool {
+        let pinned = Pinned::<Native>::new();
+        let first = queue.lock().pop();
+        first.map(|waiter| waiter.ready(&pinned)).is_some()
+    }
+
+    #[test]
+    fn waiters_are_woken_in_order() {
+        native::run(1, || {
+            let queue = Queue::new(Lock::new(WaitQueue::new()));
+            let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+            let waiting: Vec<_> = (0..5)
+                .map(|number| {
+                    let (queue, order) = (queue.clone(), order.clone());
+                    let handle = native::go(move || {
+                        stand_in(&queue);
+                        order.lock().unwrap().push(number);
+                    });
+                    native::yield_now();
+                    handle
+                })
+                .collect();
+            while wake_one(&queue) {
+                native::yield_now();
+            }
+            for handle in waiting {
+                handle.join().unwrap();
+            }
+            assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+        });
+    }
+
+    #[test]
+    fn a_deadline_and_a_waker_end_a_wait_once() {
+        native::run(4, || {
+            let queue = Queue::new(Lock::new(WaitQueue::new()));
+            let waiting: Vec<_> = (0..64u64)
+                .map(|number| {
+                    let queue = queue.clone();
+                    native::go(move || {
+                        let tries = 0..100u64;
+                        tries.filter(|n| stand_in_for(&queue, Duration::from_micros((number * 7 + n) % 50))).count()
+                    })
+                })
+                .collect();
+            let mut woken = 0;
+            while !waiting.iter().all(|handle| handle.is_finished()) {
+                woken += usize::from(wake_one(&queue));
+                native::yield_now();
+            }
+            let told: usize = waiting.into_iter().map(|handle| handle.join().unwrap()).sum();
+            assert_eq!(told, woken);
+            assert!(queue.lock().is_empty());
+        });
+    }
+
+    #[test]
+    fn leaves_from_the_middle() {
+        let waiters: &[Waiter<Native>] =
+            Box::leak((0..3).map(|_| Waiter::new()).collect::<Vec<_>>().into_boxed_slice());
+        let mut queue = WaitQueue::new();
+        for waiter in waiters {
+            queue.push_back(waiter);
+        }
+        assert!(queue.remove(&waiters[1]));
+        assert!(!queue.remove(&waiters[1]));
+        assert!(core::ptr::eq(queue.front().unwrap(), &raw const waiters[0]));
+        assert!(queue.remove(&waiters[0]));
+        queue.push_front(&waiters[1]);
+        assert!(queue.remove(&waiters[2]) && queue.remove(&waiters[1]));
+        assert!(queue.is_empty());
+    }
+}
