@@ -15,6 +15,7 @@ mod disks;
 mod failing;
 mod machine;
 mod memory;
+mod preemption;
 mod provoke;
 mod reports;
 mod scheduler;
