@@ -41,7 +41,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let body = place::<F, T>(goroutine.stack().end);
+    let body = place::<F, T>(goroutine.stack_top());
     #[expect(unsafe_code, reason = "writes to the stack of a G that does not run")]
     // SAFETY: `place` gives an aligned address in the stack's upper end, which is large enough for it; the slot is the
     // caller's, so nobody uses that stack.

@@ -164,6 +164,16 @@ impl Ticket {
     pub(crate) const SOLE: Self = Self(0);
 }
 
+/// Where the stack of a slot goes when its G is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum StackSize {
+    /// It stays with the slot; or there is none.
+    Standard = 0,
+    /// Back to the platform.
+    Chosen = 1,
+}
+
 /// The number of a G: 1 is the main G; never given twice by one scheduler. Go: `goid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoroutineId(pub(crate) u64);
@@ -191,6 +201,7 @@ pub struct Goroutine<P: Platform> {
     link: AtomicRef<Self>,
     status: AtomicU8,
     wait_reason: AtomicU8,
+    stack_size: AtomicU8,
     id: AtomicU64,
     creator: AtomicU64,
     stack_bottom: AtomicUsize,
@@ -215,17 +226,18 @@ pub struct Goroutine<P: Platform> {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// A slot with the given stack, in no list.
-    pub(crate) fn new(stack: Range<usize>) -> Self {
+    /// A slot without a stack, in no list.
+    pub(crate) fn new() -> Self {
         Self {
             context: SavedContext::new(0),
             link: AtomicRef::none(),
             status: AtomicU8::new(Status::Dead as u8),
             wait_reason: AtomicU8::new(WaitReason::None as u8),
+            stack_size: AtomicU8::new(StackSize::Standard as u8),
             id: AtomicU64::new(0),
             creator: AtomicU64::new(0),
-            stack_bottom: AtomicUsize::new(stack.start),
-            stack_top: AtomicUsize::new(stack.end),
+            stack_bottom: AtomicUsize::new(0),
+            stack_top: AtomicUsize::new(0),
             completion: AtomicUsize::new(0),
             body: AtomicUsize::new(0),
             run_body: AtomicUsize::new(0),
@@ -284,10 +296,31 @@ impl<P: Platform> Goroutine<P> {
         WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
     }
 
-    /// The addresses of its stack.
+    /// The addresses of its stack; an empty range if a dead G has none.
     #[must_use]
     pub fn stack(&self) -> Range<usize> {
         self.stack_bottom.load(Ordering::Relaxed)..self.stack_top.load(Ordering::Relaxed)
+    }
+
+    /// Where its stack begins to grow down from.
+    #[inline(always)]
+    pub(crate) fn stack_top(&self) -> usize {
+        self.stack_top.load(Ordering::Relaxed)
+    }
+
+    /// Gives the slot a stack, or takes it off. The caller owns the slot.
+    pub(crate) fn set_stack(&self, stack: Range<usize>, size: StackSize) {
+        self.stack_bottom.store(stack.start, Ordering::Relaxed);
+        self.stack_top.store(stack.end, Ordering::Relaxed);
+        self.stack_size.store(size as u8, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn stack_size(&self) -> StackSize {
+        match self.stack_size.load(Ordering::Relaxed) {
+            0 => StackSize::Standard,
+            _ => StackSize::Chosen,
+        }
     }
 
     #[inline(always)]

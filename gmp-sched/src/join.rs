@@ -20,7 +20,7 @@ use crate::goroutine::{Goroutine, GoroutineId, WaitReason};
 use crate::park::{park_pinned, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::Ordering;
-use crate::spawn::recycle;
+use crate::slots::recycle;
 
 /// The G runs and a handle exists.
 pub(crate) const ATTACHED: usize = 0;

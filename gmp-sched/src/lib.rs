@@ -12,6 +12,7 @@
 //! | [`preempt`] | slices, giving way | `retake`, `gopreempt_m` |
 //! | [`mod@park`] | blocking and readying | `gopark`, `goready` |
 //! | [`mod@spawn`], [`join`], `body` | a G's beginning and end | `newproc`, `goexit` |
+//! | `slots` | the slots of dead Gs, with and without a stack | `gfput`, `gfget`, `malg` |
 //! | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | [`sysmon`] | the watch | `sysmon`, `retake` |
 //! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |
@@ -23,7 +24,7 @@
 //! | `native` | the platform of operating-system threads (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,
-//! `switch`, `body`, `join`, `kthread::switch`), stored references (`reference`), the platforms (`native`, `sim`), and
+//! `switch`, `body`, `join`, `slots`, `kthread::switch`), stored references (`reference`), the platforms (`native`, `sim`), and
 //! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
 //! preemption, sysmon) has none.
 #![no_std]
@@ -63,6 +64,7 @@ pub mod scheduler;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod sim;
 pub mod sleep;
+mod slots;
 pub mod spawn;
 mod steal;
 mod switch;

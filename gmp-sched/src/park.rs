@@ -33,15 +33,15 @@ pub(crate) fn park_pinned<P: Platform>(
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
 ) {
     let machine = pinned.machine();
-    let me = machine.running_goroutine();
-    machine.held_processor().counters.parks.add(1);
+    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
+    processor.counters.parks.add(1);
     me.set_waiting(reason);
     let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
     });
-    drop(leave(pinned, machine, me, commit_closure(&commit)));
+    drop(leave(pinned, machine, processor, me, commit_closure(&commit)));
 }
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.

@@ -72,7 +72,8 @@ impl core::error::Error for OutOfResources {}
 ///   control stays on its M: nothing else runs Gs of this M, and [`current_machine`](Platform::current_machine) gives
 ///   the same answer, except across a [`crate::context::switch`].
 /// - [`allocate_stack`](Platform::allocate_stack) gives memory that is mapped (now or on first touch), 16-byte aligned
-///   at the upper end, used by nobody else ever after, with an unmapped guard below.
+///   at the upper end, with an unmapped guard below, used by nobody else until
+///   [`release_stack`](Platform::release_stack) takes it back.
 /// - [`start_thread`](Platform::start_thread) makes exactly one thread, pinned, that calls [`Machine::run`] on a stack
 ///   of its own.
 #[expect(unsafe_code, reason = "the scheduler's memory safety rests on what a platform promises")]
@@ -142,6 +143,13 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     ///
     /// There is no memory for it.
     fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources>;
+
+    /// Takes a stack back. Must not block or allocate; called pinned.
+    ///
+    /// # Safety
+    ///
+    /// It is what [`allocate_stack`](Platform::allocate_stack) gave, and nothing uses it any more.
+    unsafe fn release_stack(stack: Range<usize>);
 
     /// Runs the body of a G; `Err` if it panicked and the platform can carry on.
     ///

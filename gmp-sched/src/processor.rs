@@ -210,6 +210,11 @@ impl<P: Platform> Processor<P> {
         Some(goroutine)
     }
 
+    /// How many dead Gs are on this P's free list. From another M the answer may be old.
+    pub(crate) fn free_count(&self) -> u32 {
+        self.free_count.load(Ordering::Relaxed)
+    }
+
     /// Puts a dead G with its stack on this P's free list; gives how many are there now. Go: `gfput`.
     #[inline]
     pub(crate) fn push_free(&self, goroutine: &'static Goroutine<P>) -> u32 {

@@ -12,6 +12,7 @@ use crate::platform::{Lock, OutOfResources, Platform};
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
 use crate::reference::AtomicRef;
+use crate::slots::FreeSlots;
 use crate::steal::StealOrder;
 
 /// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
@@ -46,8 +47,8 @@ pub struct Scheduler<P: Platform> {
     pub(crate) spinning: AtomicU32,
     /// The idle M that parks with a deadline, the longest idle one; changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
-    /// Dead Gs with their stacks, for all Ps. Go: `sched.gFree`.
-    pub(crate) free: Lock<List<Goroutine<P>>, P>,
+    /// Dead Gs, for all Ps. Go: `sched.gFree`.
+    pub(crate) free: Lock<FreeSlots<P>, P>,
     all_goroutines: AtomicRef<Goroutine<P>>,
     all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
@@ -83,7 +84,7 @@ impl<P: Platform> Scheduler<P> {
             idle_processors: AtomicU32::new(0),
             spinning: AtomicU32::new(0),
             timekeeper: AtomicRef::none(),
-            free: Lock::new(List::new()),
+            free: Lock::new(FreeSlots::new()),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),
             // The first batch starts at 16 rather than 0, except that the main G gets number 1.

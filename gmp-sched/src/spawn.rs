@@ -1,6 +1,4 @@
-//! Making Gs and ending them: `go`, the first and the last steps of a G, the free lists of slots with their stacks.
-
-use alloc::vec::Vec;
+//! Making Gs and ending them: `go`, the first and the last steps of a G.
 
 use crate::body;
 use crate::goroutine::{Goroutine, GoroutineId, Status};
@@ -8,17 +6,12 @@ use crate::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::park::put_next;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::processor::Processor;
 use crate::scheduler::Scheduler;
+use crate::slots;
 use crate::switch::{Commit, arrive_words, leave};
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
 pub const STACK_SIZE: usize = 64 * 1024;
-
-/// Free slots a P keeps at most, and how many it has after it gave the rest away or fetched new ones. Go: `gfput`.
-const FREE_LIMIT: u32 = 64;
-/// See [`FREE_LIMIT`].
-const FREE_KEPT: u32 = 32;
 
 /// Runs `body` as a new G. Go: the `go` statement, `newproc`.
 ///
@@ -44,14 +37,11 @@ where
     let machine = pinned.machine();
     let processor = machine.held_processor();
     let scheduler = machine.scheduler();
-    let goroutine = match processor.pop_free() {
-        Some(goroutine) => goroutine,
-        None => take_slot(scheduler, processor)?,
-    };
+    let goroutine = slots::take(scheduler, processor)?;
     body::install(goroutine, body);
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     let id = processor.next_goroutine_id(|| scheduler.take_goroutine_ids());
-    goroutine.begin(id, machine.current_goroutine().map(Goroutine::id));
+    goroutine.begin(id, Some(machine.running_goroutine().id()));
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     put_next(machine, processor, goroutine);
@@ -87,7 +77,7 @@ impl<P: Platform> Scheduler<P> {
     where
         F: FnOnce() + Send + 'static,
     {
-        let goroutine = new_slot(self)?;
+        let goroutine = slots::take_with_stack(self, STACK_SIZE)?;
         body::install(goroutine, body);
         goroutine.completion.store(ATTACHED, Ordering::Relaxed);
         goroutine.begin(GoroutineId(1), None);
@@ -128,12 +118,13 @@ pub(crate) fn finish<P: Platform>(
 
 fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
     let machine = pinned.machine();
-    machine.held_processor().counters.finished.add(1);
+    let processor = machine.held_processor();
+    processor.counters.finished.add(1);
     let commit = match audience {
         Audience::Handle => Commit::new(bury::<P>, 1),
         Audience::Nobody => Commit::new(bury::<P>, 0),
     };
-    drop(leave(pinned, machine, me, commit));
+    drop(leave(pinned, machine, processor, me, commit));
     unreachable!("a finished G was resumed: {me:?}")
 }
 
@@ -142,61 +133,6 @@ fn bury<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, has_h
     goroutine.set_status(Status::Dead);
     let audience = if has_handle == 1 { Audience::Handle } else { Audience::Nobody };
     if left(goroutine, audience) {
-        recycle(pinned, goroutine);
+        slots::recycle(pinned, goroutine);
     }
-}
-
-/// Puts a dead G whose stack is at rest on a free list. Go: `gfput`.
-#[doc(alias = "gfput")]
-#[inline]
-pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let machine = pinned.machine();
-    match machine.processor() {
-        Some(processor) => {
-            if processor.push_free(goroutine) >= FREE_LIMIT {
-                spill(machine.scheduler(), processor);
-            }
-        }
-        None => machine.scheduler().free.lock().push_front(goroutine),
-    }
-}
-
-#[cold]
-fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>) {
-    let mut free = scheduler.free.lock();
-    for _ in FREE_KEPT..FREE_LIMIT {
-        if let Some(goroutine) = processor.pop_free() {
-            free.push_front(goroutine);
-        }
-    }
-}
-
-/// A slot from the common free list, bringing more for later, or a new one. Go: `gfget`, `malg`.
-#[doc(alias = "gfget")]
-#[cold]
-fn take_slot<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-) -> Result<&'static Goroutine<P>, OutOfResources> {
-    {
-        let mut free = scheduler.free.lock();
-        if let Some(goroutine) = free.pop_front() {
-            for _ in 1..FREE_KEPT {
-                let Some(spare) = free.pop_front() else { break };
-                processor.push_free(spare);
-            }
-            return Ok(goroutine);
-        }
-    }
-    new_slot(scheduler)
-}
-
-/// A new slot with its stack. Go: `malg`.
-fn new_slot<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Goroutine<P>, OutOfResources> {
-    let mut home = Vec::new();
-    home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-    home.push(Goroutine::new(P::allocate_stack(STACK_SIZE)?));
-    let slot: &'static Goroutine<P> = &home.leak()[0];
-    scheduler.register(slot);
-    Ok(slot)
 }

@@ -94,10 +94,11 @@ pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P
 pub(crate) fn leave<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     commit: Commit<P>,
 ) -> Pinned<P> {
-    let to = match machine.processor().and_then(|processor| pick_local(machine, processor)) {
+    let to = match pick_local(machine, processor) {
         Some(next) => start_running(machine, next),
         None => to_g0(machine),
     };

@@ -277,3 +277,25 @@ fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
         finished.fetch_add(1, Ordering::Relaxed);
     })
 }
+
+#[test]
+fn stacks_of_dead_goroutines_can_be_given_back() {
+    for processors in [1, 2, 4] {
+        native::run_with(processors, move |scheduler| {
+            let spawn_many = || (0..1000u64).map(|n| native::go(move || n)).collect::<Vec<_>>();
+            for _ in 0..3 {
+                let sum: u64 = spawn_many().into_iter().map(|handle| handle.join().unwrap()).sum();
+                assert_eq!(sum, 499_500);
+                let cached = scheduler.cached_stacks();
+                let given_back = scheduler.give_back_stacks(usize::MAX);
+                // Other Ps keep up to 64 each.
+                assert!(given_back + 64 * (processors - 1) >= cached, "{given_back} of {cached}");
+                assert!(scheduler.cached_stacks() <= 64 * (processors - 1));
+                assert_eq!(scheduler.give_back_stacks(0), 0);
+            }
+            if processors == 1 {
+                assert_eq!(scheduler.goroutines().count(), 1001, "slots are reused without their stacks as well");
+            }
+        });
+    }
+}

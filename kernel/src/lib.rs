@@ -32,7 +32,6 @@
 //! | [`acpi`] | what the firmware's tables say |
 //! | `pci`, `virtio`, [`disk`] | devices on the bus, and what a program sees of them |
 //! | [`platform`], [`kthread`] | the scheduler's side: the one file that knows both worlds, kernel threads |
-//! | [`storm`] | preemptions every few microseconds, for tests |
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -70,7 +69,6 @@ pub mod percpu;
 pub mod platform;
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub mod program;
-pub mod storm;
 #[expect(unsafe_code, reason = "locks")]
 pub mod sync;
 #[expect(unsafe_code, reason = "shares memory with devices")]

@@ -8,7 +8,7 @@ use core::time::Duration;
 use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
 use gmp_sched::machine::Machine;
 use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points, SLICE};
-use gmp_sched::preempt::{self, NextTick};
+use gmp_sched::preempt;
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sysmon::Sysmon;
@@ -21,7 +21,7 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::kthread::{self, KernelThread};
 use crate::mm::stack::Stack;
 use crate::percpu::{self, CpuId};
-use crate::{args, cpus, exit, panic, program, storm};
+use crate::{args, cpus, exit, panic, program};
 
 /// The platform type of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +117,11 @@ unsafe impl Platform for Kernel {
         let stack = Stack::allocate(size).map_err(|_| OutOfResources)?;
         let bottom = stack.bottom();
         Ok(bottom..stack.into_raw())
+    }
+
+    unsafe fn release_stack(stack: Range<usize>) {
+        // SAFETY: the caller's promise: it is what `allocate_stack` gave, once.
+        drop(unsafe { Stack::from_raw(stack.end) });
     }
 
     fn fatal(_: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
@@ -231,11 +236,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
     {
         sysmon.unpark();
     }
-    let machine = Kernel::current_machine();
-    let mut next = preempt::tick(machine, now);
-    if let Some(wait) = storm::strike(machine) {
-        next = NextTick { at: next.at.min(now.after(wait)), gives_way: machine.is_some_and(preempt::is_wanted) };
-    }
+    let next = preempt::tick(Kernel::current_machine(), now);
     // Threads that wait for this CPU take turns with the one that runs, once a slice.
     if next.gives_way || kthread::all().is_anyone_ready() {
         percpu::set_pending();

@@ -156,6 +156,11 @@ unsafe impl Platform for Native {
         stack::allocate(size)
     }
 
+    unsafe fn release_stack(stack: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe { stack::release(stack) }
+    }
+
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
         panic::catch_unwind(AssertUnwindSafe(body)).map_err(|_| Panicked)
     }

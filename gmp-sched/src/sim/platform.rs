@@ -91,6 +91,9 @@ unsafe impl Platform for Sim {
         Ok(current().stack())
     }
 
+    /// Stacks of a run stay until it is over.
+    unsafe fn release_stack(_: Range<usize>) {}
+
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
         match panic::catch_unwind(AssertUnwindSafe(body)) {
             Ok(result) => Ok(result),

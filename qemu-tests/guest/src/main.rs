@@ -15,7 +15,6 @@ mod disks;
 mod failing;
 mod machine;
 mod memory;
-mod preemption;
 mod provoke;
 mod reports;
 mod scheduler;
