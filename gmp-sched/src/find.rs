@@ -48,7 +48,7 @@ fn find_here<P: Platform>(
             return Some(goroutine);
         }
     }
-    processor.pop_local().or_else(|| take_global_batch(scheduler, processor))
+    processor.pop_local().map(|(goroutine, _)| goroutine).or_else(|| take_global_batch(scheduler, processor))
 }
 
 /// Takes a fair share of the global queue: the first to run, the rest for the local ring, which is empty. Go:

@@ -144,8 +144,9 @@ fn displace_for_timers<P: Platform>(
 }
 
 /// Far side of a displacement: first in line.
-fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
+fn requeue_next<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     goroutine.set_status(Status::Runnable);
     let machine = pinned.machine();
     put_next(machine, machine.held_processor(), goroutine);
+    pinned
 }

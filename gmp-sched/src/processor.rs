@@ -172,12 +172,12 @@ impl<P: Platform> Processor<P> {
 
     /// The next G from the local queue.
     #[inline(always)]
-    pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn pop_local(&self) -> Option<(&'static Goroutine<P>, Slice)> {
         let (goroutine, slice) = self.queue.pop()?;
         if slice == Slice::New {
             self.advance_tick();
         }
-        Some(goroutine)
+        Some((goroutine, slice))
     }
 
     /// A random number. Go: `cheaprand`; here xorshift64*.

@@ -115,6 +115,20 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         Ok(())
     }
 
+    /// [`push_back`](Self::push_back) for an owner that has taken an element from the ring and put none into it since:
+    /// so there is room.
+    #[inline(always)]
+    pub fn push_back_after_pop(&self, item: &'static T) {
+        S::point(Site::RunQueue);
+        // Ordering: whoever took what was in this slot did so before our own pop, whose compare-exchange on `head` read
+        // what theirs wrote; so their reads of the slot come before this store.
+        let tail = self.tail.load(Ordering::Relaxed);
+        debug_assert!(tail.wrapping_sub(self.head.load(Ordering::Relaxed)) < Self::SIZE, "no pop made room");
+        self.slot(tail).store(Some(item), Ordering::Relaxed);
+        // Ordering: as in `push_back`.
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+    }
+
     /// Takes the oldest half of a full ring, handing each to `each` in order; does nothing and tells `false` if the
     /// ring is no longer full, because thieves were here. Go: the first half of `runqputslow`.
     pub fn drain_half(&self, mut each: impl FnMut(&'static T)) -> bool {

@@ -7,7 +7,9 @@ use crate::machine::Machine;
 use crate::park::put_last;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::switch::{Commit, execute, has_due_timer, leave_for, leave_for_g0, pick_local};
+use crate::processor::Processor;
+use crate::run_queue::Slice;
+use crate::switch::{Commit, FarSide, execute, has_due_timer, leave_for, leave_for_g0, pick_local_with_slice};
 
 impl<P: Platform> Machine<P> {
     /// What an M does all its life, on its thread's own stack: find a G, run it. Go: `mstart`, `schedule`.
@@ -39,32 +41,74 @@ pub fn yield_now<P: Platform>() {
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     processor.counters.yields.add(1);
-    if let Some(next) = pick_local(machine, processor) {
-        drop(leave_for(pinned, machine, me, next, Commit::new(requeue_local, 0)));
-    } else if machine.scheduler().global_length.load(Ordering::Relaxed) != 0 || has_due_timer(processor) {
+    let Some((next, slice)) = pick_local_with_slice(machine, processor) else {
+        yield_beyond(pinned, processor, me);
+        return;
+    };
+    let scheduler = machine.scheduler();
+    let commit = if scheduler.global_length.load(Ordering::Relaxed) != 0 {
+        Commit::new(requeue_global, 0)
+    } else if slice == Slice::Inherited {
+        Commit::on::<RequeueLast>(processor)
+    } else if scheduler.procs() == 1 {
+        Commit::on::<RequeueAlone>(processor)
+    } else {
+        Commit::on::<RequeueLocal>(processor)
+    };
+    drop(leave_for(pinned, machine, me, next, commit));
+}
+
+/// A yield of a G that is the only one of its P: g0 looks further if there is reason to. Apart, so that the registers it
+/// needs are not saved by every yield.
+#[cold]
+#[inline(never)]
+fn yield_beyond<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>, me: &'static Goroutine<P>) {
+    let scheduler = pinned.machine().scheduler();
+    if scheduler.global_length.load(Ordering::Relaxed) != 0 || has_due_timer(processor) {
         drop(leave_for_g0(pinned, me, Commit::new(requeue_global, 0)));
     }
 }
 
-/// Far side of a yield.
-fn requeue_local<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
-    let machine = pinned.machine();
-    let scheduler = machine.scheduler();
-    if scheduler.global_length.load(Ordering::Relaxed) != 0 {
-        requeue_global(pinned, goroutine, 0);
-        return;
+/// Far side of a yield to a G from the ring: the tail of the ring, where that one left room.
+struct RequeueLocal;
+
+impl<P: Platform> FarSide<P> for RequeueLocal {
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        RequeueAlone::arrived(pinned, goroutine, processor);
+        pinned.machine().scheduler().submitted();
     }
-    goroutine.set_status(Status::Runnable);
-    put_last(scheduler, machine.held_processor(), goroutine);
-    scheduler.submitted();
+}
+
+/// [`RequeueLocal`] where there is no other P that could be idle.
+struct RequeueAlone;
+
+impl<P: Platform> FarSide<P> for RequeueAlone {
+    #[inline(always)]
+    fn arrived(_: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        goroutine.set_status(Status::Runnable);
+        processor.queue.push_back_after_pop(goroutine);
+    }
+}
+
+/// Far side of a yield to the G in `runnext`: the tail of the ring, which may be full.
+struct RequeueLast;
+
+impl<P: Platform> FarSide<P> for RequeueLast {
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        let scheduler = pinned.machine().scheduler();
+        goroutine.set_status(Status::Runnable);
+        put_last(scheduler, processor, goroutine);
+        scheduler.submitted();
+    }
 }
 
 /// Far side of a preemption, and of a yield where the global queue has work: its tail.
-pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
+pub(crate) fn requeue_global<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     let scheduler = pinned.machine().scheduler();
     goroutine.set_status(Status::Runnable);
     let mut one = List::new();
     one.push_back(goroutine);
     scheduler.put_global(&mut scheduler.shared.lock(), &mut one);
     scheduler.submitted();
+    pinned
 }

@@ -50,7 +50,7 @@ fn steal_from<P: Platform>(
 ) -> Option<&'static Goroutine<P>> {
     if last && run_timers(pinned, victim) {
         // They were readied here.
-        return processor.pop_local();
+        return processor.pop_local().map(|(goroutine, _)| goroutine);
     }
     if victim.status() == ProcessorStatus::Idle {
         return None;

@@ -12,9 +12,16 @@ use crate::machine::Machine;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
+use crate::run_queue::Slice;
 
-/// What a commit is: run pinned on the far side, with the G that left.
-type CommitFunction<P> = fn(&Pinned<P>, &'static Goroutine<P>, usize);
+/// What a commit is: run on the far side, with the G that left. It takes the pin and gives it back, which costs nothing.
+type CommitFunction<P> = fn(Pinned<P>, &'static Goroutine<P>, usize) -> Pinned<P>;
+
+/// A commit that needs the P it runs on, without a look for it: near and far side are on the same one.
+pub(crate) trait FarSide<P: Platform> {
+    /// Does it for the G that left.
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>);
+}
 
 /// What is to be done for a G once it has been left.
 #[derive(Debug)]
@@ -30,6 +37,23 @@ impl<P: Platform> Commit<P> {
         Self { function, argument }
     }
 
+    /// Does `F` with the G that left and `processor`, which the caller holds.
+    #[inline(always)]
+    pub(crate) fn on<F: FarSide<P>>(processor: &'static Processor<P>) -> Self {
+        fn run<P: Platform, F: FarSide<P>>(
+            pinned: Pinned<P>,
+            goroutine: &'static Goroutine<P>,
+            argument: usize,
+        ) -> Pinned<P> {
+            #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+            // SAFETY: `argument` is the address of a P, which is never freed, exposed below.
+            let processor = unsafe { &*core::ptr::with_exposed_provenance::<Processor<P>>(argument) };
+            F::arrived(&pinned, goroutine, processor);
+            pinned
+        }
+        Self::new(run::<P, F>, core::ptr::from_ref(processor).expose_provenance())
+    }
+
     #[inline(always)]
     fn transfer(self, subject: &'static Goroutine<P>) -> Transfer {
         Transfer {
@@ -40,25 +64,23 @@ impl<P: Platform> Commit<P> {
     }
 }
 
-/// Nothing is to be done on the far side: g0 leaves for a G, and g0 is nobody else's.
-const NO_COMMIT: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
+/// The commit of g0, which leaves for a G: g0 is nobody else's. A call of nothing there costs less than a test everywhere.
+fn nothing<P: Platform>(pinned: Pinned<P>, _: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+    pinned
+}
 
 /// Does on the far side what the near side asked for.
 #[inline(always)]
 fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
+    #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+    // SAFETY: every transfer is made by `Commit::transfer` of the same platform: Ms switch only to Gs of their own
+    // scheduler.
+    let function = unsafe { mem::transmute::<usize, CommitFunction<P>>(transfer.function) };
+    #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+    // SAFETY: as above; Gs are never freed.
+    let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject) };
     // The pin was raised by whoever left, on this M; it is ours to lower now.
-    let pinned = Pinned::assume();
-    if transfer.function != 0 {
-        #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-        // SAFETY: a transfer with a function was made by `Commit::transfer` of the same platform: Ms switch only to Gs of
-        // their own scheduler.
-        let function = unsafe { mem::transmute::<usize, CommitFunction<P>>(transfer.function) };
-        #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-        // SAFETY: as above; Gs are never freed.
-        let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject) };
-        function(&pinned, subject, transfer.argument);
-    }
-    pinned
+    function(Pinned::assume(), subject, transfer.argument)
 }
 
 /// [`arrive`] for the first function of a G, which gets the words as arguments.
@@ -84,7 +106,7 @@ fn switch<P: Platform>(pinned: Pinned<P>, save: &'static SavedContext, to: usize
 pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
     let machine = pinned.machine();
     let to = start_running(machine, next);
-    switch(pinned, &machine.g0, to, NO_COMMIT)
+    switch(pinned, &machine.g0, to, Commit::new(nothing, 0).transfer(next))
 }
 
 /// Leaves `me`, the calling G, for the next local G or for g0, and has `commit` run there. Comes back when `me` is
@@ -143,6 +165,15 @@ pub(crate) fn pick_local<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
 ) -> Option<&'static Goroutine<P>> {
+    pick_local_with_slice(machine, processor).map(|(goroutine, _)| goroutine)
+}
+
+/// [`pick_local`], which also tells where the G was: one with a slice of its own was in the ring.
+#[inline(always)]
+pub(crate) fn pick_local_with_slice<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+) -> Option<(&'static Goroutine<P>, Slice)> {
     if processor.is_global_turn() {
         if machine.scheduler().global_length.load(Ordering::Relaxed) != 0 {
             return None;
@@ -170,15 +201,16 @@ where
     F: FnOnce(&Pinned<P>, &'static Goroutine<P>),
 {
     fn run<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
-        pinned: &Pinned<P>,
+        pinned: Pinned<P>,
         goroutine: &'static Goroutine<P>,
         argument: usize,
-    ) {
+    ) -> Pinned<P> {
         #[expect(unsafe_code, reason = "moves a closure off a stack at rest")]
         // SAFETY: `argument` is the address of the closure below, on the stack of `goroutine`, which does not run; a
         // commit is run once, so it is moved out once, and `ManuallyDrop` keeps its home from dropping it.
         let closure = unsafe { core::ptr::with_exposed_provenance::<F>(argument).read() };
-        closure(pinned, goroutine);
+        closure(&pinned, goroutine);
+        pinned
     }
     Commit::new(run::<P, F>, core::ptr::from_ref(closure).expose_provenance())
 }

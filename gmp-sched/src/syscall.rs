@@ -116,7 +116,7 @@ impl<P: Platform> Drop for Syscall<P> {
 }
 
 /// Far side of a return from a system call to a machine that is busy: on g0, without a P.
-fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) {
+fn requeue_without_processor<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
     goroutine.set_status(Status::Runnable);
@@ -131,6 +131,7 @@ fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'stati
     }
     P::point(Site::Idle);
     scheduler.wake_processor();
+    pinned
 }
 
 impl<P: Platform> Scheduler<P> {

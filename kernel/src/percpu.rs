@@ -249,6 +249,23 @@ pub fn preempt_count() -> u32 {
     preempt_word() & !NOTHING_PENDING
 }
 
+/// Whether there is more than one reason not to switch, for a caller that is one itself. Two instructions.
+#[inline(always)]
+pub fn is_preempt_count_above_one() -> bool {
+    // SAFETY: as in `local`.
+    unsafe {
+        asm!(
+            "test dword ptr gs:[{word}], {above_one}",
+            "jnz {yes}",
+            word = const offset_of!(CpuLocal, preempt),
+            above_one = const !(NOTHING_PENDING | 1),
+            yes = label { return true },
+            options(nostack, readonly)
+        );
+    }
+    false
+}
+
 /// Whether a switch was asked for on this CPU.
 #[inline(always)]
 pub fn is_pending() -> bool {

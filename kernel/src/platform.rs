@@ -61,7 +61,7 @@ unsafe impl Platform for Kernel {
     #[inline(always)]
     #[track_caller]
     fn assert_pinned_once() {
-        assert!(percpu::preempt_count() == 1, "a G blocks, yields or ends with preemption turned off");
+        assert!(!percpu::is_preempt_count_above_one(), "a G blocks, yields or ends with preemption turned off");
     }
 
     #[inline(always)]
