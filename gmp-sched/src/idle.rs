@@ -8,6 +8,15 @@ use crate::processor::Processor;
 use crate::scheduler::{Scheduler, Shared};
 use crate::time::Instant;
 
+/// What an M is woken for. Go: the argument `spinning` of `startm`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errand {
+    /// To look for work: the waker has counted it as spinning.
+    Search,
+    /// To run what lies on the queue of the P it is given.
+    Run,
+}
+
 impl<P: Platform> Scheduler<P> {
     /// Sees to it that work just put on the current P's queue does not lie there while another P is idle. To be called
     /// by the M that holds the P, after the publication. Go: `wakep`, seen from the submitter.
@@ -40,10 +49,10 @@ impl<P: Platform> Scheduler<P> {
             }
             let woken = {
                 let mut shared = self.shared.lock();
-                self.take_idle_processor(&mut shared).map(|processor| self.assign(&mut shared, processor))
+                self.take_idle_processor(&mut shared)
+                    .map(|processor| self.assign(&mut shared, processor, Errand::Search))
             };
             if let Some(machine) = woken {
-                machine.spinning.store(true, Ordering::Relaxed);
                 P::unpark_thread(machine);
                 return;
             }
@@ -55,11 +64,19 @@ impl<P: Platform> Scheduler<P> {
 
     /// Gives `processor` to an idle M, which the caller unparks. Go: `startm`.
     #[doc(alias = "startm")]
-    pub(crate) fn assign(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) -> &'static Machine<P> {
+    pub(crate) fn assign(
+        &self,
+        shared: &mut Shared<P>,
+        processor: &'static Processor<P>,
+        errand: Errand,
+    ) -> &'static Machine<P> {
         let machine = shared.idle_machines.pop_front().expect("a P without an M: there is one for every idle P");
         if shared.idle_machines.is_empty() {
             self.set_timekeeper(None);
         }
+        // Before the P is to be seen: an M that has found it, searched, and is idle again would be marked too late, and
+        // the count would never get back to 0.
+        machine.spinning.store(errand == Errand::Search, Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
         // unpark.
         machine.next_processor.store(Some(processor), Ordering::Release);
@@ -184,7 +201,9 @@ impl<P: Platform> Machine<P> {
 
     /// Takes the P that somebody gave to this M along with taking it off the idle list.
     fn take_assigned(&'static self) -> bool {
-        let Some(processor) = self.next_processor.swap(None, Ordering::Acquire) else { return false };
+        let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
+        // No exchange needed: nobody gives this M another P before it is on the idle list again.
+        self.next_processor.store(None, Ordering::Relaxed);
         self.set_processor(Some(processor));
         processor.counters.wakes.add(1);
         true

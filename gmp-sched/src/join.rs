@@ -86,16 +86,7 @@ impl<T: Send + 'static, P: Platform> JoinHandle<T, P> {
     /// The caller is not a G.
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
-            park_pinned(Pinned::<P>::new(), WaitReason::Join, |_, me| {
-                let waiter = core::ptr::from_ref(me).expose_provenance();
-                P::point(Site::Join);
-                // Ordering: Release publishes our parked context to the G, whose Acquire exchange in `finished` readies
-                // us. It fails if the result is there meanwhile.
-                self.goroutine
-                    .completion
-                    .compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed)
-                    .is_ok()
-            });
+            park_pinned(Pinned::<P>::new(), WaitReason::Join, |_, me| wait_for(self.goroutine, me));
         }
         // The result is there: nobody else takes or drops it, since the handle is ours.
         let result = body::take_result(self.goroutine);
@@ -124,13 +115,22 @@ impl<T: Send + 'static, P: Platform> fmt::Debug for JoinHandle<T, P> {
     }
 }
 
-fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
+pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     // Ordering: Acquire; partner: the exchange in `finished`.
     matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)
 }
 
+/// Far side of the switch of `waiter`, which holds the handle: has it readied when the G has finished. Tells `false` if
+/// the result is there already.
+pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static Goroutine<P>) -> bool {
+    let waiter = core::ptr::from_ref(waiter).expose_provenance();
+    P::point(Site::Join);
+    // Ordering: Release publishes the parked context to the G, whose Acquire exchange in `finished` readies the waiter.
+    goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()
+}
+
 /// The handle is through with the slot.
-fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
+pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
     P::point(Site::Join);
     // Ordering: Release: our reads of the result come before the reuse by the far side; Acquire in the other case: its
     // last steps on that stack come before our reuse. Partner: the exchange in `left`.

@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use crate::goroutine::Goroutine;
 use crate::machine::Machine;
+use crate::primitives::SpinMutex;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
@@ -273,7 +274,7 @@ impl<P: Points> spin::RelaxStrategy for Relax<P> {
 
 /// A test-and-test-and-set spinlock; taken only while pinned and never by an interrupt handler. No ticket or other FIFO
 /// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.
-pub(crate) type Lock<T, P> = spin::mutex::SpinMutex<T, Relax<P>>;
+pub(crate) type Lock<T, P> = SpinMutex<T, Relax<P>>;
 
 /// How long a G may run before it has to give way to others, unless the platform says otherwise. Go: `forcePreemptNS`.
 pub const SLICE: Duration = Duration::from_millis(10);

@@ -17,8 +17,8 @@ use crate::platform::{Points, Site};
 use crate::primitives::{AtomicU32, Ordering};
 use crate::reference::AtomicRef;
 
-/// Slots of a P's ring. Go: `len(p.runq)`.
-pub const RING_CAPACITY: usize = 256;
+/// Slots of a P's ring. Go: `len(p.runq)`. Four for loom, which keeps a history of each.
+pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };
 
 /// The ring is full; the element was not pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

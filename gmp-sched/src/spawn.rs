@@ -129,7 +129,7 @@ fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audie
 }
 
 /// Far side of a G's last switch.
-fn bury<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, has_handle: usize) -> Pinned<P> {
+pub(crate) fn bury<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, has_handle: usize) -> Pinned<P> {
     goroutine.set_status(Status::Dead);
     let audience = if has_handle == 1 { Audience::Handle } else { Audience::Nobody };
     if left(goroutine, audience) {

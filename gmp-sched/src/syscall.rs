@@ -10,6 +10,7 @@
 use core::marker::PhantomData;
 
 use crate::goroutine::{Goroutine, Status};
+use crate::idle::Errand;
 use crate::list::List;
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::Ordering;
@@ -91,32 +92,42 @@ impl<P: Platform> Drop for Syscall<P> {
     /// Go: `exitsyscall`.
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
-        let machine = pinned.machine();
-        let old = machine.old_processor.swap(None, Ordering::Relaxed);
-        P::point(Site::Syscall);
-        let regained = match old {
-            Some(processor) if processor.status.claim_from_syscall() => Some(processor),
-            _ => machine.scheduler().regain_processor(old),
-        };
-        let me = machine.running_goroutine();
-        match regained {
-            Some(processor) => {
-                machine.set_processor(Some(processor));
-                me.set_status(Status::Running);
-                // An interrupt for a timer that came meanwhile found no P here and is spent.
-                let earliest = processor.timers.earliest();
-                if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-                    P::arm_timer(&pinned, processor, earliest);
-                }
-            }
-            // Go: `exitsyscallNoP`.
-            None => drop(leave_for_g0(pinned, me, Commit::new(requeue_without_processor, 0))),
+        let me = pinned.machine().running_goroutine();
+        if take_processor_back(&pinned, me) {
+            return;
         }
+        // Go: `exitsyscallNoP`.
+        drop(leave_for_g0(pinned, me, Commit::new(requeue_without_processor, 0)));
     }
 }
 
+/// The calling M returns from a system call: it runs on with its old P if nobody took it, else with an idle one. Tells
+/// `false` if there is none; then the M must not run `me` on. Go: `exitsyscallTryGetP`.
+pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
+    let machine = pinned.machine();
+    let old = machine.old_processor.swap(None, Ordering::Relaxed);
+    P::point(Site::Syscall);
+    let regained = match old {
+        Some(processor) if processor.status.claim_from_syscall() => Some(processor),
+        _ => machine.scheduler().regain_processor(old),
+    };
+    let Some(processor) = regained else { return false };
+    machine.set_processor(Some(processor));
+    me.set_status(Status::Running);
+    // An interrupt for a timer that came meanwhile found no P here and is spent.
+    let earliest = processor.timers.earliest();
+    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+        P::arm_timer(pinned, processor, earliest);
+    }
+    true
+}
+
 /// Far side of a return from a system call to a machine that is busy: on g0, without a P.
-fn requeue_without_processor<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+pub(crate) fn requeue_without_processor<P: Platform>(
+    pinned: Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    _: usize,
+) -> Pinned<P> {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
     goroutine.set_status(Status::Runnable);
@@ -174,7 +185,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = self.shared.lock();
             if has_work || !shared.global.is_empty() {
-                let machine = self.assign(&mut shared, processor);
+                let machine = self.assign(&mut shared, processor, Errand::Run);
                 drop(shared);
                 P::unpark_thread(machine);
                 return;

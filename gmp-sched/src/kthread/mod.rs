@@ -26,13 +26,13 @@ use core::fmt::Debug;
 use crate::context::SavedContext;
 use crate::list::{Linked, List};
 use crate::platform::{Points, Relax};
-use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, SpinMutex};
 use crate::reference::AtomicRef;
 use crate::time::Instant;
 use token::Token;
 
 /// A spinlock taken with interrupts off, by handlers too.
-type InterruptLock<T, C> = spin::mutex::SpinMutex<T, Relax<C>>;
+type InterruptLock<T, C> = SpinMutex<T, Relax<C>>;
 
 /// What kernel threads need of a CPU.
 ///

@@ -86,19 +86,9 @@ impl<C: Cpu> Threads<C> {
     /// What a CPU does while it has no thread. Called once on each CPU, pinned, with interrupts off, on the stack that
     /// is to be its idle stack.
     pub fn idle_loop(&'static self) -> ! {
-        let cpu = self.here();
         loop {
-            cpu.idle.store(true, Ordering::Relaxed);
-            // Ordering: partner is the fence in `make_ready`.
-            fence(Ordering::SeqCst);
-            C::point(Site::ReadyList);
-            match self.take_ready() {
+            match self.take_ready_or_be_idle() {
                 Some(next) => {
-                    // Ordering: Acquire; partner: the exchange in `claim_idle`.
-                    let claimed = !cpu.idle.swap(false, Ordering::AcqRel);
-                    if claimed && let Some(other) = self.claim_idle(0, 0) {
-                        C::kick(other);
-                    }
                     C::set_interrupts(true);
                     self.switch_from_idle(next);
                     C::set_interrupts(false);
@@ -108,6 +98,22 @@ impl<C: Cpu> Threads<C> {
                 None => C::halt(),
             }
         }
+    }
+
+    /// A thread for this CPU to run; if there is none the CPU is known to be idle, and kicked when there is one.
+    pub(crate) fn take_ready_or_be_idle(&self) -> Option<&'static Thread<C>> {
+        let cpu = self.here();
+        cpu.idle.store(true, Ordering::Relaxed);
+        // Ordering: partner is the fence in `make_ready`.
+        fence(Ordering::SeqCst);
+        C::point(Site::ReadyList);
+        let next = self.take_ready()?;
+        // Ordering: Acquire; partner: the exchange in `claim_idle`.
+        let claimed = !cpu.idle.swap(false, Ordering::AcqRel);
+        if claimed && let Some(other) = self.claim_idle(0, 0) {
+            C::kick(other);
+        }
+        Some(next)
     }
 }
 

@@ -1,0 +1,184 @@
+//! The word between a G and its handle: nobody reads a result that is not there, no waiter is forgotten, and the slot
+//! is reused once, when both sides are through with it.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use loom::cell::UnsafeCell;
+
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::body::take_result;
+use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::join::{Audience, JoinError, JoinHandle, finished, has_result, release_slot, wait_for};
+use crate::machine::Machine;
+use crate::platform::Pinned;
+use crate::primitives::Ordering;
+use crate::run_queue::StealNext;
+use crate::spawn::bury;
+
+/// Memory whose every use loom checks.
+#[derive(Default)]
+struct Checked(UnsafeCell<u32>);
+
+// SAFETY: the cells are the thing under test: loom reports any access that the word does not order.
+#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
+unsafe impl Sync for Checked {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
+unsafe impl Send for Checked {}
+
+impl Checked {
+    fn used(&self) {
+        #[expect(unsafe_code, reason = "writes the checked cell")]
+        // SAFETY: loom checks that one use comes after the other.
+        self.0.with_mut(|uses| unsafe { *uses += 1 });
+    }
+
+    fn uses(&self) -> u32 {
+        #[expect(unsafe_code, reason = "reads the checked cell")]
+        // SAFETY: loom checks that the uses come before.
+        self.0.with(|uses| unsafe { *uses })
+    }
+}
+
+/// What lies on the stack of the G that finishes, and on that of the one that waits for it.
+#[derive(Default)]
+struct Stacks {
+    result: Checked,
+    frames: Checked,
+    reused: Checked,
+    waiter: Checked,
+    woken: Checked,
+}
+
+/// The result: taken or dropped once, by whoever has the right to it.
+struct Output(Arc<Stacks>);
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.0.result.used();
+    }
+}
+
+/// A G that runs on an M and is about to finish, and the other M.
+struct Finishing {
+    setting: Setting,
+    stacks: Arc<Stacks>,
+    goroutine: &'static Goroutine<Model>,
+    runs_on: &'static Machine<Model>,
+    other: &'static Machine<Model>,
+}
+
+impl Finishing {
+    fn new() -> Self {
+        let setting = Setting::new(2);
+        let (runs_on, other) = (setting.running_machine(), setting.running_machine());
+        let goroutine = runs_on.running_goroutine();
+        let stacks = Arc::new(Stacks::default());
+        let result: Result<Output, JoinError> = Ok(Output(stacks.clone()));
+        goroutine.body.store(core::ptr::from_mut(Box::leak(Box::new(result))).expose_provenance(), Ordering::Relaxed);
+        Self { setting, stacks, goroutine, runs_on, other }
+    }
+
+    /// The steps of `spawn::finish` and what the M does next, on a thread of its own.
+    fn finish(&self, then: impl FnOnce(&Pinned<Model>) + Send + 'static) -> loom::thread::JoinHandle<()> {
+        let (goroutine, stacks) = (self.goroutine, self.stacks.clone());
+        spawn_as(self.runs_on, move |pinned| {
+            stacks.result.used();
+            stacks.frames.used();
+            let has_handle = match finished(pinned, goroutine) {
+                Audience::Handle => 1,
+                Audience::Nobody => {
+                    drop(take_result::<Output, Model>(goroutine));
+                    0
+                }
+            };
+            // Its last steps; then the far side of the switch.
+            stacks.frames.used();
+            drop(bury(Pinned::new(), goroutine, has_handle));
+            then(pinned);
+            reuse(pinned, &stacks);
+        })
+    }
+
+    fn check(&self) {
+        assert_eq!(self.stacks.result.uses(), 2, "the result is made and taken once");
+        assert_eq!(self.stacks.reused.uses(), 1, "the slot is reused once");
+        self.setting.check();
+    }
+}
+
+/// What a spawn on this M would do: it overwrites the stack of a slot on the free list.
+fn reuse(pinned: &Pinned<Model>, stacks: &Stacks) {
+    if pinned.processor().pop_free().is_some() {
+        stacks.frames.used();
+        assert_eq!(stacks.result.uses(), 2, "reused with its result still to be taken");
+        stacks.reused.used();
+    }
+}
+
+#[test]
+fn a_dropped_handle_against_the_end_of_its_goroutine() {
+    explore(|| {
+        let scene = Finishing::new();
+        let handle: JoinHandle<Output, Model> = JoinHandle::new(scene.goroutine);
+        let finishes = scene.finish(|_| {});
+        run_as(scene.other, |pinned| {
+            drop(handle);
+            reuse(pinned, &scene.stacks);
+        });
+        finishes.join().unwrap();
+        scene.check();
+    });
+}
+
+/// The rest of `JoinHandle::join`, by a waiter that runs on.
+fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &Stacks) {
+    assert!(has_result(goroutine), "readied without a result");
+    drop(take_result::<Output, Model>(goroutine));
+    release_slot(goroutine);
+    reuse(pinned, stacks);
+}
+
+/// Park against ready: the waiter's context is saved before anyone can run it, it is readied exactly once, and goes on
+/// while the G that readied it may not have left its stack yet.
+#[test]
+fn a_waiter_against_the_end_of_its_goroutine() {
+    explore(|| {
+        let scene = Finishing::new();
+        let (goroutine, runs_on) = (scene.goroutine, scene.runs_on);
+        let waiter = scene.other.running_goroutine();
+        let stacks = scene.stacks.clone();
+        // If nobody stole the waiter, it goes on where it was readied.
+        let finishes = scene.finish(move |pinned| {
+            if pinned.processor().queue.pop().is_some() {
+                stacks.waiter.used();
+                stacks.woken.used();
+                take(pinned, goroutine, &stacks);
+            }
+        });
+        run_as(scene.other, |pinned| {
+            let stacks = &scene.stacks;
+            if has_result(goroutine) {
+                stacks.woken.used();
+                return take(pinned, goroutine, stacks);
+            }
+            waiter.set_waiting(WaitReason::Join);
+            stacks.waiter.used();
+            if !wait_for(goroutine, waiter) {
+                waiter.set_status(Status::Running);
+                stacks.woken.used();
+                return take(pinned, goroutine, stacks);
+            }
+            if runs_on.held_processor().queue.steal_into(&pinned.processor().queue, StealNext::Yes).is_some() {
+                stacks.waiter.used();
+                stacks.woken.used();
+                take(pinned, goroutine, stacks);
+            }
+        });
+        finishes.join().unwrap();
+        scene.check();
+        assert_eq!(scene.stacks.woken.uses(), 1, "the waiter goes on once");
+    });
+}

@@ -1,0 +1,141 @@
+//! Kernel threads: making one ready against a CPU that is about to halt.
+
+use alloc::boxed::Box;
+use core::cell::Cell;
+
+use super::explore;
+use crate::kthread::{Cpu, Thread, Threads};
+use crate::platform::Points;
+use crate::primitives::{AtomicBool, Ordering};
+use crate::time::Instant;
+
+const CPUS: usize = 3;
+
+/// A machine whose CPUs are loom's threads, up to where they would halt or run a thread.
+#[derive(Debug)]
+struct ModelCpu;
+
+loom::thread_local! {
+    static CPU: Cell<usize> = Cell::new(0);
+}
+
+loom::lazy_static! {
+    static ref THREADS: &'static Threads<ModelCpu> = Threads::new(CPUS);
+    /// Interrupts on their way.
+    static ref KICKED: [AtomicBool; CPUS] = core::array::from_fn(|_| AtomicBool::new(false));
+}
+
+impl Points for ModelCpu {
+    fn relax() {
+        loom::thread::yield_now();
+    }
+}
+
+#[expect(unsafe_code, reason = "promises what kernel threads rely on")]
+// SAFETY: nothing interrupts, and nothing switches.
+unsafe impl Cpu for ModelCpu {
+    fn threads() -> &'static Threads<Self> {
+        *THREADS
+    }
+
+    fn current() -> usize {
+        CPU.with(Cell::get)
+    }
+
+    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+        body()
+    }
+
+    fn kick(cpu: usize) {
+        KICKED[cpu].swap(true, Ordering::AcqRel);
+    }
+
+    fn request_displacement() {}
+
+    fn arm(_: Instant) {}
+
+    fn switching_to(_: Option<&'static Thread<Self>>) {}
+
+    fn halt() {}
+
+    fn set_interrupts(_: bool) {}
+}
+
+/// A thread that waits for its first token, created on CPU `last`, which it prefers.
+fn thread(last: usize) -> &'static Thread<ModelCpu> {
+    CPU.with(|cpu| cpu.set(last));
+    let stack = Box::leak(Box::new([0u128; 16])).as_ptr_range();
+    let stack = stack.start.expose_provenance()..stack.end.expose_provenance();
+    #[expect(unsafe_code, reason = "makes a thread that never runs")]
+    // SAFETY: the stack is fresh and nobody else's.
+    unsafe {
+        THREADS.create(stack, |_| unreachable!("no thread runs in a model"), 0)
+    }
+}
+
+/// One of loom's threads as `cpu`.
+fn on<R: Send + 'static>(cpu: usize, body: impl FnOnce() -> R + Send + 'static) -> loom::thread::JoinHandle<R> {
+    loom::thread::spawn(move || {
+        CPU.with(|current| current.set(cpu));
+        body()
+    })
+}
+
+/// A CPU without a thread, up to where it halts; tells whether it found one.
+fn look() -> bool {
+    THREADS.take_ready_or_be_idle().is_some()
+}
+
+/// All CPUs that were kicked while they halted look again. Then no thread is ready while a CPU is idle.
+fn check(mut busy: [bool; CPUS]) {
+    while let Some(cpu) = (0..CPUS).find(|&cpu| !busy[cpu] && KICKED[cpu].swap(false, Ordering::AcqRel)) {
+        CPU.with(|current| current.set(cpu));
+        busy[cpu] = look();
+    }
+    assert!(!THREADS.is_any_ready() || !THREADS.is_any_idle(), "a thread is ready and a CPU halts");
+}
+
+#[test]
+fn a_ready_thread_against_a_halting_cpu() {
+    for last in 0..2 {
+        explore(move || {
+            let woken = thread(last);
+            let halts = on(1, look);
+            CPU.with(|cpu| cpu.set(0));
+            woken.unpark();
+            let busy = halts.join().unwrap();
+            check([true, busy, true]);
+        });
+    }
+}
+
+/// Both threads may be put on the list of the same CPU, and the same CPU may be claimed for both.
+#[test]
+fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
+    explore(|| {
+        let woken = [thread(1), thread(1)];
+        // Idle from the beginning.
+        CPU.with(|cpu| cpu.set(2));
+        assert!(!look());
+        let halts = on(1, look);
+        CPU.with(|cpu| cpu.set(0));
+        woken.into_iter().for_each(Thread::unpark);
+        let busy = halts.join().unwrap();
+        check([true, busy, false]);
+    });
+}
+
+/// A thread becomes ready on each of two CPUs while the third goes idle.
+#[test]
+fn two_wakers_against_a_halting_cpu() {
+    explore(|| {
+        let woken = [thread(0), thread(1)];
+        let halts = on(2, look);
+        let wakes = on(1, move || woken[1].unpark());
+        CPU.with(|cpu| cpu.set(0));
+        woken[0].unpark();
+        wakes.join().unwrap();
+        let busy = halts.join().unwrap();
+        check([true, true, busy]);
+    });
+}

@@ -1,0 +1,247 @@
+//! The platform of the models: an M is a thread of loom's that runs the engine's own code up to the point where it
+//! would park or switch. There it ends; what happens to it later, it does in [`Setting::settle`], one M after the
+//! other.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt::Arguments;
+use core::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+
+use crate::find::find_runnable;
+use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::idle::Errand;
+use crate::machine::Machine;
+use crate::platform::{OutOfResources, Pinned, Platform, Points};
+use crate::primitives::{AtomicBool, Ordering};
+use crate::processor::Processor;
+use crate::scheduler::Scheduler;
+use crate::syscall::enter_blocking;
+use crate::time::Instant;
+
+/// A machine of loom's threads.
+#[derive(Debug)]
+pub(super) struct Model;
+
+impl Points for Model {
+    fn relax() {
+        loom::thread::yield_now();
+    }
+}
+
+/// What an M runs on: it is parked unless one of loom's threads runs it.
+#[derive(Debug)]
+pub(super) struct ModelThread {
+    /// The park token.
+    token: AtomicBool,
+    /// It parked, and the thread that ran it has ended.
+    parked: core::sync::atomic::AtomicBool,
+    /// Until when it is parked. Read when all threads have ended, so loom need not know of it.
+    until: core::sync::atomic::AtomicU64,
+}
+
+impl ModelThread {
+    fn is_woken(&self) -> bool {
+        self.parked.load(Ordering::Relaxed) && self.token.load(Ordering::Acquire)
+    }
+
+    /// When it wakes by itself; never if it is not parked.
+    fn until(&self) -> Instant {
+        let is_parked = self.parked.load(Ordering::Relaxed);
+        if is_parked { Instant::from_nanos(self.until.load(Ordering::Relaxed)) } else { Instant::NEVER }
+    }
+}
+
+loom::thread_local! {
+    static CURRENT: Cell<Option<&'static Machine<Model>>> = Cell::new(None);
+}
+
+std::thread_local! {
+    /// All of loom's threads take turns on one thread of the host.
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Unwinds an M that parks.
+struct Parks;
+
+#[expect(unsafe_code, reason = "promises what the scheduler relies on")]
+// SAFETY: nothing preempts, and nothing switches: no G ever runs.
+unsafe impl Platform for Model {
+    type Thread = ModelThread;
+
+    const TIMER_INTERRUPTS: bool = false;
+
+    fn raise_pin() {}
+
+    fn lower_pin() {}
+
+    fn current_machine() -> Option<&'static Machine<Self>> {
+        CURRENT.with(Cell::get)
+    }
+
+    /// Goes on a little at each look, so that nobody waits for ever for it; [`SOON`] is never reached.
+    fn now() -> Instant {
+        CLOCK.set(CLOCK.get() + 1000);
+        Instant::from_nanos(CLOCK.get())
+    }
+
+    fn seed(index: usize) -> u64 {
+        index as u64
+    }
+
+    fn start_thread(_: &'static Machine<Self>) -> Result<ModelThread, OutOfResources> {
+        Ok(ModelThread { token: AtomicBool::new(false), parked: true.into(), until: Instant::NEVER.as_nanos().into() })
+    }
+
+    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
+        let thread = thread(pinned.machine());
+        if thread.token.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        thread.until.store(deadline.unwrap_or(Instant::NEVER).as_nanos(), Ordering::Relaxed);
+        thread.parked.store(true, Ordering::Relaxed);
+        panic::resume_unwind(Box::new(Parks))
+    }
+
+    fn unpark_thread(machine: &'static Machine<Self>) {
+        thread(machine).token.swap(true, Ordering::AcqRel);
+    }
+
+    fn exit_thread() -> ! {
+        unreachable!("no model shuts down")
+    }
+
+    fn request_preemption(_: &'static Machine<Self>) {}
+
+    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
+
+    fn allocate_stack(_: usize) -> Result<Range<usize>, OutOfResources> {
+        Ok(0..0)
+    }
+
+    unsafe fn release_stack(_: Range<usize>) {}
+
+    fn fatal(_: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        panic!("{message}")
+    }
+}
+
+fn thread(machine: &'static Machine<Model>) -> &'static ModelThread {
+    machine.thread().expect("every M has its thread before it is used")
+}
+
+/// Runs `body` as `machine` until it is through or the M parks.
+pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pinned<Model>) -> R) -> Option<R> {
+    CURRENT.with(|current| current.set(Some(machine)));
+    thread(machine).parked.store(false, Ordering::Relaxed);
+    match panic::catch_unwind(AssertUnwindSafe(|| body(&Pinned::new()))) {
+        Ok(result) => Some(result),
+        Err(panic) if panic.is::<Parks>() => None,
+        Err(panic) => panic::resume_unwind(panic),
+    }
+}
+
+/// [`run_as`] on a thread of its own.
+pub(super) fn spawn_as(
+    machine: &'static Machine<Model>,
+    body: impl FnOnce(&Pinned<Model>) + Send + 'static,
+) -> loom::thread::JoinHandle<()> {
+    loom::thread::spawn(move || {
+        run_as(machine, body);
+    })
+}
+
+/// A scheduler, with its Ms and Ps idle at first.
+pub(super) struct Setting {
+    pub(super) scheduler: &'static Scheduler<Model>,
+}
+
+impl Setting {
+    pub(super) fn new(processors: usize) -> Self {
+        CLOCK.set(0);
+        let scheduler = Scheduler::new(processors);
+        scheduler.start().expect("the model has threads enough");
+        Self { scheduler }
+    }
+
+    /// One more M, on the idle list.
+    pub(super) fn add_machine(&self) {
+        self.scheduler.add_machine().expect("the model has threads enough");
+    }
+
+    /// An M that holds a P, taken off the idle lists.
+    pub(super) fn busy_machine(&self) -> &'static Machine<Model> {
+        let mut shared = self.scheduler.shared.lock();
+        let processor = self.scheduler.take_idle_processor(&mut shared).expect("a P is idle");
+        let machine = self.scheduler.assign(&mut shared, processor, Errand::Run);
+        machine.next_processor.store(None, Ordering::Relaxed);
+        machine.set_processor(Some(processor));
+        machine
+    }
+
+    /// An M like [`busy_machine`](Self::busy_machine) that looks for work and has been counted.
+    pub(super) fn spinning_machine(&self) -> &'static Machine<Model> {
+        let machine = self.busy_machine();
+        machine.spinning.store(true, Ordering::Relaxed);
+        self.scheduler.spinning.fetch_add(1, Ordering::Relaxed);
+        machine
+    }
+
+    /// An M that holds a P and runs a G.
+    pub(super) fn running_machine(&self) -> &'static Machine<Model> {
+        let machine = self.busy_machine();
+        let goroutine = self.goroutine();
+        goroutine.set_status(Status::Running);
+        machine.set_current(Some(goroutine));
+        machine
+    }
+
+    /// An M whose G is in a system call and which gave its P away.
+    pub(super) fn blocked_machine(&self) -> &'static Machine<Model> {
+        let machine = self.running_machine();
+        run_as(machine, |_| core::mem::forget(enter_blocking::<Model>().expect("the model has threads enough")));
+        machine
+    }
+
+    /// A G that waits, and that nobody knows of.
+    pub(super) fn goroutine(&self) -> &'static Goroutine<Model> {
+        let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new()));
+        goroutine.set_waiting(WaitReason::Parked);
+        self.scheduler.register(goroutine);
+        goroutine
+    }
+
+    /// Lets every M that was unparked go on until it runs a G or parks again.
+    pub(super) fn settle(&self) {
+        while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
+            run_as(machine, |pinned| find_runnable(pinned, machine));
+        }
+    }
+
+    /// [`settle`](Self::settle) for Ms that stopped on their way to work, as well.
+    pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
+        for machine in machines {
+            if machine.processor().is_some() {
+                run_as(machine, |pinned| find_runnable(pinned, machine));
+            }
+        }
+    }
+
+    /// The end of a model, all threads joined: nothing is left to be done that somebody could do.
+    pub(super) fn check(&self) {
+        self.settle();
+        let scheduler = self.scheduler;
+        assert_eq!(scheduler.spinning.load(Ordering::Relaxed), 0, "an M counts as spinning for ever");
+        let idle = scheduler.idle_processors.load(Ordering::Relaxed);
+        assert!(idle == 0 || !scheduler.is_work_visible(), "lost wake-up: a G is runnable, a P idle, and nobody looks");
+        let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
+        let wakes = scheduler.machines().map(|machine| thread(machine).until()).min();
+        assert!(idle == 0 || wakes <= earliest, "a timer is slept past: all sleep until {wakes:?}");
+        let held: Vec<_> = scheduler.machines().filter_map(Machine::processor).map(Processor::id).collect();
+        for processor in scheduler.processors() {
+            let holders = held.iter().filter(|&&id| id == processor.id()).count();
+            assert!(holders <= 1, "{processor:?} has {holders} holders");
+        }
+    }
+}

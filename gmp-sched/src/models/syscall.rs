@@ -1,0 +1,138 @@
+//! System calls: who gets the P, and that an M without one leaves its G where others find it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use loom::cell::UnsafeCell;
+
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::find::find_runnable;
+use crate::machine::Machine;
+use crate::park::ready_pinned;
+use crate::platform::Pinned;
+use crate::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
+
+/// What belongs to whoever holds a P: loom reports two at once, and a holder that does not see what the last one did.
+#[derive(Default)]
+struct Licence(UnsafeCell<u32>);
+
+// SAFETY: the cell is the thing under test: loom reports any access that the hand-over of the P does not order.
+#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
+unsafe impl Sync for Licence {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
+unsafe impl Send for Licence {}
+
+impl Licence {
+    fn used(&self) {
+        #[expect(unsafe_code, reason = "writes the checked cell")]
+        // SAFETY: loom checks that only the holder of the P does.
+        self.0.with_mut(|uses| unsafe { *uses += 1 });
+    }
+}
+
+/// Enters a system call as the G that runs on `machine`.
+fn enter(machine: &'static Machine<Model>) {
+    run_as(machine, |_| core::mem::forget(enter_syscall::<Model>()));
+}
+
+/// sysmon takes the P of a system call that returns at this moment; the M gets another, or leaves its G.
+#[test]
+fn retake_against_the_return_from_a_system_call() {
+    explore(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        let caller = setting.running_machine();
+        let processor = caller.held_processor();
+        let licence = Arc::new(Licence::default());
+        enter(caller);
+        licence.used();
+        let scheduler = setting.scheduler;
+        let takers: Vec<_> = (0..2)
+            .map(|_| {
+                let licence = licence.clone();
+                loom::thread::spawn(move || {
+                    if !scheduler.retake(processor) {
+                        return;
+                    }
+                    // The P now is another M's or idle; if it is idle, an M takes it for the work that comes.
+                    let mut shared = scheduler.shared.lock();
+                    if let Some(taken) = scheduler.take_idle_processor(&mut shared) {
+                        drop(shared);
+                        licence.used();
+                        scheduler.hand_off(taken);
+                    }
+                })
+            })
+            .collect();
+        run_as(caller, |pinned| {
+            let me = pinned.goroutine();
+            if take_processor_back(pinned, me) {
+                licence.used();
+            } else {
+                drop(requeue_without_processor(Pinned::new(), me, 0));
+                caller.set_current(None);
+                find_runnable(pinned, caller);
+            }
+        });
+        takers.into_iter().for_each(|taker| taker.join().unwrap());
+        setting.check();
+    });
+}
+
+/// The P is handed off while others submit work: they see no idle P, so the one that hands off has to look for them.
+#[test]
+fn hand_off_against_a_submitter() {
+    explore(|| {
+        let setting = Setting::new(2);
+        setting.add_machine();
+        let (blocking, submitter) = (setting.running_machine(), setting.busy_machine());
+        let work = setting.goroutine();
+        let blocks = spawn_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        run_as(submitter, |pinned| ready_pinned(pinned, work));
+        blocks.join().unwrap();
+        setting.check();
+    });
+}
+
+/// There is an M for every P, also when several block at once, each relying on the same idle one.
+#[test]
+fn every_processor_has_a_machine_when_two_block() {
+    explore(|| {
+        let setting = Setting::new(2);
+        setting.add_machine();
+        let callers = [setting.running_machine(), setting.running_machine()];
+        let work = setting.goroutine();
+        run_as(callers[0], |pinned| ready_pinned(pinned, work));
+        let blocks = spawn_as(callers[0], |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        run_as(callers[1], |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        blocks.join().unwrap();
+        setting.check();
+        assert_eq!(setting.scheduler.machines().count(), 4);
+    });
+}
+
+/// The last M to go idle must not take a G for lost that an M brings back from a system call.
+#[test]
+fn the_return_from_a_system_call_against_the_look_for_a_deadlock() {
+    explore(|| {
+        let setting = Setting::new(1);
+        let returning = setting.blocked_machine();
+        let idler = setting.busy_machine();
+        // Waits for the one in the system call.
+        setting.goroutine();
+        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+        run_as(returning, |pinned| {
+            let me = pinned.goroutine();
+            if !take_processor_back(pinned, me) {
+                drop(requeue_without_processor(Pinned::new(), me, 0));
+                returning.set_current(None);
+                find_runnable(pinned, returning);
+            }
+        });
+        idles.join().unwrap();
+        setting.settle_all([idler]);
+        setting.check();
+    });
+}
