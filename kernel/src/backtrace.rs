@@ -1,4 +1,4 @@
-//! Backtraces by frame pointers, of running code and of CPUs that were stopped.
+//! Backtraces by frame pointers, of running code and of code that was interrupted.
 //!
 //! All code, the prebuilt `core` included, keeps frame pointers: RBP points at the caller's RBP, and the return address
 //! lies above. A word is read only after the page tables said that it is mapped, so a broken chain ends a backtrace and
@@ -6,7 +6,6 @@
 
 use core::arch::asm;
 use core::ptr::with_exposed_provenance;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use x86_64::VirtAddr;
 
@@ -84,39 +83,4 @@ fn read(address: u64) -> Option<u64> {
     let pointer = with_exposed_provenance::<u64>(usize::try_from(address).ok()?);
     // SAFETY: mapped, aligned, and pages stay mapped. What is read may be meaningless, which the caller expects.
     Some(unsafe { pointer.read_volatile() })
-}
-
-/// Where a CPU was when it was stopped.
-#[derive(Debug)]
-pub(crate) struct StopRecord {
-    program_counter: AtomicU64,
-    frame_pointer: AtomicU64,
-    is_stopped: AtomicBool,
-}
-
-impl StopRecord {
-    pub(crate) const fn new() -> Self {
-        Self {
-            program_counter: AtomicU64::new(0),
-            frame_pointer: AtomicU64::new(0),
-            is_stopped: AtomicBool::new(false),
-        }
-    }
-
-    /// Notes where this CPU is, which then stops.
-    pub(crate) fn set(&self, frame: &TrapFrame) {
-        self.program_counter.store(frame.rip, Ordering::Relaxed);
-        self.frame_pointer.store(frame.rbp, Ordering::Relaxed);
-        // Ordering: pairs with the load in `get`.
-        self.is_stopped.store(true, Ordering::Release);
-    }
-
-    /// Where the CPU has stopped, if it has.
-    pub(crate) fn get(&self) -> Option<Backtrace> {
-        // Ordering: pairs with the store in `set`.
-        let is_stopped = self.is_stopped.load(Ordering::Acquire);
-        is_stopped.then(|| {
-            Backtrace::from(self.program_counter.load(Ordering::Relaxed), self.frame_pointer.load(Ordering::Relaxed))
-        })
-    }
 }

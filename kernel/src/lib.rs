@@ -25,7 +25,7 @@
 //! | `entry` | boot protocols, order of the start |
 //! | [`program`], [`args`], [`exit`] | what a program sees: `main!`, its arguments, its status |
 //! | [`console`] | `println!`, the log, input |
-//! | [`panic`](mod@panic), [`backtrace`] | the last words of a machine |
+//! | [`panic`](mod@panic), [`snapshot`], [`backtrace`] | the last words of a machine; where every CPU is |
 //! | [`percpu`], [`cpus`], [`sync`] | per-CPU data and the preempt count, the CPUs that are up, locks |
 //! | [`mm`] | frames, page tables, stacks, heap |
 //! | [`arch`] | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs |
@@ -69,6 +69,8 @@ pub mod percpu;
 pub mod platform;
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub mod program;
+#[expect(unsafe_code, reason = "keeps a place as a pointer")]
+pub mod snapshot;
 #[expect(unsafe_code, reason = "locks")]
 pub mod sync;
 #[expect(unsafe_code, reason = "shares memory with devices")]

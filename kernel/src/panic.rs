@@ -5,7 +5,6 @@
 //! allocates nothing.
 
 use core::fmt::{self, Write};
-use core::hint::spin_loop;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,16 +12,13 @@ use boot_protocol::console::Frame;
 use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
 use x86_64::instructions::interrupts;
 
+use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::exception::{Description, Registers};
 use crate::arch::x86_64::trap::TrapFrame;
-use crate::arch::x86_64::{apic, cpu};
 use crate::backtrace::Backtrace;
-use crate::console::Emergency;
+use crate::console::{self, Emergency};
 use crate::percpu::{self, CpuId};
-use crate::{cpus, exit, platform};
-
-/// Looks at a CPU that does not stop before it is given up.
-const LOOKS: usize = 20_000_000;
+use crate::{exit, platform, snapshot};
 
 /// The CPU that ends the machine, or [`NOBODY`].
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
@@ -74,14 +70,16 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
     end(platform::STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
-/// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine; if none is, it is an exception.
-pub(crate) fn stop_if_asked(frame: &TrapFrame) {
+/// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine, says where it is if it was
+/// asked. One that nobody here has sent is an exception.
+pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
+        NOBODY if snapshot::answer(frame) => {}
         NOBODY => exception(frame),
         // Whoever sent it, the report goes on.
         ending if ending as usize == percpu::current().index() => {}
         _ => {
-            percpu::local().stop.set(frame);
+            snapshot::answer_for_good(frame);
             cpu::halt()
         }
     }
@@ -104,36 +102,21 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
         // A non-maskable interrupt that is being served keeps away the one that is on its way.
         Err(_) => {
             if let Some(frame) = frame {
-                percpu::local().stop.set(frame);
+                snapshot::answer_for_good(frame);
             }
             cpu::halt()
         }
     }
-    apic::send_nmi_to_others();
-    let others = || cpus::all().filter(|&cpu| cpu != this).filter_map(|cpu| Some((cpu, percpu::of(cpu)?)));
-    for (_, other) in others() {
-        for _ in 0..LOOKS {
-            if other.stop.get().is_some() {
-                break;
-            }
-            spin_loop();
-        }
-    }
-
+    snapshot::ask_others();
     let mut console = Emergency::new();
     // The port takes what it takes.
     let _ = report(&mut console, this);
-    if show == Show::Goroutines {
-        let _ = platform::list_goroutines(&mut console);
-    }
-    for (cpu, other) in others().filter(|_| show == Show::Cpus) {
-        let _ = match other.stop.get() {
-            Some(backtrace) => {
-                writeln!(console, "CPU {cpu} was").and_then(|()| print_backtrace(&mut console, backtrace))
-            }
-            None => writeln!(console, "CPU {cpu} does not answer"),
-        };
-    }
+    let _ = match show {
+        Show::Goroutines => platform::list_goroutines(&mut console),
+        Show::Cpus => snapshot::write_others(&mut console)
+            .and_then(|()| writeln!(console, "the kernel's last messages:"))
+            .and_then(|()| console::write_history(&mut console)),
+    };
     console.flush();
     exit::end_qemu(status);
     let _ = console.write_str("The machine has stopped.\n");

@@ -17,6 +17,7 @@ use core::arch::asm;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::offset_of;
+use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -24,8 +25,8 @@ use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
 use crate::arch::x86_64::preempt::{self, Diverted};
-use crate::backtrace::StopRecord;
 use crate::mm::heap::CpuCache;
+use crate::snapshot::Snapshot;
 
 /// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
 pub const MAX_CPUS: usize = 255;
@@ -73,6 +74,8 @@ pub struct CpuLocal {
     preempt: AtomicU32,
     id: CpuId,
     current_machine: AtomicUsize,
+    /// Where a lock has turned interrupts off that are to come back on, null if none has.
+    interrupts_off_at: AtomicPtr<Location<'static>>,
     /// Where a preempted G goes on, see `preempt`.
     pub(crate) diverted: Diverted,
     /// Interrupts and exceptions being handled on this CPU.
@@ -82,8 +85,8 @@ pub struct CpuLocal {
     pub(crate) timer_deadline: AtomicU64,
     /// What the clock was when this CPU came up, in ns.
     pub(crate) started_at: AtomicU64,
-    /// Where this CPU was when a panic elsewhere stopped it.
-    pub(crate) stop: StopRecord,
+    /// Where this CPU was when another one asked it.
+    pub(crate) snapshot: Snapshot,
     pub(crate) heap_cache: CpuCache,
 }
 
@@ -95,12 +98,13 @@ impl CpuLocal {
             preempt: AtomicU32::new(NOTHING_PENDING | 1),
             id,
             current_machine: AtomicUsize::new(0),
+            interrupts_off_at: AtomicPtr::new(ptr::null_mut()),
             diverted: Diverted::new(),
             trap_depth: AtomicU32::new(0),
             apic_id: AtomicU32::new(apic_id),
             timer_deadline: AtomicU64::new(u64::MAX),
             started_at: AtomicU64::new(0),
-            stop: StopRecord::new(),
+            snapshot: Snapshot::new(),
             heap_cache: CpuCache::new(),
         }
     }
@@ -108,6 +112,12 @@ impl CpuLocal {
     /// The id of this CPU's local APIC.
     pub fn apic_id(&self) -> u32 {
         self.apic_id.load(Ordering::Relaxed)
+    }
+
+    /// Where a lock has turned interrupts off on this CPU, if one has. Readable from every CPU.
+    pub(crate) fn interrupts_off_at(&self) -> Option<&'static Location<'static>> {
+        // SAFETY: only references to locations, which are constants, or null are stored.
+        unsafe { self.interrupts_off_at.load(Ordering::Relaxed).as_ref() }
     }
 
     /// When the timer of this CPU is to fire, in ns of [`timer::now`](crate::arch::x86_64::timer::now); `u64::MAX` if
@@ -205,6 +215,21 @@ pub fn set_current_machine(machine: usize) {
             "mov gs:[{word}], {}",
             in(reg) machine,
             word = const offset_of!(CpuLocal, current_machine),
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Notes which place has turned interrupts off on this CPU, and with `None` that they come back on. One instruction.
+#[inline(always)]
+pub(crate) fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
+    let place = place.map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: as in `local`; the word is only ever accessed as a whole.
+    unsafe {
+        asm!(
+            "mov gs:[{word}], {}",
+            in(reg) place,
+            word = const offset_of!(CpuLocal, interrupts_off_at),
             options(nostack, preserves_flags)
         );
     }
@@ -318,6 +343,12 @@ pub fn clear_pending() {
 /// Whether the caller is in a handler of an interrupt or exception. One instruction.
 #[inline(always)]
 pub fn in_trap() -> bool {
+    trap_depth() != 0
+}
+
+/// How many handlers of interrupts and exceptions this CPU is in. One instruction.
+#[inline(always)]
+pub(crate) fn trap_depth() -> u32 {
     let depth: u32;
     // SAFETY: as in `local`. A handler cannot migrate, and outside of one the depth is zero on whatever CPU this runs.
     unsafe {
@@ -328,7 +359,7 @@ pub fn in_trap() -> bool {
             options(nostack, preserves_flags, readonly)
         );
     }
-    depth != 0
+    depth
 }
 
 /// Preemption is off on this CPU as long as this exists.

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use kernel::console::read_line;
 use kernel::prelude::*;
+use kernel::sync::InterruptMutex;
 
 kernel::main!(main);
 
@@ -17,6 +18,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["arguments", arguments @ ..] => println!("{arguments:?}"),
         ["echo"] => echo(),
         ["panic"] => panic!("it was meant to panic"),
+        ["deadlock"] => deadlock(),
         // SAFETY: an exception is what is wanted, and it ends the machine.
         ["exception"] => unsafe { asm!("ud2") },
         ["reset"] => reset(),
@@ -69,6 +71,13 @@ fn times() {
     for worker in workers {
         println!("{}", worker.join().expect("it does not panic"));
     }
+}
+
+/// Takes a lock that it has.
+fn deadlock() {
+    let lock = InterruptMutex::new(());
+    let _held = lock.lock();
+    let _never = lock.lock();
 }
 
 #[inline(never)]

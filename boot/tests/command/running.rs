@@ -42,6 +42,20 @@ fn it_boots_without_optimisation() {
 }
 
 #[test]
+fn a_debug_build_finds_a_cpu_that_waits_for_itself() {
+    let mut command = boot();
+    command.args(["--debug", "--timeout=30"]).arg(OUTSIDE.directory.path()).arg("deadlock");
+    let output = finish(command);
+    let printed = text(&output.stdout);
+    assert_eq!(status(&output), Some(101), "{printed}");
+    let source = include_str!("outside_program.rs");
+    let line = |wanted: &str| source.lines().position(|line| line.contains(wanted)).expect("a lock") + 1;
+    let (held, wanted) = (line("let _held = "), line("let _never = "));
+    assert!(printed.contains(&format!("waits for itself: at src/main.rs:{wanted}:")), "{printed}");
+    assert!(printed.contains(&format!("that it took at src/main.rs:{held}:")), "{printed}");
+}
+
+#[test]
 fn the_status_is_the_programs() {
     for (asked, given) in [("0", 0), ("7", 7), ("100", 100), ("101", 100), ("-1", 100)] {
         assert_eq!(status(&finish(boot_outside(&["--smp=1"], &["status", asked]))), Some(given), "{asked}");

@@ -1,8 +1,23 @@
-//! The log: messages of the `log` crate, on the console.
+//! The log: messages of the `log` crate, on the console down to a level, and all but the most detailed ones in a ring in
+//! memory, whose contents are part of the report of a panic.
+
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
+use super::history::History;
+use super::line;
 use crate::arch::x86_64::timer;
+
+/// What is kept, whatever is printed: traces are left out, since there may be any number of them.
+const KEPT: LevelFilter = LevelFilter::Debug;
+
+/// The last messages: some fifty lines.
+static HISTORY: History<4096> = History::new();
+
+/// The [`LevelFilter`] of what is printed.
+static PRINTED: AtomicUsize = AtomicUsize::new(LevelFilter::Warn as usize);
 
 struct Console;
 
@@ -22,23 +37,40 @@ impl Log for Console {
             Level::Trace => "trace",
         };
         let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
-        crate::println!("[{seconds:3}.{micros:06}] {level}: {}: {}", record.target(), record.args());
+        let is_printed = record.level() as usize <= PRINTED.load(Ordering::Relaxed);
+        let (target, message) = (record.target(), record.args());
+        line::with_formatted(format_args!("[{seconds:3}.{micros:06}] {level}: {target}: {message}\n"), |text| {
+            HISTORY.append(text);
+            if is_printed {
+                super::write(text);
+            }
+        });
     }
 
     fn flush(&self) {}
 }
 
-/// Sends the log to the console, from warnings up.
+/// Starts the log, printed from warnings up.
 pub(super) fn init() {
     log::set_logger(&Console).expect("nothing else sets a logger");
-    log::set_max_level(LevelFilter::Warn);
+    set_printed(LevelFilter::Warn);
 }
 
-/// Sets the level by the value of the `log` option, if there is one.
+/// Sets the level from which messages are printed, by the value of the `log` option, if there is one.
 pub(crate) fn set_level(option: Option<&str>) {
     let Some(option) = option else { return };
     match option.parse() {
-        Ok(level) => log::set_max_level(level),
+        Ok(level) => set_printed(level),
         Err(_) => log::warn!("log={option}: not one of off, error, warn, info, debug, trace"),
     }
+}
+
+fn set_printed(level: LevelFilter) {
+    PRINTED.store(level as usize, Ordering::Relaxed);
+    log::set_max_level(level.max(KEPT));
+}
+
+/// Writes the last messages, also those below the level that is printed. Callable from everywhere.
+pub(crate) fn write_history(out: &mut impl fmt::Write) -> fmt::Result {
+    HISTORY.write_to(out)
 }

@@ -8,6 +8,7 @@
 //! Everything may be called from everywhere, interrupt handlers included. A panic goes past all of it (`Emergency`).
 
 mod emergency;
+mod history;
 mod input;
 mod line;
 mod lines;
@@ -26,7 +27,7 @@ pub(crate) use self::emergency::Emergency;
 pub(crate) use self::input::enable as enable_input;
 pub use self::input::{set_input_waker, try_read};
 pub use self::lines::read_line;
-pub(crate) use self::logger::set_level as set_log_level;
+pub(crate) use self::logger::{set_level as set_log_level, write_history};
 use self::ring::Ring;
 use crate::percpu::PreemptGuard;
 use crate::sync::InterruptMutex;
@@ -142,6 +143,14 @@ fn send_from_ring(uart: &mut Uart, is_there: bool) {
     if let Some(last) = bytes[..sent].last() {
         LAST_SENT.store(*last, Ordering::Relaxed);
     }
+}
+
+/// Calls `body` while nobody can print and what was printed stays in the ring: for a test of what a panic gets past.
+#[doc(hidden)]
+pub fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
+    let _fill = FILL.lock();
+    let _uart = UART.lock();
+    body()
 }
 
 /// Waits until everything printed before the call has left the machine, whatever others print meanwhile.

@@ -1,6 +1,12 @@
-//! What the machine says when a program breaks it.
+//! What the machine says when a program breaks it, and where its CPUs are.
 
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use kernel::percpu;
 use kernel::prelude::*;
+use kernel::snapshot;
+use kernel::sync::InterruptMutex;
 
 use crate::provoke;
 
@@ -71,4 +77,126 @@ guest_test!(
 );
 fn stack_overflow_is_reported() {
     go(provoke::stack_overflow).join().expect("it does not come back");
+}
+
+/// How many Gs spin, and until when.
+static SPINNING: AtomicUsize = AtomicUsize::new(0);
+static ENOUGH: AtomicBool = AtomicBool::new(false);
+
+#[inline(never)]
+fn spins_with_interrupts_on() {
+    SPINNING.fetch_add(1, Ordering::SeqCst);
+    while !ENOUGH.load(Ordering::SeqCst) {
+        spin_loop();
+    }
+}
+
+#[inline(never)]
+fn spins_with_interrupts_off() {
+    let lock = InterruptMutex::new(());
+    let _guard = lock.lock();
+    spins_with_interrupts_on();
+}
+
+/// Keeps every CPU but this one at a known place.
+fn keep_others_busy() {
+    for index in 1..procs() {
+        go(move || if index == 1 { spins_with_interrupts_off() } else { spins_with_interrupts_on() }).detach();
+    }
+    while SPINNING.load(Ordering::SeqCst) < procs() - 1 {
+        spin_loop();
+    }
+}
+
+guest_test!(
+    every_cpu_says_where_it_is_and_goes_on,
+    smp = &[2, 8],
+    isolated,
+    texts = &[
+        "runs this:",
+        "every_cpu_says_where_it_is_and_goes_on (qemu-tests/guest/src/reports.rs:",
+        "interrupts off since qemu-tests/guest/src/reports.rs:",
+        "spins_with_interrupts_off (qemu-tests/guest/src/reports.rs:",
+        "all of them go on",
+    ],
+);
+fn every_cpu_says_where_it_is_and_goes_on() {
+    keep_others_busy();
+    let mut text = String::new();
+    for _ in 0..100 {
+        text.clear();
+        let _pinned = percpu::PreemptGuard::new();
+        snapshot::write_all(&mut text).expect("strings take everything");
+    }
+    print!("{text}");
+    for cpu in 0..num_cpu() {
+        assert!(text.contains(&format!("CPU {cpu}")), "CPU {cpu} is missing");
+    }
+    assert_eq!(text.matches("rflags").count(), num_cpu() - 1, "each other CPU shows its registers");
+    assert_eq!(text.matches("interrupts off").count(), 1);
+    ENOUGH.store(true, Ordering::SeqCst);
+    let handles: Vec<_> = (0..procs()).map(|n| go(move || n)).collect();
+    assert!(handles.into_iter().all(|handle| handle.join().is_ok()));
+    println!("all of them go on");
+}
+
+guest_test!(
+    an_exception_shows_where_the_other_cpus_are,
+    smp = &[2, 8],
+    status = 102,
+    texts = &[
+        "exception on CPU",
+        "interrupts off since qemu-tests/guest/src/reports.rs:",
+        "spins_with_interrupts_off (qemu-tests/guest/src/reports.rs:",
+        "the kernel's last messages:",
+    ],
+);
+fn an_exception_shows_where_the_other_cpus_are() {
+    keep_others_busy();
+    provoke::divide_error();
+}
+
+guest_test!(
+    a_panic_gets_past_the_locks_of_the_console,
+    smp = &[1, 8],
+    status = 101,
+    texts = &["panic on CPU", "nobody can print", "with_all_locked"],
+);
+fn a_panic_gets_past_the_locks_of_the_console() {
+    kernel::console::with_all_locked(|| {
+        panic!("nobody can print");
+    });
+}
+
+guest_test!(
+    a_panic_interrupts_those_who_print,
+    status = 2,
+    texts = &["<1", "panic at", "in the middle of it all", "goroutine"],
+);
+fn a_panic_interrupts_those_who_print() {
+    static PRINTED: AtomicUsize = AtomicUsize::new(0);
+    for g in 1..procs() {
+        go(move || {
+            loop {
+                println!("<{g} {}>", "x".repeat(100));
+                PRINTED.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+        .detach();
+    }
+    while PRINTED.load(Ordering::Relaxed) < 100 {
+        spin_loop();
+    }
+    panic!("in the middle of it all");
+}
+
+guest_test!(
+    messages_that_were_not_printed_are_in_the_report,
+    smp = &[1, 8],
+    status = 102,
+    options = &["log=off"],
+    texts = &["exception on CPU", "the kernel's last messages:", "info: kernel::arch::x86_64::timer: "],
+);
+fn messages_that_were_not_printed_are_in_the_report() {
+    provoke::divide_error();
 }

@@ -9,7 +9,6 @@ use x86_64::instructions::interrupts::without_interrupts;
 use x86_64::registers::model_specific::{ApicBase, ApicBaseFlags};
 
 use super::interrupts::{ERROR, SPURIOUS, Vector};
-use crate::cpus;
 use crate::mm::paging;
 use crate::percpu::{self, CpuId};
 
@@ -112,10 +111,9 @@ pub fn send(to: CpuId, vector: Vector) {
     }
 }
 
-/// Sends a non-maskable interrupt to all other CPUs that are up. Callable from everywhere.
-pub fn send_nmi_to_others() {
-    let this = percpu::current();
-    for local in cpus::all().filter(|&cpu| cpu != this).filter_map(percpu::of) {
+/// Sends a CPU a non-maskable interrupt. Nothing happens if it is not up. Callable from everywhere.
+pub(crate) fn send_nmi(to: CpuId) {
+    if let Some(local) = percpu::of(to) {
         command(local.apic_id(), ASSERT | DELIVER_NMI);
     }
 }

@@ -122,25 +122,30 @@ impl fmt::Display for Description<'_> {
     }
 }
 
-/// The registers, in lines: `Display` of a frame.
+/// The registers of a frame and those of this CPU that say more of an exception, in lines.
 #[derive(Debug)]
 pub(crate) struct Registers<'a>(pub(crate) &'a TrapFrame);
 
 impl fmt::Display for Registers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cr3 = Cr3::read_raw().0.start_address();
+        write!(f, "{}", GeneralRegisters(self.0))?;
+        writeln!(f, "  cr2 {:016x}  cr3 {cr3:016x}  error {:x}", Cr2::read_raw(), self.0.error_code)
+    }
+}
+
+/// The registers of a frame, in lines.
+#[derive(Debug)]
+pub(crate) struct GeneralRegisters<'a>(pub(crate) &'a TrapFrame);
+
+impl fmt::Display for GeneralRegisters<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let r = self.0;
-        writeln!(f, "  rip {:016x}  rsp {:016x}  rbp {:016x}  error {:x}", r.rip, r.rsp, r.rbp, r.error_code)?;
+        writeln!(f, "  rip {:016x}  rsp {:016x}  rbp {:016x}", r.rip, r.rsp, r.rbp)?;
         writeln!(f, "  rax {:016x}  rbx {:016x}  rcx {:016x}  rdx {:016x}", r.rax, r.rbx, r.rcx, r.rdx)?;
         writeln!(f, "  rsi {:016x}  rdi {:016x}  r8  {:016x}  r9  {:016x}", r.rsi, r.rdi, r.r8, r.r9)?;
         writeln!(f, "  r10 {:016x}  r11 {:016x}  r12 {:016x}  r13 {:016x}", r.r10, r.r11, r.r12, r.r13)?;
-        writeln!(
-            f,
-            "  r14 {:016x}  r15 {:016x}  cr2 {:016x}  cr3 {:016x}",
-            r.r14,
-            r.r15,
-            Cr2::read_raw(),
-            Cr3::read_raw().0.start_address()
-        )?;
-        writeln!(f, "  rflags {:x} ({:?})", r.rflags, RFlags::from_bits_truncate(r.rflags))
+        let flags = RFlags::from_bits_truncate(r.rflags);
+        writeln!(f, "  r14 {:016x}  r15 {:016x}  rflags {:x} ({flags:?})", r.r14, r.r15, r.rflags)
     }
 }

@@ -94,6 +94,27 @@ pub struct TrapFrame {
 const _: () = assert!(size_of::<TrapFrame>().is_multiple_of(16));
 
 impl TrapFrame {
+    /// How many words stand behind the SSE registers.
+    pub(crate) const GENERAL: usize = (size_of::<Self>() - offset_of!(Self, r15)) / size_of::<u64>();
+
+    /// All but the SSE registers, in the order of the fields.
+    pub(crate) fn general(&self) -> &[u64; Self::GENERAL] {
+        let words = core::ptr::from_ref(self).wrapping_byte_add(offset_of!(Self, r15)).cast();
+        // SAFETY: from there on the fields are nothing but words.
+        unsafe { &*words }
+    }
+
+    /// What [`general`](Self::general) gave, with zeros for the SSE registers.
+    pub(crate) fn from_general(words: [u64; Self::GENERAL]) -> Self {
+        #[repr(C)]
+        struct Parts {
+            xmm: [u128; 16],
+            words: [u64; TrapFrame::GENERAL],
+        }
+        // SAFETY: both are the same words in the same order, and all values are valid.
+        unsafe { core::mem::transmute::<Parts, Self>(Parts { xmm: [0; 16], words }) }
+    }
+
     /// Which interrupt or exception this is.
     pub fn vector(&self) -> Vector {
         Vector(self.vector.to_le_bytes()[0])
@@ -181,7 +202,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     if is_interrupt {
         interrupts::handle(vector);
     } else if vector == Vector::NON_MASKABLE {
-        panic::stop_if_asked(frame);
+        panic::non_maskable(frame);
     } else {
         exception::handle(frame);
     }

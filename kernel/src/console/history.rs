@@ -1,0 +1,67 @@
+//! What was said last, kept in memory for the report of a panic.
+
+use core::fmt;
+use core::str;
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+/// The last `N` bytes of all that was appended.
+///
+/// Appending takes no lock, so that it may be done anywhere. What several callers append at a time does not mix, unless
+/// one of them comes around the ring meanwhile.
+#[derive(Debug)]
+pub(super) struct History<const N: usize> {
+    bytes: [AtomicU8; N],
+    /// How many bytes were ever appended.
+    end: AtomicUsize,
+}
+
+impl<const N: usize> History<N> {
+    pub(super) const fn new() -> Self {
+        Self { bytes: [const { AtomicU8::new(0) }; N], end: AtomicUsize::new(0) }
+    }
+
+    /// Appends text; of more than fits the end is kept. Callable from everywhere.
+    pub(super) fn append(&self, text: &[u8]) {
+        let start = self.end.fetch_add(text.len(), Ordering::Relaxed);
+        let left_out = text.len().saturating_sub(N);
+        for (index, byte) in text.iter().enumerate().skip(left_out) {
+            self.bytes[start.wrapping_add(index) % N].store(*byte, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes all lines that are there as a whole. What is appended meanwhile may show in part.
+    pub(super) fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        let end = self.end.load(Ordering::Relaxed);
+        let start = end.saturating_sub(N);
+        let byte = |index: usize| self.bytes[index % N].load(Ordering::Relaxed);
+        // If the ring is full, the first line has lost its beginning.
+        let cut =
+            if start == 0 { Some(0) } else { (start..end).position(|index| byte(index) == b'\n').map(|at| at + 1) };
+        let Some(cut) = cut else { return Ok(()) };
+        let mut part = [0; 64];
+        let mut length = 0;
+        for index in start + cut..end {
+            part[length] = byte(index);
+            length += 1;
+            if length == part.len() || index + 1 == end {
+                length = write_part(out, &mut part, length)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes what is whole of the first `length` bytes, and moves the rest to the front. Returns its length.
+fn write_part(out: &mut impl fmt::Write, part: &mut [u8], length: usize) -> Result<usize, fmt::Error> {
+    match str::from_utf8(&part[..length]) {
+        Ok(text) => out.write_str(text).map(|()| 0),
+        Err(error) => {
+            let whole = error.valid_up_to();
+            out.write_str(str::from_utf8(&part[..whole]).unwrap_or_default())?;
+            // A character in two parts comes with the next one; what is none is left out.
+            let skipped = error.error_len().map_or(whole, |wrong| whole + wrong);
+            part.copy_within(skipped..length, 0);
+            Ok(length - skipped)
+        }
+    }
+}
