@@ -1,10 +1,15 @@
-//! What the firmware's tables say about CPUs, interrupt controllers and clocks.
+//! What the firmware's tables say about CPUs, interrupt controllers and clocks, and of how to turn the machine off.
 
 use core::ptr::NonNull;
+use core::slice;
 
+use ::acpi::address::{AddressSpace, GenericAddress};
+use ::acpi::fadt::Fadt;
 use ::acpi::madt::{Madt, MadtEntry};
 use ::acpi::{AcpiHandler, AcpiTables, HpetInfo, PhysicalMapping};
+use kernel_formats::soft_off::{self, SleepTypes};
 use spin::Once;
+use x86_64::instructions::port::Port;
 
 use crate::mm::{self, PAGE_SIZE, PhysAddr, paging};
 use crate::percpu::MAX_CPUS;
@@ -30,6 +35,19 @@ pub struct Tables {
     overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
     /// Registers of the high precision event timer.
     pub hpet: Option<PhysAddr>,
+    /// How the machine is turned off.
+    power: Option<Power>,
+}
+
+/// How the machine is turned off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Power {
+    types: SleepTypes,
+    /// The ports of the registers PM1a and, if there is one, PM1b.
+    control_a: u16,
+    control_b: Option<u16>,
+    /// The port and value by which the firmware is told to hand these registers over, if it has to be.
+    hand_over: Option<(u16, u8)>,
 }
 
 /// An I/O APIC.
@@ -77,15 +95,20 @@ impl Tables {
         self.overrides.iter().find(|(source, _)| *source == irq).map_or(standard, |(_, interrupt)| *interrupt)
     }
 
+    /// Notes a CPU, which some firmware lists twice: as one with an xAPIC and as one with an x2APIC.
+    fn add_cpu(&mut self, apic_id: u32) {
+        if !self.apic_ids.contains(&apic_id) {
+            let _ = self.apic_ids.push(apic_id);
+        }
+    }
+
     /// Notes one entry of the MADT. What does not fit is left unused.
     fn add(&mut self, entry: &MadtEntry<'_>) {
         match entry {
             MadtEntry::LocalApic(cpu) if cpu.flags & CPU_ENABLED != 0 => {
-                let _ = self.apic_ids.push(u32::from(cpu.apic_id));
+                self.add_cpu(cpu.apic_id.into());
             }
-            MadtEntry::LocalX2Apic(cpu) if cpu.flags & CPU_ENABLED != 0 => {
-                log::warn!("a CPU is left out: its APIC id {} needs x2APIC", { cpu.x2apic_id });
-            }
+            MadtEntry::LocalX2Apic(cpu) if cpu.flags & CPU_ENABLED != 0 => self.add_cpu(cpu.x2apic_id),
             MadtEntry::IoApic(io_apic) => {
                 let address = PhysAddr::new(u64::from(io_apic.io_apic_address));
                 let first_interrupt = io_apic.global_system_interrupt_base;
@@ -131,8 +154,73 @@ fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
     for entry in madt.get().entries() {
         tables.add(&entry);
     }
+    tables.power = read_power(&acpi);
     tables.hpet = HpetInfo::new(&acpi).ok().map(|hpet| PhysAddr::new(hpet.base_address as u64));
     Ok(tables)
+}
+
+fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
+    let dsdt = acpi.dsdt().ok()?;
+    // SAFETY: the firmware's table says that it is there, with this length.
+    let code = unsafe { PhysicalMemory.map_physical_region::<u8>(dsdt.address, usize::try_from(dsdt.length).ok()?) };
+    // SAFETY: mapped above, for good; nobody writes to the firmware's tables.
+    let code = unsafe { slice::from_raw_parts(code.virtual_start().as_ptr(), code.region_length()) };
+    let types = soft_off::find(code)?;
+    let fadt = acpi.find_table::<Fadt>().ok()?;
+    let port = |register: GenericAddress| {
+        let is_port = register.address_space == AddressSpace::SystemIo && register.address != 0;
+        u16::try_from(register.address).ok().filter(|_| is_port)
+    };
+    let control_b = fadt.get().pm1b_control_block().ok().flatten().and_then(port);
+    let command = u16::try_from(fadt.get().smi_cmd_port).ok().filter(|&port| port != 0);
+    Some(Power {
+        types,
+        control_a: port(fadt.get().pm1a_control_block().ok()?)?,
+        control_b,
+        hand_over: command.zip(Some(fadt.get().acpi_enable)),
+    })
+}
+
+/// Turns the machine off. Returns if that is not known to be possible, or does not happen within about a second. Callable
+/// from everywhere.
+pub(crate) fn power_off() {
+    let Some(power) = TABLES.get().and_then(|tables| tables.power) else { return };
+    let mut control_a = Port::<u16>::new(power.control_a);
+    // SAFETY: the port of this register; reading it changes nothing.
+    let content = unsafe { control_a.read() };
+    if !soft_off::is_acpi_on(content)
+        && let Some((port, value)) = power.hand_over
+    {
+        // SAFETY: the port and the value that the firmware's table gives for this.
+        unsafe { Port::<u8>::new(port).write(value) };
+        // SAFETY: as above.
+        wait_until(|| soft_off::is_acpi_on(unsafe { control_a.read() }));
+    }
+    // SAFETY: as above.
+    let content = unsafe { control_a.read() };
+    // SAFETY: this ends the machine, which is what the caller wants.
+    unsafe { control_a.write(soft_off::control(content, power.types.a)) };
+    if let Some(port) = power.control_b {
+        let mut control_b = Port::<u16>::new(port);
+        // SAFETY: as for the first of the two registers.
+        let content = unsafe { control_b.read() };
+        // SAFETY: as above.
+        unsafe { control_b.write(soft_off::control(content, power.types.b)) };
+    }
+    wait_until(|| false);
+}
+
+/// Waits about a second at most: no clock is needed, since an access to a port takes about a microsecond.
+fn wait_until(mut done: impl FnMut() -> bool) {
+    /// Where nothing is but the codes that firmware shows while it starts.
+    const DELAY_PORT: u16 = 0x80;
+    for _ in 0..1_000_000 {
+        if done() {
+            return;
+        }
+        // SAFETY: a write to this port has no effect.
+        unsafe { Port::<u8>::new(DELAY_PORT).write(0) };
+    }
 }
 
 /// How the `acpi` crate reaches physical memory.

@@ -4,15 +4,19 @@ use boot_protocol::status::{DEBUG_EXIT_PORT, debug_exit_value};
 use x86_64::instructions::port::Port;
 
 use crate::arch::x86_64::cpu;
-use crate::console;
+use crate::{acpi, console};
 
 /// Ends the machine with a status, after everything printed so far has left it. Callable from everywhere.
 ///
-/// QEMU ends through its `isa-debug-exit` device. A machine without it says so and stops.
+/// QEMU ends through its `isa-debug-exit` device. A machine without it says the status and is turned off by ACPI, or
+/// stops where that is not possible. After a panic it stops in any case, so that the report can be read.
 pub fn exit(status: u8) -> ! {
     console::flush();
     end_qemu(status);
-    crate::println!("The program has ended with status {status}. The machine can be turned off.");
+    crate::println!("The program has ended with status {status}.");
+    console::flush();
+    acpi::power_off();
+    crate::println!("The machine can be turned off.");
     console::flush();
     cpu::halt()
 }

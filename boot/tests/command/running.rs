@@ -165,6 +165,20 @@ fn a_dry_run_prints_a_command_that_does_the_same() {
     assert_eq!(status(&output), Some(33));
 }
 
+/// Without the device through which the guest ends QEMU, and without the option that makes QEMU end on a reset.
+#[test]
+fn a_machine_without_the_debug_exit_is_turned_off() {
+    let output = finish(boot_outside(&["--dry-run", "--smp=2"], &["status", "7"]));
+    let mut words = shlex::split(text(&output.stdout).trim()).expect("a shell command");
+    words.retain(|word| word != "-no-reboot");
+    let device = words.iter().position(|word| word.starts_with("isa-debug-exit")).expect("the device");
+    words.drain(device - 1..=device);
+    let _turn = turn();
+    let output = Command::new(&words[0]).args(&words[1..]).stdin(Stdio::null()).output().expect("QEMU starts");
+    assert_eq!(text(&output.stdout), "The program has ended with status 7.\n", "{}", text(&output.stderr));
+    assert_eq!(status(&output), Some(0));
+}
+
 #[test]
 fn gdb_is_waited_for() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();

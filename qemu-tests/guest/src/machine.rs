@@ -89,6 +89,22 @@ fn sleep_takes_as_long_as_asked() {
     }
 }
 
+guest_test!(
+    a_timer_that_is_not_there_is_not_used,
+    smp = &[1, 8],
+    isolated,
+    options = &["timer=tsc-deadline"],
+    texts = &["timer=tsc-deadline: this processor has none"],
+);
+/// As long as QEMU's TCG has no such timer. Where there is one, this runs on it.
+fn a_timer_that_is_not_there_is_not_used() {
+    for millis in [1, 5, 20] {
+        let start = timer::now();
+        sleep(Duration::from_millis(millis));
+        assert!(timer::now() - start >= millis * 1_000_000);
+    }
+}
+
 guest_test!(sleep_outlasts_the_hardware_timer, smp = &[1, 8], icount);
 fn sleep_outlasts_the_hardware_timer() {
     // The one-shot counter has 32 bits, 4.29 seconds.

@@ -133,7 +133,8 @@ fn every_cpu_says_where_it_is_and_goes_on() {
         assert!(text.contains(&format!("CPU {cpu}")), "CPU {cpu} is missing");
     }
     assert_eq!(text.matches("rflags").count(), num_cpu() - 1, "each other CPU shows its registers");
-    assert_eq!(text.matches("interrupts off").count(), 1);
+    // Others may be in the handler of their tick.
+    assert!(text.contains("interrupts off since"), "the one that holds a lock is found");
     ENOUGH.store(true, Ordering::SeqCst);
     let handles: Vec<_> = (0..procs()).map(|n| go(move || n)).collect();
     assert!(handles.into_iter().all(|handle| handle.join().is_ok()));
@@ -171,7 +172,7 @@ fn a_panic_gets_past_the_locks_of_the_console() {
 guest_test!(
     a_panic_interrupts_those_who_print,
     status = 2,
-    texts = &["<1", "panic at", "in the middle of it all", "goroutine"],
+    texts = &[" xxxxxxxx", "panic at", "in the middle of it all", "goroutine"],
 );
 fn a_panic_interrupts_those_who_print() {
     static PRINTED: AtomicUsize = AtomicUsize::new(0);

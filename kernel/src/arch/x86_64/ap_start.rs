@@ -75,7 +75,11 @@ type Processors = heapless::Vec<u32, MAX_CPUS>;
 /// Resets all other CPUs. 10 ms must pass before [`start`].
 pub(crate) fn send_init() -> Processors {
     let this = apic::id();
-    let processors: Processors = acpi::tables().apic_ids.iter().copied().filter(|&id| id != this).collect();
+    let (processors, unreachable): (Processors, Processors) =
+        acpi::tables().apic_ids.iter().filter(|&&id| id != this).partition(|&&id| apic::is_in_reach(id));
+    if !unreachable.is_empty() {
+        log::warn!("{} CPUs are left out: their ids need an x2APIC, which this one has not", unreachable.len());
+    }
     for &apic_id in &processors {
         apic::send_init(apic_id);
     }

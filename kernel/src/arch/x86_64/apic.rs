@@ -1,150 +1,214 @@
-//! The local APIC: end of interrupt, interrupts to other CPUs, the registers of the timer (SDM 11).
+//! The local APIC: end of interrupt, interrupts to other CPUs, the timer's registers (SDM 11).
 //!
-//! In xAPIC mode, by memory-mapped registers. That is all that QEMU's TCG has; ids up to 254 fit. A firmware that left
-//! the x2APIC mode on is refused with a message.
+//! In xAPIC mode, by registers in memory, unless the firmware left the x2APIC mode on or a CPU has an id beyond 254.
+//! What is written, and what it means, stands in [`kernel_formats::local_apic`]; here is the bus to the hardware.
 
+use core::arch::x86_64::{__cpuid, _mm_lfence, _mm_mfence};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use kernel_formats::local_apic::{
+    self, APIC_BASE, Bus, Command, LAST_XAPIC_ID, LocalApic, Mode, Register, TimerMode, To,
+};
+use x86_64::PhysAddr;
 use x86_64::instructions::interrupts::without_interrupts;
-use x86_64::registers::model_specific::{ApicBase, ApicBaseFlags};
+use x86_64::registers::model_specific::Msr;
 
-use super::interrupts::{ERROR, SPURIOUS, Vector};
+use super::interrupts::{ERROR, SPURIOUS, TIMER, Vector};
 use crate::mm::paging;
 use crate::percpu::{self, CpuId};
-
-/// Registers, by their offset.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(usize)]
-pub(super) enum Register {
-    Id = 0x20,
-    TaskPriority = 0x80,
-    EndOfInterrupt = 0xb0,
-    SpuriousVector = 0xf0,
-    ErrorStatus = 0x280,
-    CommandLow = 0x300,
-    CommandHigh = 0x310,
-    TimerEntry = 0x320,
-    Line0Entry = 0x350,
-    Line1Entry = 0x360,
-    ErrorEntry = 0x370,
-    TimerInitial = 0x380,
-    TimerCurrent = 0x390,
-    TimerDivide = 0x3e0,
-}
+use crate::{acpi, cpus};
 
 const REGISTER_BYTES: usize = 4096;
 
-/// In the spurious vector register: the APIC takes interrupts.
-const ENABLED: u32 = 1 << 8;
-/// In an entry of the local vector table.
-pub(super) const MASKED: u32 = 1 << 16;
-/// Delivery modes, in commands and in entries of the local vector table.
-const DELIVER_NMI: u32 = 4 << 8;
-const DELIVER_INIT: u32 = 5 << 8;
-const DELIVER_STARTUP: u32 = 6 << 8;
-/// In a command: always set but for one obsolete form of INIT.
-const ASSERT: u32 = 1 << 14;
-/// In a command: the last one is still on its way.
-const SEND_PENDING: u32 = 1 << 12;
+/// In the register of the base: the address.
+const BASE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// A pending send is given up after this many looks: a panic must not hang here. It takes less than one on any machine.
 const SEND_LOOKS: u32 = 1_000_000;
 
-/// Where the registers are mapped; they are at the same address for every CPU.
+/// Where the registers are mapped, at the same address for every CPU; null where they are not in memory, in x2APIC mode.
 static REGISTERS: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 
-fn register(register: Register) -> *mut u32 {
-    let base = REGISTERS.load(Ordering::Relaxed);
-    debug_assert!(!base.is_null(), "the local APIC is not mapped yet");
-    base.wrapping_add(register as usize).cast()
+/// The registers of this CPU's APIC. Only in reach after [`init`].
+#[derive(Clone, Copy)]
+struct Hardware {
+    registers: *mut u8,
 }
 
-pub(super) fn read(from: Register) -> u32 {
-    // SAFETY: a register of the mapped APIC; reading it changes nothing.
-    unsafe { register(from).read_volatile() }
+impl Hardware {
+    #[inline(always)]
+    fn register(self, offset: u16) -> *mut u32 {
+        self.registers.wrapping_add(usize::from(offset)).cast()
+    }
 }
 
-pub(super) fn write(to: Register, value: u32) {
-    // SAFETY: a register of the mapped APIC; the users of this module write only values that are valid there.
-    unsafe { register(to).write_volatile(value) }
+impl Bus for Hardware {
+    #[inline(always)]
+    fn read_memory(&self, offset: u16) -> u32 {
+        // SAFETY: a register of the mapped APIC; reading it changes nothing.
+        unsafe { self.register(offset).read_volatile() }
+    }
+
+    #[inline(always)]
+    fn write_memory(&self, offset: u16, value: u32) {
+        // SAFETY: a register of the mapped APIC; `LocalApic` writes only values that are valid there.
+        unsafe { self.register(offset).write_volatile(value) }
+    }
+
+    #[inline]
+    fn read_msr(&self, number: u32) -> u64 {
+        // SAFETY: `LocalApic` names only registers that are there in the mode chosen.
+        unsafe { Msr::new(number).read() }
+    }
+
+    #[inline]
+    fn write_msr(&self, number: u32, value: u64) {
+        // SAFETY: as above, and only values that are valid there.
+        unsafe { Msr::new(number).write(value) }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        // SAFETY: every x86_64 processor has SSE2.
+        unsafe { _mm_mfence() };
+        // SAFETY: as above.
+        unsafe { _mm_lfence() };
+    }
 }
 
-/// Maps the registers and turns the boot CPU's APIC on.
+/// This CPU's APIC.
+#[inline(always)]
+fn local_apic() -> LocalApic<Hardware> {
+    let registers = REGISTERS.load(Ordering::Relaxed);
+    LocalApic::new(Hardware { registers }, if registers.is_null() { Mode::X2Apic } else { Mode::XApic })
+}
+
+/// Chooses the mode, maps the registers, and turns the boot CPU's APIC on.
 pub(crate) fn init() {
-    let (frame, flags) = ApicBase::read();
-    assert!(!flags.contains(ApicBaseFlags::X2APIC_ENABLE), "the firmware left the x2APIC on; only xAPIC is supported");
-    assert!(flags.contains(ApicBaseFlags::LAPIC_ENABLE), "the local APIC is turned off");
-    let registers = paging::map_device(frame.start_address(), REGISTER_BYTES).expect("no memory to map the local APIC");
-    REGISTERS.store(registers.as_ptr(), Ordering::Relaxed);
+    // SAFETY: every x86_64 processor has this register.
+    let base = unsafe { Msr::new(APIC_BASE).read() };
+    assert!(local_apic::is_on(base), "the local APIC is turned off");
+    if local_apic::choose_mode(base, features(), acpi::tables().apic_ids.iter().copied()) == Mode::XApic {
+        let address = PhysAddr::new(base & BASE_ADDRESS);
+        let registers = paging::map_device(address, REGISTER_BYTES).expect("no memory to map the local APIC");
+        REGISTERS.store(registers.as_ptr(), Ordering::Relaxed);
+    }
+    log::info!("local APICs in {:?} mode", mode());
     init_cpu();
 }
 
 /// Turns the calling CPU's APIC on.
 pub(crate) fn init_cpu() {
-    percpu::local().apic_id.store(id(), Ordering::Relaxed);
-    write(Register::TimerEntry, MASKED);
-    write(Register::Line0Entry, MASKED);
-    write(Register::Line1Entry, DELIVER_NMI);
-    write(Register::ErrorEntry, u32::from(ERROR.0));
-    write(Register::TaskPriority, 0);
-    write(Register::SpuriousVector, ENABLED | u32::from(SPURIOUS.0));
-    // Errors of the firmware's time are not ours.
-    write(Register::ErrorStatus, 0);
-    end_of_interrupt();
+    let apic = local_apic();
+    apic.enter();
+    percpu::local().apic_id.store(apic.id(), Ordering::Relaxed);
+    apic.enable(SPURIOUS.0, ERROR.0);
+}
+
+/// ECX of CPUID leaf 1.
+fn features() -> u32 {
+    __cpuid(1).ecx
+}
+
+fn mode() -> Mode {
+    if REGISTERS.load(Ordering::Relaxed).is_null() { Mode::X2Apic } else { Mode::XApic }
+}
+
+/// Whether a CPU with this id can be reached in the mode chosen.
+pub(super) fn is_in_reach(id: u32) -> bool {
+    mode() == Mode::X2Apic || id <= LAST_XAPIC_ID
 }
 
 /// The id of the calling CPU's APIC.
 pub(super) fn id() -> u32 {
-    read(Register::Id) >> 24
+    local_apic().id()
 }
 
 /// Tells the APIC that the handler of the interrupt in service is done.
 #[inline]
 pub fn end_of_interrupt() {
-    write(Register::EndOfInterrupt, 0);
+    local_apic().end_of_interrupt();
 }
 
 /// Interrupts a CPU. Nothing happens if it is not up. Callable from everywhere.
 pub fn send(to: CpuId, vector: Vector) {
     if let Some(local) = percpu::of(to) {
-        command(local.apic_id(), ASSERT | u32::from(vector.0));
+        command(To::Id(local.apic_id()), Command::Interrupt(vector.0));
+    }
+}
+
+/// Interrupts all CPUs but the calling one, by one command. Callable from everywhere.
+pub fn send_to_others(vector: Vector) {
+    // Not for non-maskable interrupts: they would also reach CPUs that were left out, which have nowhere to take them.
+    if cpus::count() > 1 {
+        command(To::Others, Command::Interrupt(vector.0));
     }
 }
 
 /// Sends a CPU a non-maskable interrupt. Nothing happens if it is not up. Callable from everywhere.
 pub(crate) fn send_nmi(to: CpuId) {
     if let Some(local) = percpu::of(to) {
-        command(local.apic_id(), ASSERT | DELIVER_NMI);
+        command(To::Id(local.apic_id()), Command::NonMaskable);
     }
 }
 
 /// Resets the CPU with this APIC id: it then waits for [`send_startup`].
 pub(super) fn send_init(apic_id: u32) {
-    command(apic_id, ASSERT | DELIVER_INIT);
+    command(To::Id(apic_id), Command::Init);
 }
 
 /// Starts a CPU that was reset, in real mode at the beginning of `page`, the number of a page below 1 MiB.
 pub(super) fn send_startup(apic_id: u32, page: u8) {
-    command(apic_id, ASSERT | DELIVER_STARTUP | u32::from(page));
+    command(To::Id(apic_id), Command::Startup(page));
 }
 
-/// Sends one command. It is two writes, which no interrupt handler that sends may come between.
-fn command(apic_id: u32, low: u32) {
+fn command(to: To, command: Command) {
     without_interrupts(|| {
+        let apic = local_apic();
         for _ in 0..SEND_LOOKS {
-            if read(Register::CommandLow) & SEND_PENDING == 0 {
+            if !apic.is_sending() {
                 break;
             }
             core::hint::spin_loop();
         }
-        write(Register::CommandHigh, apic_id << 24);
-        write(Register::CommandLow, low);
+        apic.send(to, command);
     });
 }
 
 /// Notes what the APIC reports. Called on the interrupt stack.
 pub(super) fn report_error() {
-    // The register shows what happened up to the last write (SDM 11.5.3).
-    write(Register::ErrorStatus, 0);
-    log::error!("local APIC of CPU {}: error status {:#x}", percpu::current(), read(Register::ErrorStatus));
+    log::error!("local APIC of CPU {}: error status {:#x}", percpu::current(), local_apic().take_errors());
+}
+
+/// Whether the timer can wait for a value of the time stamp counter.
+pub(super) fn has_deadline_timer() -> bool {
+    local_apic::has_tsc_deadline(features())
+}
+
+/// Sets the timer of this CPU, not armed.
+pub(super) fn set_timer(mode: TimerMode) {
+    local_apic().set_timer(mode, TIMER.0);
+}
+
+/// Starts the timer of this CPU, which is in one-shot mode.
+#[inline]
+pub(super) fn start_timer(counts: u32) {
+    local_apic().start_timer(counts);
+}
+
+/// Starts the timer of this CPU, which is in deadline mode.
+#[inline]
+pub(super) fn start_timer_at(time_stamp: u64) {
+    local_apic().start_timer_at(time_stamp);
+}
+
+/// Stops the timer of this CPU, which is in this mode.
+#[inline]
+pub(super) fn stop_timer(mode: TimerMode) {
+    local_apic().stop_timer(mode);
+}
+
+/// What is left of the timer's counts, in one-shot mode.
+pub(super) fn timer_counts() -> u32 {
+    local_apic().read(Register::TimerCurrent)
 }

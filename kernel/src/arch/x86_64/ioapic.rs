@@ -66,7 +66,7 @@ impl IoApic {
     }
 }
 
-/// No I/O APIC has this interrupt, or the CPU is not up.
+/// No I/O APIC has this interrupt, or the CPU is not up, or out of reach for its id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoSuchInterrupt;
 
@@ -102,7 +102,8 @@ pub(crate) fn init() {
 /// If there is no such interrupt.
 pub fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
     let source = acpi::tables().isa_interrupt(irq);
-    let apic_id = percpu::of(cpu).ok_or(NoSuchInterrupt)?.apic_id();
+    // Eight bits are all that an I/O APIC has for the receiver.
+    let apic_id = percpu::of(cpu).and_then(|local| u8::try_from(local.apic_id()).ok()).ok_or(NoSuchInterrupt)?;
     let mut controllers = CONTROLLERS.lock();
     let (controller, entry) = controllers
         .iter_mut()
@@ -119,7 +120,7 @@ pub fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterr
         low |= LEVEL;
     }
     // The destination first: writing the low half unmasks.
-    controller.write(FIRST_ENTRY + 2 * entry + 1, apic_id << 24);
+    controller.write(FIRST_ENTRY + 2 * entry + 1, u32::from(apic_id) << 24);
     controller.write(FIRST_ENTRY + 2 * entry, low);
     Ok(())
 }

@@ -1,21 +1,22 @@
 //! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each.
 //!
-//! The clock is the time stamp counter, the timer the local APIC's; neither says how fast it counts, so both are
-//! measured against a clock that does, the HPET or else the PIT. All rates are 32.32 fixed-point factors.
+//! The clock is the time stamp counter, the timer the local APIC's; neither says how fast it counts. A hypervisor may
+//! know; else both are measured against a clock that does, the HPET or the PIT. All rates are 32.32 fixed-point factors.
 //!
 //! The timer's counter has 32 bits, 4.29 s at 1 GHz: later deadlines are reached in hops. It never fires early: an
-//! interrupt before the deadline, by a hop or by the error of the measurement, starts it again.
+//! interrupt before the deadline, by a hop or by the error of the measurement, starts it again. With the kernel option
+//! `timer=tsc-deadline` the timer waits for a value of the time stamp counter instead, where the processor can do that.
 
-use core::arch::x86_64::{_mm_lfence, _rdtsc};
+use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use core::hint::black_box;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use kernel_formats::local_apic::TimerMode;
 use x86_64::instructions::interrupts::without_interrupts;
 
-use super::apic::{self, Register};
-use super::interrupts::TIMER;
+use super::apic;
 use super::reference_clock::ReferenceClock;
-use crate::{acpi, kthread, percpu};
+use crate::{acpi, args, kthread, percpu};
 
 /// How long the clocks are compared: also how long a CPU needs after an INIT (SDM 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
@@ -23,15 +24,23 @@ const MEASURE_NS: u64 = 10_000_000;
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// In the timer's divide register: by 1.
-const DIVIDE_BY_1: u32 = 0b1011;
+/// The CPUID leaf that says whether there is a hypervisor, and up to which leaf it answers.
+const HYPERVISOR: u32 = 0x4000_0000;
+/// The leaf with the rates of the two counters in kHz, as VMware defined it and others took it over.
+const HYPERVISOR_RATES: u32 = 0x4000_0010;
+/// In ECX of leaf 1: there is a hypervisor.
+const HAS_HYPERVISOR: u32 = 1 << 31;
 
 /// The time stamp at which the clock was zero.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds per tick of the time stamp counter. Zero before the measurement: the clock stands still.
 static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
+/// Ticks of the time stamp counter per nanosecond.
+static TICKS_PER_NS: AtomicU64 = AtomicU64::new(0);
 /// Counts of the APIC's timer per nanosecond.
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
+/// The timers wait for a time stamp, in place of counting down.
+static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 
 /// Nanoseconds since the start of the machine's clock. A read on any CPU is never less than one that happened before it
 /// on this or another. Callable from everywhere.
@@ -39,6 +48,12 @@ static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
 pub fn now() -> u64 {
     let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
     scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
+}
+
+/// Nanoseconds since the machine was switched on: the time stamp counter starts from zero then. Callable from
+/// everywhere.
+pub fn since_power_on() -> u64 {
+    scale(time_stamp(), NS_PER_TICK.load(Ordering::Relaxed))
 }
 
 /// The time stamp counter, not read ahead of what the program did before.
@@ -79,7 +94,7 @@ fn read_clocks(clock: &mut ReferenceClock) -> Reading {
         .map(|_| {
             let before = time_stamp();
             let reference = clock.read();
-            let timer = apic::read(Register::TimerCurrent);
+            let timer = apic::timer_counts();
             let width = time_stamp() - before;
             Reading { reference, time_stamp: before + width / 2, timer, width }
         })
@@ -87,11 +102,63 @@ fn read_clocks(clock: &mut ReferenceClock) -> Reading {
         .expect("more than none")
 }
 
-/// Measures the rates of the two counters on the boot CPU, which takes 10 ms, and starts the clock.
+/// How fast the two counters are.
+#[derive(Clone, Copy, Debug)]
+struct Rates {
+    /// In this time,
+    ns: u64,
+    /// the time stamp counter ticks so often,
+    ticks: u64,
+    /// and the timer counts so far.
+    counts: u64,
+}
+
+/// Finds out the rates of the two counters on the boot CPU, which takes 10 ms in any case, and starts the clock.
 pub(crate) fn calibrate() {
+    let begin = time_stamp();
+    let (source, rates) = known_rates().map_or_else(measure, |rates| ("hypervisor", rates));
+    let Rates { ns, ticks, counts } = rates;
+    assert!(ns > 0 && ticks > 0 && counts > 0, "a clock stands still: {rates:?}");
+    EPOCH.store(begin, Ordering::Relaxed);
+    NS_PER_TICK.store(ratio(ns, ticks), Ordering::Relaxed);
+    TICKS_PER_NS.store(ratio(ticks, ns), Ordering::Relaxed);
+    COUNTS_PER_NS.store(ratio(counts, ns), Ordering::Relaxed);
+    while now() < MEASURE_NS {
+        core::hint::spin_loop();
+    }
+    log::info!("{source}: TSC {} kHz, timer {} kHz", ticks * 1_000_000 / ns, counts * 1_000_000 / ns);
+    choose_timer();
+}
+
+/// The rates, if a hypervisor says them.
+fn known_rates() -> Option<Rates> {
+    if __cpuid(1).ecx & HAS_HYPERVISOR == 0 || __cpuid(HYPERVISOR).eax < HYPERVISOR_RATES {
+        return None;
+    }
+    let leaf = __cpuid(HYPERVISOR_RATES);
+    let is_known = leaf.eax != 0 && leaf.ebx != 0;
+    is_known.then_some(Rates { ns: 1_000_000, ticks: u64::from(leaf.eax), counts: u64::from(leaf.ebx) })
+}
+
+/// The kind of timer that the option `timer` asks for, if the processor has it.
+fn choose_timer() {
+    match args::option("timer") {
+        None | Some("one-shot") => {}
+        Some("tsc-deadline") if apic::has_deadline_timer() => WAITS_FOR_TIME_STAMP.store(true, Ordering::Relaxed),
+        Some("tsc-deadline") => log::warn!("timer=tsc-deadline: this processor has none; one-shot is used"),
+        Some(other) => log::warn!("timer={other}: not one of one-shot, tsc-deadline"),
+    }
+}
+
+fn timer_mode() -> TimerMode {
+    if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) { TimerMode::Deadline } else { TimerMode::OneShot }
+}
+
+/// Measures the rates against a clock that is known; says which.
+fn measure() -> (&'static str, Rates) {
     let mut clock = ReferenceClock::start(acpi::tables().hpet);
-    apic::write(Register::TimerDivide, DIVIDE_BY_1);
-    apic::write(Register::TimerInitial, u32::MAX);
+    apic::set_timer(TimerMode::OneShot);
+    apic::start_timer(u32::MAX);
     let first = read_clocks(&mut clock);
     while clock.ns_since(first.reference) < MEASURE_NS {
         // Device registers are slow to read in a virtual machine, and each read takes a lock there: not in a tight
@@ -101,21 +168,16 @@ pub(crate) fn calibrate() {
         }
     }
     let last = read_clocks(&mut clock);
-    apic::write(Register::TimerInitial, 0);
+    apic::stop_timer(TimerMode::OneShot);
     let ns = clock.to_ns(clock.difference(first.reference, last.reference));
     let ticks = last.time_stamp - first.time_stamp;
     let counts = u64::from(first.timer.wrapping_sub(last.timer));
-    assert!(ns > 0 && ticks > 0 && counts > 0, "a clock stands still: {ns} ns, {ticks} ticks, {counts} counts");
-    EPOCH.store(first.time_stamp, Ordering::Relaxed);
-    NS_PER_TICK.store(ratio(ns, ticks), Ordering::Relaxed);
-    COUNTS_PER_NS.store(ratio(counts, ns), Ordering::Relaxed);
-    log::info!("{}: TSC {} kHz, timer {} kHz", clock.name(), ticks * 1_000_000 / ns, counts * 1_000_000 / ns);
+    (clock.name(), Rates { ns, ticks, counts })
 }
 
-/// Puts the calling CPU's timer into one-shot mode, not armed.
+/// Sets the calling CPU's timer up, not armed.
 pub(crate) fn init_cpu() {
-    apic::write(Register::TimerDivide, DIVIDE_BY_1);
-    apic::write(Register::TimerEntry, u32::from(TIMER.0));
+    apic::set_timer(timer_mode());
 }
 
 /// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or at once if that is over; an earlier deadline is
@@ -132,15 +194,20 @@ pub fn arm(deadline: u64) {
 pub fn disarm() {
     without_interrupts(|| {
         percpu::local().timer_deadline.store(NEVER, Ordering::Relaxed);
-        apic::write(Register::TimerInitial, 0);
+        apic::stop_timer(timer_mode());
     });
 }
 
-/// Starts the counter towards `deadline`, as far as it goes.
+/// Starts the timer towards `deadline`, as far as it goes.
 fn start(deadline: u64) {
+    if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
+        let ticks = scale(deadline, TICKS_PER_NS.load(Ordering::Relaxed));
+        apic::start_timer_at(EPOCH.load(Ordering::Relaxed).saturating_add(ticks).saturating_add(1));
+        return;
+    }
     let counts = scale(deadline.saturating_sub(now()), COUNTS_PER_NS.load(Ordering::Relaxed));
     // Zero would stop it.
-    apic::write(Register::TimerInitial, u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
+    apic::start_timer(u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
 }
 
 /// The timer of this CPU has run down. Called on the interrupt stack.

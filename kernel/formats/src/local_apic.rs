@@ -1,0 +1,497 @@
+//! The local APIC (SDM 11): its registers in memory (xAPIC) or among the model-specific registers (x2APIC), commands to
+//! other CPUs, and the timer, which counts down or waits for a value of the time stamp counter.
+//!
+//! The x2APIC and the TSC-deadline timer follow the manual and pass the tests below; they were not tried on hardware.
+
+/// How the registers are reached: the processor, or a test.
+pub trait Bus {
+    /// Reads the register at `offset` of the memory that the APIC shows itself in.
+    fn read_memory(&self, offset: u16) -> u32;
+
+    /// Writes the register at `offset` of that memory.
+    fn write_memory(&self, offset: u16, value: u32);
+
+    /// Reads a model-specific register.
+    fn read_msr(&self, number: u32) -> u64;
+
+    /// Writes a model-specific register.
+    fn write_msr(&self, number: u32, value: u64);
+
+    /// Lets everything before it be done, and seen by all CPUs, before anything after it begins: `mfence; lfence`.
+    fn fence(&self);
+}
+
+/// Where the registers are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// In memory; ids have 8 bits, and 255 means all CPUs.
+    XApic,
+    /// Among the model-specific registers; ids have 32 bits.
+    X2Apic,
+}
+
+/// Registers, by their offset in memory. In x2APIC mode the number of each is [`X2APIC_BASE`] plus a 16th of that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+#[expect(missing_docs, reason = "names of the architecture")]
+pub enum Register {
+    Id = 0x20,
+    TaskPriority = 0x80,
+    EndOfInterrupt = 0xb0,
+    SpuriousVector = 0xf0,
+    ErrorStatus = 0x280,
+    CommandLow = 0x300,
+    /// Only in memory: the command register of the x2APIC has 64 bits.
+    CommandHigh = 0x310,
+    TimerEntry = 0x320,
+    Line0Entry = 0x350,
+    Line1Entry = 0x360,
+    ErrorEntry = 0x370,
+    TimerInitial = 0x380,
+    TimerCurrent = 0x390,
+    TimerDivide = 0x3e0,
+}
+
+/// The first model-specific register of the x2APIC (SDM 11.12.1.2).
+pub const X2APIC_BASE: u32 = 0x800;
+
+/// The model-specific register that says where the APIC is and in which mode.
+pub const APIC_BASE: u32 = 0x1b;
+/// In it: the APIC is on; it is in x2APIC mode.
+const BASE_ENABLED: u64 = 1 << 11;
+const BASE_X2APIC: u64 = 1 << 10;
+
+/// The model-specific register with the time stamp at which the timer fires, if it waits for one.
+pub const TSC_DEADLINE: u32 = 0x6e0;
+
+/// In ECX of CPUID leaf 1: there is an x2APIC; the timer can wait for a time stamp.
+const FEATURE_X2APIC: u32 = 1 << 21;
+const FEATURE_TSC_DEADLINE: u32 = 1 << 24;
+
+/// The largest id by which an xAPIC can be reached.
+pub const LAST_XAPIC_ID: u32 = 254;
+
+/// In the spurious vector register: the APIC takes interrupts.
+const ENABLED: u32 = 1 << 8;
+/// In an entry of the local vector table.
+const MASKED: u32 = 1 << 16;
+/// In the timer's entry: it waits for a time stamp.
+const WAIT_FOR_TIME_STAMP: u32 = 0b10 << 17;
+/// Delivery modes, in commands and in entries of the local vector table.
+const DELIVER_NMI: u32 = 4 << 8;
+const DELIVER_INIT: u32 = 5 << 8;
+const DELIVER_STARTUP: u32 = 6 << 8;
+/// In a command: the last one is still on its way.
+const SEND_PENDING: u32 = 1 << 12;
+/// In a command: always set but for one obsolete form of INIT.
+const ASSERT: u32 = 1 << 14;
+/// In a command: to all but the sender, whatever the id says.
+const TO_OTHERS: u32 = 0b11 << 18;
+/// In the timer's divide register: by 1.
+const DIVIDE_BY_1: u32 = 0b1011;
+
+/// The mode in which to use the APIC: x2APIC where the firmware left it on, since going back means to turn the APIC off,
+/// or where one of the `ids` of the machine's CPUs needs it; else xAPIC.
+///
+/// `base` is the content of [`APIC_BASE`], `features` that of ECX in CPUID leaf 1.
+pub fn choose_mode(base: u64, features: u32, ids: impl IntoIterator<Item = u32>) -> Mode {
+    let is_needed = ids.into_iter().any(|id| id > LAST_XAPIC_ID);
+    if base & BASE_X2APIC != 0 || (is_needed && features & FEATURE_X2APIC != 0) { Mode::X2Apic } else { Mode::XApic }
+}
+
+/// Whether the APIC is on at all, by the content of [`APIC_BASE`].
+pub fn is_on(base: u64) -> bool {
+    base & BASE_ENABLED != 0
+}
+
+/// Whether the timer can wait for a time stamp, by ECX of CPUID leaf 1.
+pub fn has_tsc_deadline(features: u32) -> bool {
+    features & FEATURE_TSC_DEADLINE != 0
+}
+
+/// Who is to get a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum To {
+    /// The CPU whose APIC has this id.
+    Id(u32),
+    /// All CPUs but the sender, those included that the kernel does not use.
+    Others,
+}
+
+/// What a command does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Interrupts on a vector.
+    Interrupt(u8),
+    /// Interrupts even where interrupts are off.
+    NonMaskable,
+    /// Resets the CPU: it then waits for a start-up message.
+    Init,
+    /// Starts a CPU that was reset, in real mode at the beginning of a page below 1 MiB.
+    Startup(u8),
+}
+
+impl Command {
+    fn bits(self) -> u32 {
+        let message = match self {
+            Self::Interrupt(vector) => u32::from(vector),
+            Self::NonMaskable => DELIVER_NMI,
+            Self::Init => DELIVER_INIT,
+            Self::Startup(page) => DELIVER_STARTUP | u32::from(page),
+        };
+        ASSERT | message
+    }
+}
+
+/// How the timer is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimerMode {
+    /// It counts down once, from what [`LocalApic::start_timer`] says.
+    OneShot,
+    /// It fires once when the time stamp counter gets to what [`LocalApic::start_timer_at`] says.
+    Deadline,
+}
+
+/// The APIC of the CPU that runs this.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalApic<B> {
+    bus: B,
+    mode: Mode,
+}
+
+impl<B: Bus> LocalApic<B> {
+    /// Reached over `bus`, in the mode it is in or is about to [`enter`](Self::enter).
+    #[inline(always)]
+    pub fn new(bus: B, mode: Mode) -> Self {
+        Self { bus, mode }
+    }
+
+    /// Reads a register.
+    #[inline(always)]
+    pub fn read(&self, register: Register) -> u32 {
+        match self.mode {
+            Mode::XApic => self.bus.read_memory(register as u16),
+            // The upper half of each is reserved, but that of the command register.
+            #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+            Mode::X2Apic => self.bus.read_msr(msr(register)) as u32,
+        }
+    }
+
+    /// Writes a register.
+    #[inline(always)]
+    pub fn write(&self, register: Register, value: u32) {
+        match self.mode {
+            Mode::XApic => self.bus.write_memory(register as u16, value),
+            Mode::X2Apic => self.bus.write_msr(msr(register), u64::from(value)),
+        }
+    }
+
+    /// Puts the APIC, which is on, into its mode.
+    pub fn enter(&self) {
+        let base = self.bus.read_msr(APIC_BASE);
+        if self.mode == Mode::X2Apic && base & BASE_X2APIC == 0 {
+            self.bus.write_msr(APIC_BASE, base | BASE_ENABLED | BASE_X2APIC);
+        }
+    }
+
+    /// Lets the APIC take interrupts: spurious and error ones on these vectors, NMIs from the board, nothing else from
+    /// there, none from the timer.
+    pub fn enable(&self, spurious: u8, error: u8) {
+        self.write(Register::TimerEntry, MASKED);
+        self.write(Register::Line0Entry, MASKED);
+        self.write(Register::Line1Entry, DELIVER_NMI);
+        self.write(Register::ErrorEntry, u32::from(error));
+        self.write(Register::TaskPriority, 0);
+        self.write(Register::SpuriousVector, ENABLED | u32::from(spurious));
+        // Errors of the firmware's time are not ours.
+        self.write(Register::ErrorStatus, 0);
+        self.end_of_interrupt();
+    }
+
+    /// The id of this APIC.
+    pub fn id(&self) -> u32 {
+        match self.mode {
+            Mode::XApic => self.read(Register::Id) >> 24,
+            Mode::X2Apic => self.read(Register::Id),
+        }
+    }
+
+    /// The handler of the interrupt in service is done.
+    #[inline(always)]
+    pub fn end_of_interrupt(&self) {
+        self.write(Register::EndOfInterrupt, 0);
+    }
+
+    /// What errors there were since this was last read.
+    pub fn take_errors(&self) -> u32 {
+        // The register shows what happened up to the last write (SDM 11.5.3).
+        self.write(Register::ErrorStatus, 0);
+        self.read(Register::ErrorStatus)
+    }
+
+    /// Whether the last command has not left yet; then the next one must wait. Never the case with an x2APIC.
+    #[inline]
+    pub fn is_sending(&self) -> bool {
+        self.mode == Mode::XApic && self.read(Register::CommandLow) & SEND_PENDING != 0
+    }
+
+    /// Sends a command. The caller has interrupts off: in memory it takes two writes, which no handler that sends may
+    /// come between.
+    #[inline]
+    pub fn send(&self, to: To, command: Command) {
+        let (id, low) = match to {
+            To::Id(id) => (id, command.bits()),
+            To::Others => (0, command.bits() | TO_OTHERS),
+        };
+        match self.mode {
+            Mode::XApic => {
+                self.write(Register::CommandHigh, id << 24);
+                self.write(Register::CommandLow, low);
+            }
+            Mode::X2Apic => {
+                // Unlike a write to the APIC's memory, one to this register may overtake earlier ones to other memory
+                // (SDM 11.12.3), which is what the interrupted CPU is to see.
+                self.bus.fence();
+                self.bus.write_msr(msr(Register::CommandLow), u64::from(id) << 32 | u64::from(low));
+            }
+        }
+    }
+
+    /// Sets the timer to fire on `vector`, and stops it.
+    pub fn set_timer(&self, mode: TimerMode, vector: u8) {
+        match mode {
+            TimerMode::OneShot => {
+                self.write(Register::TimerDivide, DIVIDE_BY_1);
+                self.write(Register::TimerEntry, u32::from(vector));
+            }
+            TimerMode::Deadline => {
+                self.write(Register::TimerEntry, WAIT_FOR_TIME_STAMP | u32::from(vector));
+                // A deadline that overtook the mode would be lost (SDM 11.5.4.1).
+                self.bus.fence();
+            }
+        }
+        self.stop_timer(mode);
+    }
+
+    /// Has the timer fire after `counts`, which is not zero, in [`TimerMode::OneShot`].
+    #[inline]
+    pub fn start_timer(&self, counts: u32) {
+        self.write(Register::TimerInitial, counts);
+    }
+
+    /// Has the timer fire when the time stamp counter gets to `time_stamp`, at once if it is past that, in
+    /// [`TimerMode::Deadline`].
+    #[inline]
+    pub fn start_timer_at(&self, time_stamp: u64) {
+        // Zero stops it.
+        self.bus.write_msr(TSC_DEADLINE, time_stamp.max(1));
+    }
+
+    /// Has the timer not fire.
+    #[inline]
+    pub fn stop_timer(&self, mode: TimerMode) {
+        match mode {
+            TimerMode::OneShot => self.write(Register::TimerInitial, 0),
+            TimerMode::Deadline => self.bus.write_msr(TSC_DEADLINE, 0),
+        }
+    }
+}
+
+/// The number of a register in x2APIC mode.
+#[inline(always)]
+const fn msr(register: Register) -> u32 {
+    X2APIC_BASE + (register as u32 >> 4)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use core::cell::RefCell;
+    use std::collections::HashMap;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// One access that changes something.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Access {
+        Memory(u16, u32),
+        Msr(u32, u64),
+        Fence,
+    }
+
+    /// Takes down what happens, and gives the values it was told to.
+    #[derive(Default, Debug)]
+    struct Recorder {
+        accesses: RefCell<Vec<Access>>,
+        memory: HashMap<u16, u32>,
+        msrs: HashMap<u32, u64>,
+    }
+
+    impl Bus for &Recorder {
+        fn read_memory(&self, offset: u16) -> u32 {
+            self.memory[&offset]
+        }
+
+        fn write_memory(&self, offset: u16, value: u32) {
+            self.accesses.borrow_mut().push(Access::Memory(offset, value));
+        }
+
+        fn read_msr(&self, number: u32) -> u64 {
+            self.msrs[&number]
+        }
+
+        fn write_msr(&self, number: u32, value: u64) {
+            self.accesses.borrow_mut().push(Access::Msr(number, value));
+        }
+
+        fn fence(&self) {
+            self.accesses.borrow_mut().push(Access::Fence);
+        }
+    }
+
+    /// What `body` does with an APIC in this mode.
+    fn accesses(mode: Mode, body: impl Fn(LocalApic<&Recorder>)) -> Vec<Access> {
+        let recorder = Recorder::default();
+        body(LocalApic::new(&recorder, mode));
+        recorder.accesses.into_inner()
+    }
+
+    #[test]
+    fn commands_are_two_words_in_memory_the_receiver_first() {
+        for (to, command, expected) in [
+            (To::Id(3), Command::Interrupt(0xf1), [(0x310, 0x0300_0000), (0x300, 0x0000_40f1)]),
+            (To::Id(254), Command::NonMaskable, [(0x310, 0xfe00_0000), (0x300, 0x0000_4400)]),
+            (To::Id(1), Command::Init, [(0x310, 0x0100_0000), (0x300, 0x0000_4500)]),
+            (To::Id(1), Command::Startup(0x9f), [(0x310, 0x0100_0000), (0x300, 0x0000_469f)]),
+            (To::Others, Command::Interrupt(0x40), [(0x310, 0), (0x300, 0x000c_4040)]),
+        ] {
+            let expected = expected.map(|(offset, value)| Access::Memory(offset, value));
+            assert_eq!(accesses(Mode::XApic, |apic| apic.send(to, command)), expected, "{command:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn commands_are_one_register_of_the_x2apic_behind_a_fence() {
+        for (to, command, expected) in [
+            (To::Id(3), Command::Interrupt(0xf1), 0x0000_0003_0000_40f1),
+            (To::Id(0x1_2345), Command::NonMaskable, 0x0001_2345_0000_4400),
+            (To::Id(0xffff_fffe), Command::Init, 0xffff_fffe_0000_4500),
+            (To::Id(255), Command::Startup(8), 0x0000_00ff_0000_4608),
+            (To::Others, Command::Interrupt(0x40), 0x0000_0000_000c_4040),
+        ] {
+            let expected = [Access::Fence, Access::Msr(0x830, expected)];
+            assert_eq!(accesses(Mode::X2Apic, |apic| apic.send(to, command)), expected, "{command:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_waits_for_the_last_one_only_in_memory() {
+        for (low, is_sending) in [(0x40f1, false), (0x50f1, true)] {
+            let recorder = Recorder { memory: [(0x300, low)].into(), ..Recorder::default() };
+            assert_eq!(LocalApic::new(&recorder, Mode::XApic).is_sending(), is_sending);
+        }
+        // Would panic in the recorder if it looked.
+        assert!(!LocalApic::new(&Recorder::default(), Mode::X2Apic).is_sending());
+    }
+
+    #[test]
+    fn ids_have_8_or_32_bits() {
+        let recorder = Recorder {
+            memory: [(0x20, 0x2a00_0000)].into(),
+            msrs: [(0x802, 0x0001_0203)].into(),
+            ..Recorder::default()
+        };
+        assert_eq!(LocalApic::new(&recorder, Mode::XApic).id(), 0x2a);
+        assert_eq!(LocalApic::new(&recorder, Mode::X2Apic).id(), 0x1_0203);
+    }
+
+    #[test]
+    fn both_modes_are_enabled_by_the_same_registers() {
+        let enable = |apic: LocalApic<&Recorder>| apic.enable(0xff, 0xfe);
+        let in_memory = [
+            (0x320, 0x1_0000),
+            (0x350, 0x1_0000),
+            (0x360, 0x400),
+            (0x370, 0xfe),
+            (0x80, 0),
+            (0xf0, 0x1ff),
+            (0x280, 0),
+            (0xb0, 0),
+        ];
+        assert_eq!(accesses(Mode::XApic, enable), in_memory.map(|(offset, value)| Access::Memory(offset, value)));
+        let numbers = [0x832, 0x835, 0x836, 0x837, 0x808, 0x80f, 0x828, 0x80b];
+        let in_msrs: Vec<_> =
+            numbers.iter().zip(in_memory).map(|(&number, (_, value))| Access::Msr(number, value.into())).collect();
+        assert_eq!(accesses(Mode::X2Apic, enable), in_msrs);
+    }
+
+    #[test]
+    fn the_x2apic_is_entered_from_xapic_mode_and_once() {
+        let enter = |base, mode| {
+            let recorder = Recorder { msrs: [(0x1b, base)].into(), ..Recorder::default() };
+            LocalApic::new(&recorder, mode).enter();
+            recorder.accesses.into_inner()
+        };
+        assert_eq!(enter(0xfee0_0900, Mode::X2Apic), [Access::Msr(0x1b, 0xfee0_0d00)]);
+        assert_eq!(enter(0xfee0_0d00, Mode::X2Apic), []);
+        assert_eq!(enter(0xfee0_0900, Mode::XApic), []);
+    }
+
+    #[test]
+    fn x2apic_mode_is_kept_or_used_if_an_id_needs_it() {
+        const LEFT_ON: u64 = 0xfee0_0d00;
+        const AS_ALWAYS: u64 = 0xfee0_0900;
+        for (base, features, ids, expected) in [
+            (AS_ALWAYS, u32::MAX, vec![0, 1, 254], Mode::XApic),
+            (AS_ALWAYS, u32::MAX, vec![0, 255], Mode::X2Apic),
+            (AS_ALWAYS, u32::MAX, vec![0, 0x100], Mode::X2Apic),
+            (AS_ALWAYS, !(1 << 21), vec![0, 0x100], Mode::XApic),
+            (LEFT_ON, u32::MAX, vec![0], Mode::X2Apic),
+        ] {
+            assert_eq!(choose_mode(base, features, ids.clone()), expected, "{base:#x} {features:#x} {ids:?}");
+        }
+        assert!(is_on(AS_ALWAYS) && !is_on(0xfee0_0100));
+    }
+
+    #[test]
+    fn the_one_shot_timer_counts_down() {
+        let use_it = |apic: LocalApic<&Recorder>| {
+            apic.set_timer(TimerMode::OneShot, 0xf0);
+            apic.start_timer(1000);
+            apic.stop_timer(TimerMode::OneShot);
+        };
+        let in_memory = [(0x3e0, 0xb), (0x320, 0xf0), (0x380, 0), (0x380, 1000), (0x380, 0)];
+        assert_eq!(accesses(Mode::XApic, use_it), in_memory.map(|(offset, value)| Access::Memory(offset, value)));
+        let in_msrs = [(0x83e, 0xb), (0x832, 0xf0), (0x838, 0), (0x838, 1000), (0x838, 0)];
+        assert_eq!(accesses(Mode::X2Apic, use_it), in_msrs.map(|(number, value)| Access::Msr(number, value)));
+    }
+
+    #[test]
+    fn the_deadline_timer_waits_for_a_time_stamp() {
+        let use_it = |apic: LocalApic<&Recorder>| {
+            apic.set_timer(TimerMode::Deadline, 0xf0);
+            apic.start_timer_at(0x1234_5678_9abc);
+            // Not zero, which would stop it.
+            apic.start_timer_at(0);
+            apic.stop_timer(TimerMode::Deadline);
+        };
+        for (mode, entry) in
+            [(Mode::XApic, Access::Memory(0x320, 0x4_00f0)), (Mode::X2Apic, Access::Msr(0x832, 0x4_00f0))]
+        {
+            let rest = [0, 0x1234_5678_9abc, 1, 0].map(|time_stamp| Access::Msr(0x6e0, time_stamp));
+            let expected: Vec<_> = [entry, Access::Fence].into_iter().chain(rest).collect();
+            assert_eq!(accesses(mode, use_it), expected);
+        }
+        assert!(has_tsc_deadline(1 << 24) && !has_tsc_deadline(!(1 << 24)));
+    }
+
+    #[test]
+    fn errors_are_read_behind_a_write() {
+        let recorder = Recorder { memory: [(0x280, 0x40)].into(), ..Recorder::default() };
+        assert_eq!(LocalApic::new(&recorder, Mode::XApic).take_errors(), 0x40);
+        assert_eq!(recorder.accesses.into_inner(), [Access::Memory(0x280, 0)]);
+    }
+}
