@@ -6,12 +6,13 @@
 //! 2. [`build`] has cargo make an ELF file of it that boots,
 //! 3. [`qemu`] turns the machine asked for into QEMU's arguments,
 //! 4. [`session`] runs it and knows how it ended; [`process`] sees to it that no QEMU is left behind,
-//! 5. [`symbols`] adds functions and lines to the addresses that the machine prints,
+//! 5. [`annotator`] adds functions and lines to the addresses that the machine prints, by its symbols,
 //! 6. [`console`] shows what comes of that.
 //!
 //! None of it may be called from the machine: this is the host's side.
 #![deny(unsafe_code)]
 
+pub mod annotator;
 pub mod build;
 pub mod console;
 mod error;
@@ -19,6 +20,6 @@ pub mod process;
 pub mod program;
 pub mod qemu;
 pub mod session;
-pub mod symbols;
+mod symbols;
 
 pub use error::Error;

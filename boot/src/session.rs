@@ -13,8 +13,8 @@ use std::time::Instant;
 use boot_protocol::{console, status};
 
 use crate::Error;
+use crate::annotator::Annotator;
 use crate::process::{Process, advice_on_version};
-use crate::symbols::Annotator;
 
 /// How long a machine that did not end in time may take to say where its CPUs are.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -86,12 +86,15 @@ impl Session {
     ///
     /// [`Error::Qemu`] if there is no QEMU, or it cannot be started.
     pub fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
+        // Where instructions are counted the output is that of the machine alone, the same in each run.
+        let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
         let (process, stdout, stdin) = Process::start(arguments)?;
         // Both ends are bounded: whoever is slow, the machine or the reader, slows the other side down.
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
         thread::spawn(move || forward_output(stdout, &sender));
-        Ok(Self { process, annotator: Annotator::new(program), output, input, held_input: Some((to_write, stdin)) })
+        let annotator = Annotator::new(program, started);
+        Ok(Self { process, annotator, output, input, held_input: Some((to_write, stdin)) })
     }
 
     /// A way to the console's input. The machine gets nothing before it wants some, and a send waits for the machine to

@@ -1,8 +1,10 @@
-//! The console: bytes with a meaning of their own, and the form of an address in a backtrace.
+//! The console: bytes with a meaning of their own, and the forms of what `boot` adds to: an address in a backtrace, the
+//! time since the machine was switched on.
 //!
 //! The kernel ends lines with `\n` alone, and does not echo what is typed: the terminal of the user does both.
 
 use core::fmt;
+use core::time::Duration;
 
 /// The kernel sends this byte (XON, `DC1`) once, when the program wants input for the first time.
 ///
@@ -37,5 +39,27 @@ pub struct Frame(pub u64);
 impl fmt::Display for Frame {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "  {FRAME_PREFIX}{:0width$x}", self.0, width = FRAME_DIGITS)
+    }
+}
+
+/// What stands behind the number of seconds of a [`SincePowerOn`]. `boot` adds how long ago it started QEMU, the first
+/// time that this passes, for the machine does not know when that was.
+pub const POWER_ON: &str = "s after power-on";
+
+/// The time since the machine was switched on, the way a program prints it.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::console::SincePowerOn;
+/// use core::time::Duration;
+///
+/// assert_eq!(SincePowerOn(Duration::from_micros(131_900)).to_string(), "0.131 s after power-on");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SincePowerOn(pub Duration);
+
+impl fmt::Display for SincePowerOn {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{:03} {POWER_ON}", self.0.as_secs(), self.0.subsec_millis())
     }
 }

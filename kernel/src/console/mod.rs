@@ -23,6 +23,8 @@ use uart_16550::backend::PioBackend;
 use uart_16550::spec::registers::LSR;
 use uart_16550::{BaudRate, Config, Uart16550};
 
+pub use boot_protocol::console::SincePowerOn;
+
 pub(crate) use self::emergency::Emergency;
 pub(crate) use self::input::enable as enable_input;
 pub use self::input::{set_input_waker, try_read};

@@ -6,6 +6,8 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
+use kernel::arch::x86_64::timer;
+use kernel::console::SincePowerOn;
 use kernel::disk;
 use kernel::percpu;
 use kernel::platform::scheduler;
@@ -14,7 +16,9 @@ use kernel::prelude::*;
 kernel::main!(main);
 
 fn main(_: &[&str]) {
-    println!("{} CPUs are up; {} Gs may run at once; main is G 1.\n", num_cpu(), procs());
+    let up = SincePowerOn(Duration::from_nanos(timer::since_power_on()));
+    println!("main is G 1, and began {up}.");
+    println!("{} CPUs are up; {} Gs may run at once.\n", num_cpu(), procs());
     spread();
     preemption();
     handoff();
@@ -28,6 +32,7 @@ const NUMBERS: usize = 4_000;
 /// All Gs are spawned on one P; the others come and steal them.
 fn spread() {
     println!("-- stealing: main spawns {PARTS} Gs on its own P. Each counts primes, then says which CPU it ran on.");
+    let start = timer::now();
     let parts: Vec<_> = (0..PARTS)
         .map(|part| {
             go(move || {
@@ -43,10 +48,11 @@ fn spread() {
         primes += count;
         by_cpu[cpu] += 1;
     }
+    let took = Duration::from_nanos(timer::now() - start);
     for (cpu, &gs) in by_cpu.iter().enumerate() {
         println!("   CPU {cpu}: {}", "#".repeat(gs));
     }
-    println!("   {primes} primes below {}.\n", PARTS * NUMBERS);
+    println!("   {primes} primes below {}, in {} ms.\n", PARTS * NUMBERS, took.as_millis());
 }
 
 fn is_prime(number: usize) -> bool {

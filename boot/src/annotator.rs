@@ -1,0 +1,176 @@
+//! Adds to the machine's output what only the host knows, while it passes through: which function and line an address
+//! belongs to, and how long ago QEMU was started.
+
+use core::mem;
+use std::path::Path;
+use std::time::Instant;
+
+use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, POWER_ON};
+
+use crate::symbols::Symbols;
+
+/// Adds the function and line to each address of a backtrace that passes through it, and to the first time since
+/// power-on that of this process.
+///
+/// Bytes come out as soon as they went in, so that a prompt or half a line shows at once.
+pub struct Annotator {
+    symbols: Symbols,
+    /// How many bytes of [`FRAME_PREFIX`] and its digits the output ends with.
+    matched: usize,
+    /// The digits of those.
+    address: u64,
+    /// Whether the output ends with a space or a line, so that what comes is the beginning of a word.
+    at_word: bool,
+    /// When QEMU was started, if that is still to be told.
+    started: Option<Instant>,
+    /// How many bytes of [`POWER_ON`] the output ends with.
+    power_on_matched: usize,
+}
+
+impl core::fmt::Debug for Annotator {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        formatter.debug_struct("Annotator").field("program", &self.symbols.program).finish_non_exhaustive()
+    }
+}
+
+impl Annotator {
+    /// For the output of a machine that runs the ELF file `program`, which is read when the first address comes. With
+    /// `None` it is not told when QEMU was started, and the output depends on nothing but the machine.
+    pub fn new(program: &Path, started: Option<Instant>) -> Self {
+        let symbols = Symbols::new(program);
+        Self { symbols, matched: 0, address: 0, at_word: true, started, power_on_matched: 0 }
+    }
+
+    /// Passes `bytes` through: appends them to `output` with what the addresses in them are.
+    pub fn annotate(&mut self, bytes: &[u8], output: &mut Vec<u8>) {
+        for &byte in bytes {
+            output.push(byte);
+            if self.completes_an_address(byte) {
+                output.extend(self.symbols.describe(self.address).into_bytes());
+            }
+            if self.completes_power_on(byte)
+                && let Some(started) = self.started.take()
+            {
+                output
+                    .extend(format!(", {:.3} s after QEMU was started", started.elapsed().as_secs_f64()).into_bytes());
+            }
+        }
+    }
+
+    fn completes_an_address(&mut self, byte: u8) -> bool {
+        let prefix = FRAME_PREFIX.as_bytes();
+        let starts_word = mem::replace(&mut self.at_word, byte.is_ascii_whitespace());
+        let digit = char::from(byte).to_digit(16).filter(|_| self.matched >= prefix.len());
+        if let Some(digit) = digit {
+            self.address = self.address << 4 | u64::from(digit);
+            self.matched += 1;
+        } else if prefix.get(self.matched) == Some(&byte) && (self.matched > 0 || starts_word) {
+            self.matched += 1;
+        } else {
+            self.matched = usize::from(starts_word && byte == prefix[0]);
+        }
+        let complete = self.matched == prefix.len() + FRAME_DIGITS;
+        if complete {
+            self.matched = 0;
+        }
+        complete
+    }
+
+    fn completes_power_on(&mut self, byte: u8) -> bool {
+        let text = POWER_ON.as_bytes();
+        // Its first byte comes nowhere else in it, so what does not go on can only begin anew.
+        let goes_on = byte == text[self.power_on_matched];
+        self.power_on_matched = if goes_on { self.power_on_matched + 1 } else { usize::from(byte == text[0]) };
+        let complete = self.power_on_matched == text.len();
+        if complete {
+            self.power_on_matched = 0;
+        }
+        complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::env;
+
+    use super::*;
+
+    /// The address in this test program's own file, which has line tables as well, of a function that is not inlined.
+    #[inline(never)]
+    fn landmark() -> u64 {
+        let here = landmark as fn() -> u64 as usize as u64;
+        let map = std::fs::read_to_string("/proc/self/maps").expect("the memory map");
+        let base = map.split('-').next().expect("an address");
+        here - u64::from_str_radix(base, 16).expect("a number")
+    }
+
+    fn annotated(text: &str, chunk: usize) -> String {
+        let mut annotator = Annotator::new(&env::current_exe().expect("this program"), None);
+        let mut output = Vec::new();
+        for part in text.as_bytes().chunks(chunk) {
+            let before = output.len();
+            annotator.annotate(part, &mut output);
+            assert!(output[before..].starts_with(&part[..1]), "every byte comes out at once");
+        }
+        String::from_utf8(output).expect("text")
+    }
+
+    #[test]
+    fn an_address_gets_its_function_and_line_however_the_bytes_arrive() {
+        let text = format!("panic\n  at 0x{:016x}\nnext", landmark());
+        for chunk in [1, 2, 3, 5, 19, text.len()] {
+            let shown = annotated(&text, chunk);
+            let line = shown.lines().nth(1).expect("two lines");
+            assert!(line.contains("boot::annotator::tests::landmark ("), "{line}");
+            assert!(line.contains("src/annotator.rs:"), "{line}");
+            assert!(shown.ends_with("\nnext"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_passes_as_it_is() {
+        let digits = format!("{:016x}", landmark());
+        for text in [
+            "  at 0x0000000000000001\n".to_owned(),
+            format!("  at 0x{}\n", &digits[1..]),
+            format!("flat 0x{digits}\n"),
+            format!("at {digits}\n"),
+            format!("at 0{digits}\n"),
+            "\u{fffd} at at at 0x".to_owned(),
+        ] {
+            assert_eq!(annotated(&text, 1), text);
+        }
+    }
+
+    #[test]
+    fn a_frame_may_follow_what_looks_like_one() {
+        let shown = annotated(&format!("at at 0x{:016x}", landmark()), 1);
+        assert!(shown.contains("landmark"), "{shown}");
+    }
+
+    #[test]
+    fn without_the_program_the_output_passes_as_it_is() {
+        let mut output = Vec::new();
+        Annotator::new(Path::new("/no/such/file"), None).annotate(b"at 0x0123456789abcdef\n", &mut output);
+        assert_eq!(output, b"at 0x0123456789abcdef\n");
+    }
+
+    #[test]
+    fn the_time_since_the_start_is_told_once() {
+        let started = Instant::now().checked_sub(Duration::from_secs(1000)).expect("the host runs for longer");
+        let text = "s after 0.131 s after s after power-on; 0.9 s after power-on\n";
+        for chunk in [1, 3, text.len()] {
+            let mut annotator = Annotator::new(Path::new("/no/such/file"), Some(started));
+            let mut output = Vec::new();
+            text.as_bytes().chunks(chunk).for_each(|part| annotator.annotate(part, &mut output));
+            let output = String::from_utf8(output).expect("text");
+            let (before, after) = output.split_once(", 100").expect("a thousand seconds and a bit");
+            assert_eq!(before, "s after 0.131 s after s after power-on");
+            let (rest, after) = after.split_once(" s after QEMU was started").expect("what it is");
+            assert_eq!(rest.len(), "0.123".len(), "{rest}");
+            assert_eq!(after, "; 0.9 s after power-on\n");
+        }
+        assert_eq!(annotated(text, 1), text);
+    }
+}
