@@ -17,6 +17,9 @@ macro_rules! platform_aliases {
         /// Handle to a G. See [`JoinHandle`]($crate::JoinHandle).
         pub type JoinHandle<T> = $crate::JoinHandle<T, $platform>;
 
+        /// How a G is to be spawned. See [`spawn::Builder`]($crate::spawn::Builder).
+        pub type Builder<'a> = $crate::spawn::Builder<'a, $platform>;
+
         /// Runs `body` as a new G, next on this P. See [`spawn::go`]($crate::spawn::go).
         ///
         /// # Panics
@@ -40,6 +43,15 @@ macro_rules! platform_aliases {
         #[inline]
         pub fn yield_now() {
             $crate::schedule::yield_now::<$platform>();
+        }
+
+        /// Ends the calling G. See [`exit::exit`]($crate::exit::exit).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G, or is pinned.
+        pub fn exit() -> ! {
+            $crate::exit::exit::<$platform>()
         }
 
         /// Lets the calling G sleep. See [`sleep::sleep`]($crate::sleep::sleep).

@@ -10,6 +10,8 @@
 //!
 //! So a spawn allocates nothing and a join handle needs no shared heap cell.
 
+use core::marker::PhantomData;
+
 use crate::context;
 use crate::goroutine::Goroutine;
 use crate::join::JoinError;
@@ -33,6 +35,26 @@ fn place<F, T>(top: usize) -> usize {
     (top - size) & !(align - 1)
 }
 
+/// What is done with the body of a G whose types only its spawner knew.
+pub(crate) struct BodyFunctions<P: Platform> {
+    /// Runs the closure on the G itself, and ends the G.
+    run: fn(&'static Goroutine<P>) -> !,
+    /// Puts an error in the place of the result; the closure has been moved out.
+    fail: fn(&'static Goroutine<P>, JoinError),
+}
+
+struct Types<F, T>(PhantomData<(F, T)>);
+
+impl<F, T> Types<F, T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    const fn functions<P: Platform>() -> &'static BodyFunctions<P> {
+        const { &BodyFunctions { run: run::<P, F, T>, fail: fail::<P, T> } }
+    }
+}
+
 /// Puts `closure` on the stack of `goroutine` and prepares its first frame. The caller owns the slot.
 #[inline]
 pub(crate) fn install<P, F, T>(goroutine: &Goroutine<P>, closure: F)
@@ -52,11 +74,11 @@ where
     // SAFETY: the bytes below the body are free stack, as above.
     let stack_pointer = unsafe { context::prepare(body, goroutine_main::<P>) };
     goroutine.body.store(body, Ordering::Relaxed);
-    goroutine.run_body.store(run::<P, F, T> as *const () as usize, Ordering::Relaxed);
+    goroutine.body_functions.store(Some(Types::<F, T>::functions()), Ordering::Relaxed);
     goroutine.context.set(stack_pointer);
 }
 
-/// Runs the closure of the calling G and ends it. The function whose address is in `Goroutine::run_body`.
+/// See [`BodyFunctions`].
 fn run<P, F, T>(me: &'static Goroutine<P>) -> !
 where
     P: Platform,
@@ -67,23 +89,40 @@ where
     #[expect(unsafe_code, reason = "moves the closure out of its place")]
     // SAFETY: `install` with the same types put it there, and each G runs its body once.
     let closure = unsafe { body.cast::<F>().read() };
-    let result = P::run_body(closure).map_err(|_| JoinError::Panicked);
-    let died = result.is_err();
+    let result = P::run_body(closure);
+    let panicked = matches!(result, Err(JoinError::Panicked));
+    put_result(me, result);
+    crate::spawn::finish(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)))
+}
+
+/// See [`BodyFunctions`].
+fn fail<P: Platform, T: Send + 'static>(goroutine: &'static Goroutine<P>, error: JoinError) {
+    put_result::<P, T>(goroutine, Err(error));
+}
+
+/// Puts the result of a G whose closure has been moved out in its place.
+#[inline(always)]
+fn put_result<P: Platform, T: Send + 'static>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
+    let place = core::ptr::with_exposed_provenance_mut::<Result<T, JoinError>>(goroutine.body.load(Ordering::Relaxed));
     #[expect(unsafe_code, reason = "puts the result in the closure's place")]
     // SAFETY: the place is large and aligned enough for both, and the closure has been moved out.
     unsafe {
-        body.cast::<Result<T, JoinError>>().write(result);
+        place.write(result);
     }
-    crate::spawn::finish(Pinned::<P>::new(), me, died, |me| drop(take_result::<T, P>(me)))
 }
 
 /// Calls the body of the calling G.
 pub(crate) fn start<P: Platform>(me: &'static Goroutine<P>) -> ! {
-    #[expect(unsafe_code, reason = "turns an address back into the function it was made from")]
-    // SAFETY: `install` stored a function of this type.
-    let run =
-        unsafe { core::mem::transmute::<usize, fn(&'static Goroutine<P>) -> !>(me.run_body.load(Ordering::Relaxed)) };
-    run(me)
+    (functions(me).run)(me)
+}
+
+/// Puts an error in the place of the calling G's result: its body does not come back.
+pub(crate) fn set_failed<P: Platform>(me: &'static Goroutine<P>, error: JoinError) {
+    (functions(me).fail)(me, error);
+}
+
+fn functions<P: Platform>(goroutine: &Goroutine<P>) -> &'static BodyFunctions<P> {
+    goroutine.body_functions.load(Ordering::Relaxed).expect("a G that runs has a body")
 }
 
 /// Moves the result out. The caller has the right to it, knows that it is there, and does this once.

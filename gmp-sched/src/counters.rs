@@ -62,6 +62,8 @@ counters! {
     spawned,
     /// Gs finished.
     finished,
+    /// Gs that ended without leaving their stacks, which are lost.
+    abandoned,
     /// Gs parked.
     parks,
     /// Parked Gs made runnable.

@@ -2,11 +2,13 @@
 
 use crate::goroutine::Status;
 use crate::platform::Platform;
+use crate::primitives::Ordering;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
 
 impl<P: Platform> Scheduler<P> {
-    /// Ends the program if every M is idle, no timer is armed, and Gs wait. Called by an M that stands on the idle list
+    /// Ends the program if every M is idle, no timer is armed, and Gs wait, or no G is left because main ended
+    /// itself. Called by an M that stands on the idle list
     /// and has found nothing to do.
     ///
     /// The last M to come here sees all that the others left: what an M has to publish it publishes before it goes to the
@@ -25,6 +27,9 @@ impl<P: Platform> Scheduler<P> {
         drop(shared);
         if someone_waits {
             P::fatal(self, format_args!("all goroutines are asleep - deadlock!"));
+        }
+        if self.main_exited.load(Ordering::Relaxed) {
+            P::fatal(self, format_args!("no goroutines (main called exit) - deadlock!"));
         }
     }
 }

@@ -108,6 +108,7 @@ pub(crate) fn run_timers<P: Platform>(pinned: &Pinned<P>, of: &'static Processor
         return false;
     }
     let now = P::now();
+    of.set_clock(now);
     let mut any = false;
     while let Some(action) = of.timers.pop_due(now) {
         any |= action.run(pinned);

@@ -17,11 +17,14 @@
 use core::fmt;
 use core::ops::Range;
 
+use crate::body::BodyFunctions;
 use crate::context::SavedContext;
 use crate::list::Linked;
+use crate::name::{Name, NameCell};
 use crate::platform::Platform;
 use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
+use crate::time::Instant;
 use crate::timers::Timer;
 use crate::waiter::Waiter;
 
@@ -179,6 +182,9 @@ pub(crate) enum StackSize {
 pub struct GoroutineId(pub(crate) u64);
 
 impl GoroutineId {
+    /// The main G.
+    pub const MAIN: Self = Self(1);
+
     /// The number itself.
     #[must_use]
     pub const fn get(self) -> u64 {
@@ -204,14 +210,16 @@ pub struct Goroutine<P: Platform> {
     stack_size: AtomicU8,
     id: AtomicU64,
     creator: AtomicU64,
+    name: NameCell,
+    waiting_since: AtomicU64,
     stack_bottom: AtomicUsize,
     stack_top: AtomicUsize,
     /// The word between this G and its join handle, see [`crate::join`].
     pub(crate) completion: AtomicUsize,
     /// The address of the closure, and later of the result, near the top of the stack.
     pub(crate) body: AtomicUsize,
-    /// Runs the closure; a `fn(&'static Goroutine<P>)` as an address.
-    pub(crate) run_body: AtomicUsize,
+    /// What is done with them; known since the G was spawned.
+    pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
     /// The link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
     #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
@@ -236,11 +244,13 @@ impl<P: Platform> Goroutine<P> {
             stack_size: AtomicU8::new(StackSize::Standard as u8),
             id: AtomicU64::new(0),
             creator: AtomicU64::new(0),
+            name: NameCell::new(),
+            waiting_since: AtomicU64::new(0),
             stack_bottom: AtomicUsize::new(0),
             stack_top: AtomicUsize::new(0),
             completion: AtomicUsize::new(0),
             body: AtomicUsize::new(0),
-            run_body: AtomicUsize::new(0),
+            body_functions: AtomicRef::none(),
             all_link: AtomicRef::none(),
             waiter: Waiter::new(),
             woken_by: AtomicRef::none(),
@@ -296,6 +306,28 @@ impl<P: Platform> Goroutine<P> {
         WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
     }
 
+    /// What its spawner called it.
+    #[must_use]
+    pub fn name(&self) -> Option<Name> {
+        self.name.get()
+    }
+
+    /// Since when it waits, to within a slice: read from its P's clock, which ticks when the P looks at the time anyway.
+    /// Go: `waitsince`, which the garbage collector sets.
+    #[must_use]
+    #[doc(alias = "waitsince")]
+    pub fn waiting_since(&self) -> Instant {
+        Instant::from_nanos(self.waiting_since.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_name(&self, name: Option<&str>) {
+        match name {
+            Some(name) => self.name.set(name),
+            None => self.name.clear(),
+        }
+    }
+
     /// The addresses of its stack; an empty range if a dead G has none.
     #[must_use]
     pub fn stack(&self) -> Range<usize> {
@@ -328,9 +360,10 @@ impl<P: Platform> Goroutine<P> {
         self.status.store(status as u8, Ordering::Relaxed);
     }
 
-    /// It is about to wait.
+    /// It is about to wait, at about `now`.
     #[inline(always)]
-    pub(crate) fn set_waiting(&self, reason: WaitReason) {
+    pub(crate) fn set_waiting(&self, reason: WaitReason, now: Instant) {
+        self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
         self.set_status(Status::Waiting);
     }

@@ -206,6 +206,7 @@ impl<P: Platform> Machine<P> {
         self.next_processor.store(None, Ordering::Relaxed);
         self.set_processor(Some(processor));
         processor.counters.wakes.add(1);
+        processor.set_clock(P::now());
         true
     }
 

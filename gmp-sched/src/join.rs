@@ -36,12 +36,15 @@ const DONE: usize = 3;
 pub enum JoinError {
     /// Its body panicked.
     Panicked,
+    /// It called [`exit`](crate::exit::exit).
+    Exited,
 }
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked => f.write_str("the G panicked"),
+            Self::Exited => f.write_str("the G ended itself without a result"),
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | [`schedule`], `switch` | yield, the g0 loop, the far-side commit | `schedule`, `execute`, `mcall` |
 //! | [`preempt`] | slices, giving way | `retake`, `gopreempt_m` |
 //! | [`mod@park`] | blocking and readying | `gopark`, `goready` |
-//! | [`mod@spawn`], [`join`], `body` | a G's beginning and end | `newproc`, `goexit` |
+//! | [`mod@spawn`], [`join`], `body`, [`mod@exit`] | a G's beginning and end | `newproc`, `goexit` |
 //! | `slots` | the slots of dead Gs, with and without a stack | `gfput`, `gfget`, `malg` |
 //! | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | [`sysmon`] | the watch | `sysmon`, `retake` |
@@ -41,6 +41,7 @@ mod aliases;
 mod body;
 mod counters;
 mod deadlock;
+pub mod exit;
 mod find;
 pub mod goroutine;
 pub mod idle;
@@ -50,6 +51,7 @@ mod list;
 pub mod machine;
 #[cfg(all(test, gmp_loom))]
 mod models;
+mod name;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod native;
 pub mod park;
@@ -78,3 +80,4 @@ mod waiter;
 pub use body::BODY_LIMIT;
 pub use counters::Counts;
 pub use join::{JoinError, JoinHandle};
+pub use name::{NAME_LIMIT, Name};

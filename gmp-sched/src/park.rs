@@ -35,7 +35,7 @@ pub(crate) fn park_pinned<P: Platform>(
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     processor.counters.parks.add(1);
-    me.set_waiting(reason);
+    me.set_waiting(reason, processor.clock());
     let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);

@@ -11,6 +11,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use crate::goroutine::Goroutine;
+use crate::join::JoinError;
 use crate::machine::Machine;
 use crate::primitives::SpinMutex;
 use crate::processor::Processor;
@@ -152,22 +153,25 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// It is what [`allocate_stack`](Platform::allocate_stack) gave, and nothing uses it any more.
     unsafe fn release_stack(stack: Range<usize>);
 
-    /// Runs the body of a G; `Err` if it panicked and the platform can carry on.
+    /// Runs the body of a G.
     ///
     /// # Errors
     ///
-    /// The body panicked.
-    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
+    /// The body panicked and the platform can carry on, or it called [`exit_body`](Platform::exit_body).
+    #[inline(always)]
+    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
         Ok(body())
+    }
+
+    /// Ends the body that the calling G runs: [`run_body`](Platform::run_body) gives [`JoinError::Exited`] where the
+    /// platform can unwind. Where it cannot, the G is [abandoned](crate::exit::abandon).
+    fn exit_body() -> ! {
+        crate::exit::abandon::<Self>(JoinError::Exited)
     }
 
     /// The scheduler cannot go on: says why, shows every G, and ends the program with status 2, as Go does.
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
 }
-
-/// The body of a G panicked.
-#[derive(Clone, Copy, Debug)]
-pub struct Panicked;
 
 /// Proof that the caller stays on its M: current M, G and P are reachable only through it.
 ///

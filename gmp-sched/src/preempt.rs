@@ -44,6 +44,7 @@ impl SliceWatch {
 impl<P: Platform> Processor<P> {
     /// Looks whether one slice has gone on too long, and then lets it end.
     pub(crate) fn watch_slice(&self, now: Instant) {
+        self.set_clock(now);
         let tick = self.tick();
         if self.slice.seen.load(Ordering::Relaxed) != tick {
             self.slice.seen.store(tick, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use crate::preempt::SliceWatch;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::run_queue::{RunQueue, Slice};
+use crate::time::Instant;
 use crate::timers::Timers;
 
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
@@ -81,6 +82,8 @@ pub struct Processor<P: Platform> {
     pub(crate) status: StatusWord,
     /// Thieves take from it.
     pub(crate) queue: RunQueue<Goroutine<P>, P>,
+    /// The time when this P last had reason to look at it; anyone may move it on.
+    clock: AtomicU64,
     /// Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     tick: AtomicU32,
     /// The tick at which the global queue comes first.
@@ -107,6 +110,7 @@ impl<P: Platform> Processor<P> {
             id: ProcessorId(id),
             status: StatusWord::new(),
             queue: RunQueue::new(),
+            clock: AtomicU64::new(0),
             tick: AtomicU32::new(0),
             global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
             syscall_tick: AtomicU32::new(0),
@@ -125,6 +129,18 @@ impl<P: Platform> Processor<P> {
     #[must_use]
     pub fn id(&self) -> ProcessorId {
         self.id
+    }
+
+    /// The time, not older than about a slice while this P runs. Costs one load.
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> Instant {
+        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// Somebody has looked at the time.
+    #[inline(always)]
+    pub(crate) fn set_clock(&self, now: Instant) {
+        self.clock.store(now.as_nanos(), Ordering::Relaxed);
     }
 
     /// Who has it; may be old.

@@ -55,6 +55,8 @@ pub struct Scheduler<P: Platform> {
     next_machine_id: AtomicU32,
     /// An M for which no thread was to be had.
     spare_machine: AtomicRef<Machine<P>>,
+    /// The main G has ended itself: nobody is left to end the program when the others are through.
+    pub(crate) main_exited: AtomicBool,
     /// Ms are to end instead of looking for work.
     shut_down: AtomicBool,
 }
@@ -91,6 +93,7 @@ impl<P: Platform> Scheduler<P> {
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
             next_machine_id: AtomicU32::new(0),
             spare_machine: AtomicRef::none(),
+            main_exited: AtomicBool::new(false),
             shut_down: AtomicBool::new(false),
         }));
         {

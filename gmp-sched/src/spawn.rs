@@ -1,17 +1,24 @@
 //! Making Gs and ending them: `go`, the first and the last steps of a G.
 
+use core::marker::PhantomData;
+
 use crate::body;
 use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::{ATTACHED, Audience, JoinHandle, finished, left};
+use crate::machine::Machine;
 use crate::park::put_next;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
+use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::slots;
 use crate::switch::{Commit, arrive_words, leave};
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
 pub const STACK_SIZE: usize = 64 * 1024;
+
+/// The smallest stack a G may have in bytes: room for the largest closure or result, and for the scheduler.
+const SMALLEST_STACK: usize = 4 * body::BODY_LIMIT;
 
 /// Runs `body` as a new G. Go: the `go` statement, `newproc`.
 ///
@@ -36,8 +43,25 @@ where
     let pinned = Pinned::<P>::new();
     let machine = pinned.machine();
     let processor = machine.held_processor();
+    let goroutine = slots::take(machine.scheduler(), processor)?;
+    goroutine.set_name(None);
+    Ok(start(machine, processor, goroutine, body))
+}
+
+/// Makes a named slot of the caller's a G, next on the current P.
+#[inline(always)]
+fn start<P, F, T>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+    body: F,
+) -> JoinHandle<T, P>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
     let scheduler = machine.scheduler();
-    let goroutine = slots::take(scheduler, processor)?;
     body::install(goroutine, body);
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     let id = processor.next_goroutine_id(|| scheduler.take_goroutine_ids());
@@ -45,7 +69,7 @@ where
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     put_next(machine, processor, goroutine);
-    Ok(JoinHandle::new(goroutine))
+    JoinHandle::new(goroutine)
 }
 
 /// [`spawn`] for those who cannot go on without memory.
@@ -64,6 +88,80 @@ where
     match spawn(body) {
         Ok(handle) => handle,
         Err(error) => panic!("cannot spawn a G: {error}"),
+    }
+}
+
+/// How a G is to be spawned, where the usual way will not do. As `std::thread::Builder`.
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// let depth = native::run(1, || {
+///     fn deep(levels: u64) -> u64 {
+///         let room = std::hint::black_box([0u8; 1000]);
+///         if levels == 0 { u64::from(room[0]) } else { 1 + deep(levels - 1) }
+///     }
+///     let diver = native::Builder::new().name("diver").stack_size(16 << 20);
+///     diver.spawn(|| deep(2_000)).unwrap().join().unwrap()
+/// });
+/// assert_eq!(depth, 2_000);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is spawned before `spawn`"]
+pub struct Builder<'a, P: Platform> {
+    name: Option<&'a str>,
+    stack_size: usize,
+    _platform: PhantomData<fn() -> P>,
+}
+
+impl<'a, P: Platform> Builder<'a, P> {
+    /// A G as [`spawn`] makes it.
+    pub const fn new() -> Self {
+        Self { name: None, stack_size: STACK_SIZE, _platform: PhantomData }
+    }
+
+    /// What lists of Gs call it; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
+    pub const fn name(mut self, name: &'a str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Its stack in bytes, at least; the platform may round it up. [`STACK_SIZE`] unless chosen.
+    pub const fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Runs `body` as a new G. As [`spawn`].
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack, or the platform has no stacks of that size.
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`].
+    pub fn spawn<F, T>(self, body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let pinned = Pinned::<P>::new();
+        let machine = pinned.machine();
+        let (scheduler, processor) = (machine.scheduler(), machine.held_processor());
+        let goroutine = if self.stack_size == STACK_SIZE {
+            slots::take(scheduler, processor)?
+        } else {
+            slots::take_with_stack(scheduler, self.stack_size.max(SMALLEST_STACK))?
+        };
+        goroutine.set_name(self.name);
+        Ok(start(machine, processor, goroutine, body))
+    }
+}
+
+impl<P: Platform> Default for Builder<'_, P> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -99,7 +197,7 @@ pub(crate) extern "sysv64" fn goroutine_main<P: Platform>(function: usize, subje
 pub(crate) fn finish<P: Platform>(
     pinned: Pinned<P>,
     me: &'static Goroutine<P>,
-    died: bool,
+    panicked: bool,
     drop_result: impl FnOnce(&'static Goroutine<P>),
 ) -> ! {
     let pinned = match finished(&pinned, me) {
@@ -108,7 +206,7 @@ pub(crate) fn finish<P: Platform>(
     };
     // Drops run as the G itself, which may do anything.
     drop(pinned);
-    if died {
+    if panicked {
         let scheduler = Pinned::<P>::new().machine().scheduler();
         P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
     }

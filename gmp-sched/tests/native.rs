@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use gmp_sched::JoinError;
 use gmp_sched::goroutine::WaitReason;
-use gmp_sched::native::{self, JoinHandle};
+use gmp_sched::native::{self, JoinHandle, Native};
+use gmp_sched::platform::{Pinned, Platform};
 
 /// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
 fn with_processors(body: fn(usize)) {
@@ -230,7 +231,7 @@ fn waiting_goroutines_are_left_behind() {
             native::run(processors, || {
                 for _ in 0..3 {
                     native::go(|| {
-                        gmp_sched::park::park::<native::Native>(WaitReason::Parked, |_, _| true);
+                        gmp_sched::park::park::<Native>(WaitReason::Parked, |_, _| true);
                         unreachable!("nobody readies it");
                     })
                     .detach();
@@ -298,4 +299,66 @@ fn stacks_of_dead_goroutines_can_be_given_back() {
             }
         });
     }
+}
+
+#[test]
+fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
+    struct Told(Arc<AtomicUsize>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    with_processors(|processors| {
+        let dropped = native::run(processors, || {
+            let dropped = Arc::new(AtomicUsize::new(0));
+            for round in 0..100 {
+                let told = Told(dropped.clone());
+                let ending = native::go(move || {
+                    let _told = told;
+                    if round % 2 == 0 {
+                        native::yield_now();
+                    }
+                    native::exit();
+                });
+                assert_eq!(ending.join(), Err(JoinError::Exited));
+            }
+            // Nobody joins this one, and nobody minds.
+            native::go(|| native::exit()).detach();
+            native::yield_now();
+            dropped.load(Ordering::Relaxed)
+        });
+        assert_eq!(dropped, 100);
+    });
+}
+
+#[test]
+fn names_and_stack_sizes_are_as_chosen() {
+    native::run_with(2, |scheduler| {
+        let named = native::Builder::new().name("named").spawn(|| native::sleep(Duration::from_millis(50))).unwrap();
+        native::sleep(Duration::from_millis(5));
+        let found = scheduler.goroutines().find(|goroutine| goroutine.id() == named.id()).unwrap();
+        assert_eq!(found.name().unwrap().as_str(), "named");
+        assert_eq!(found.wait_reason(), WaitReason::Sleep);
+        let waited = Native::now().since(found.waiting_since());
+        assert!(found.waiting_since().as_nanos() > 0 && waited < Duration::from_secs(5), "{waited:?}");
+        named.join().unwrap();
+        let unnamed = native::go(|| native::sleep(Duration::from_millis(1)));
+        assert!(scheduler.goroutines().any(|goroutine| goroutine.id() == unnamed.id() && goroutine.name().is_none()));
+        unnamed.join().unwrap();
+        for size in [1, 100_000, 8 << 20] {
+            let spare = native::Builder::new()
+                .stack_size(size)
+                .spawn(|| {
+                    let here = 0u8;
+                    let address = std::ptr::from_ref(&here).addr();
+                    let pinned = Pinned::<Native>::new();
+                    address - pinned.goroutine().stack().start
+                })
+                .unwrap()
+                .join()
+                .unwrap();
+            assert!(spare + 16 * 1024 >= size, "{spare} bytes of {size}");
+        }
+    });
 }

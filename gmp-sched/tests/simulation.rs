@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gmp_sched::JoinError;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::park::{park, ready};
 use gmp_sched::sim::{self, Config, Sim};
@@ -227,4 +228,62 @@ fn a_panic_is_told_with_the_seed() {
     })
     .unwrap_err();
     assert_eq!((failure.config.seed, &*failure.message), (5, "on purpose"));
+}
+
+/// Gs that end themselves: their joiners are told, their slots are never used again, all others go on.
+#[test]
+fn goroutines_that_exit_take_nobody_along() {
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let all: Vec<_> = (0..12u64)
+            .map(|number| {
+                let time = Duration::from_nanos(random.below(100_000));
+                let handle = sim::go(move || {
+                    match number % 4 {
+                        0 => sim::sleep(time),
+                        1 => sim::work(time),
+                        2 => sim::yield_now(),
+                        _ => {}
+                    }
+                    if number % 3 == 0 {
+                        sim::exit();
+                    }
+                    number
+                });
+                if random.below(3) == 0 {
+                    sim::yield_now();
+                }
+                (number, handle)
+            })
+            .collect();
+        for (number, handle) in all {
+            match random.below(4) {
+                0 => handle.detach(),
+                _ if number % 3 == 0 => assert_eq!(handle.join(), Err(JoinError::Exited)),
+                _ => assert_eq!(handle.join(), Ok(number)),
+            }
+        }
+    });
+}
+
+#[test]
+fn when_main_exits_the_others_finish_and_then_nobody_is_left() {
+    for seed in 0..50 {
+        let finished = Arc::new(AtomicUsize::new(0));
+        let others = finished.clone();
+        let failure = sim::run(Config { seed, ..Config::default() }, move || {
+            for number in 0..5 {
+                let finished = others.clone();
+                sim::go(move || {
+                    sim::sleep(Duration::from_micros(number * 30));
+                    finished.fetch_add(1, Ordering::Relaxed);
+                })
+                .detach();
+            }
+            sim::exit();
+        })
+        .unwrap_err();
+        assert!(failure.to_string().contains("no goroutines (main called exit) - deadlock!"), "{failure}");
+        assert_eq!(finished.load(Ordering::Relaxed), 5);
+    }
 }

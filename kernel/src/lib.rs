@@ -84,7 +84,7 @@ pub mod prelude {
     pub use alloc::vec::Vec;
     pub use alloc::{format, vec};
 
-    pub use crate::platform::{JoinHandle, go, num_cpu, num_goroutine, procs, sleep, yield_now};
+    pub use crate::platform::{Builder, JoinHandle, exit, go, num_cpu, num_goroutine, procs, sleep, yield_now};
     pub use crate::{print, println};
 }
 

@@ -137,10 +137,15 @@ pub(crate) fn list_goroutines(out: &mut impl fmt::Write) -> fmt::Result {
     let Some(scheduler) = scheduler() else { return Ok(()) };
     for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
         let (status, reason) = (goroutine.status(), goroutine.wait_reason());
+        write!(out, "\ngoroutine {} ", goroutine.id())?;
+        if let Some(name) = goroutine.name() {
+            write!(out, "({name}) ")?;
+        }
         if status == Status::Waiting && reason != WaitReason::None {
-            write!(out, "\ngoroutine {} [{reason}]", goroutine.id())?;
+            let waited = kthread::now().since(goroutine.waiting_since());
+            write!(out, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
         } else {
-            write!(out, "\ngoroutine {} [{status}]", goroutine.id())?;
+            write!(out, "[{status}]")?;
         }
         if let Some(creator) = goroutine.creator() {
             write!(out, " created by goroutine {creator}")?;

@@ -28,8 +28,9 @@ use std::thread;
 use std::time::Instant as SystemInstant;
 
 use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::join::JoinError;
 use crate::machine::Machine;
-use crate::platform::{OutOfResources, Panicked, Pinned, Platform, Points};
+use crate::platform::{OutOfResources, Pinned, Platform, Points};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::sysmon::Sysmon;
@@ -161,8 +162,14 @@ unsafe impl Platform for Native {
         unsafe { stack::release(stack) }
     }
 
-    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
-        panic::catch_unwind(AssertUnwindSafe(body)).map_err(|_| Panicked)
+    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
+        panic::catch_unwind(AssertUnwindSafe(body))
+            .map_err(|payload| if payload.is::<BodyEnds>() { JoinError::Exited } else { JoinError::Panicked })
+    }
+
+    fn exit_body() -> ! {
+        // Unwinds as a panic does, so that all the body holds is dropped, but without its message.
+        panic::resume_unwind(Box::new(BodyEnds))
     }
 
     #[expect(clippy::print_stderr, reason = "the program's last words")]
@@ -177,6 +184,9 @@ unsafe impl Platform for Native {
 
 /// What ends an M's thread.
 struct MachineEnds;
+
+/// What a G unwinds with that ends itself.
+struct BodyEnds;
 
 #[expect(clippy::print_stderr, reason = "part of the program's last words")]
 fn describe(goroutine: &Goroutine<Native>) {
@@ -214,6 +224,12 @@ pub fn run_with<T: Send + 'static>(
     scheduler
         .spawn_main(move || {
             let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
+            if let Err(payload) = &outcome
+                && payload.is::<BodyEnds>()
+            {
+                // Only this G ends; the others go on without it, as in Go.
+                Native::exit_body();
+            }
             // Before main is gone: Gs that wait for something then are left behind, not deadlocked.
             scheduler.shut_down();
             // The receiver waits below until this is sent.

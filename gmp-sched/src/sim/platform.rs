@@ -7,9 +7,10 @@ use std::panic::{self, AssertUnwindSafe};
 
 use super::world::current;
 use super::{Sim, cpu, oracle};
+use crate::join::JoinError;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::machine::Machine;
-use crate::platform::{OutOfResources, Panicked, Pinned, Platform};
+use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::preempt;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
@@ -94,7 +95,7 @@ unsafe impl Platform for Sim {
     /// Stacks of a run stay until it is over.
     unsafe fn release_stack(_: Range<usize>) {}
 
-    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, Panicked> {
+    fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
         match panic::catch_unwind(AssertUnwindSafe(body)) {
             Ok(result) => Ok(result),
             Err(panic) => current().finish(Err(message_of(&*panic))),

@@ -235,13 +235,45 @@ guest_test!(
 
 fn everyone_waits() {
     use gmp_sched::goroutine::WaitReason;
-    go(|| gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| true)).join().unwrap();
+    let waiter = || gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| true);
+    Builder::new().name("waiter").spawn(waiter).unwrap().join().unwrap();
 }
 guest_test!(
     everyone_waits,
     isolated,
     status = 2,
-    texts = &["fatal error: all goroutines are asleep - deadlock!", "[parked]", "goroutine 1 [join]"]
+    texts = &["fatal error: all goroutines are asleep - deadlock!", "(waiter) [parked, ", "goroutine 1 [join, "]
+);
+
+fn exit_ends_one_goroutine() {
+    for round in 0..20 {
+        let ending = go(move || {
+            if round % 2 == 0 {
+                sleep(Duration::from_micros(50));
+            }
+            exit();
+        });
+        assert_eq!(ending.join(), Err(gmp_sched::JoinError::Exited));
+        assert_eq!(go(move || round).join(), Ok(round));
+    }
+}
+guest_test!(exit_ends_one_goroutine);
+
+fn main_exits() {
+    for number in 1..5 {
+        go(move || {
+            sleep(Duration::from_micros(number * 100));
+            println!("other {number} goes on");
+        })
+        .detach();
+    }
+    exit();
+}
+guest_test!(
+    main_exits,
+    isolated,
+    status = 2,
+    texts = &["other 4 goes on", "fatal error: no goroutines (main called exit) - deadlock!"]
 );
 
 fn stack_overflow_in_a_goroutine() {

@@ -1,0 +1,69 @@
+//! Ending a G from the inside: of its own accord, or because it can no longer go on.
+
+use crate::body;
+use crate::goroutine::{Goroutine, GoroutineId, Status};
+use crate::join::{JoinError, finished};
+use crate::platform::{Pinned, Platform};
+use crate::primitives::Ordering;
+use crate::switch::{Commit, leave};
+
+/// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.
+///
+/// Where the platform can unwind (threads), everything the G holds is dropped, as Go runs its deferred calls. Where it
+/// cannot (the kernel), the G is [abandoned](abandon): returning from its body is better then. If the main G ends so, the
+/// others go on, and when they are through the program ends as by a deadlock.
+///
+/// ```
+/// use gmp_sched::{JoinError, native};
+///
+/// let ended = native::run(1, || {
+///     native::go(|| {
+///         native::exit();
+///     })
+///     .join()
+/// });
+/// assert_eq!(ended, Err(JoinError::Exited));
+/// ```
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or is pinned.
+#[doc(alias = "Goexit")]
+pub fn exit<P: Platform>() -> ! {
+    {
+        let pinned = Pinned::<P>::new();
+        if pinned.goroutine().id() == GoroutineId::MAIN {
+            pinned.machine().scheduler().main_exited.store(true, Ordering::Relaxed);
+        }
+    }
+    P::exit_body()
+}
+
+/// Ends the calling G where it stands, without unwinding: whoever joins it gets `reason`.
+///
+/// Nothing on its stack is dropped: what it holds stays held. Others may have references into that stack (scopes, queues),
+/// so neither stack nor slot is ever used again. For platforms that cannot unwind, when a G panics or exits.
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or is pinned.
+pub fn abandon<P: Platform>(reason: JoinError) -> ! {
+    let pinned = Pinned::<P>::new();
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    let me = machine.running_goroutine();
+    body::set_failed(me, reason);
+    // Nobody else drops the error, and it needs no dropping.
+    let _audience = finished(&pinned, me);
+    processor.counters.finished.add(1);
+    processor.counters.abandoned.add(1);
+    drop(leave(pinned, machine, processor, me, Commit::new(quarantine, 0)));
+    unreachable!("an abandoned G was resumed: {me:?}")
+}
+
+/// Far side of an abandoned G's last switch. The completion word stays as it is: its handle takes that for a G which has
+/// not left its stack yet, and leaves the slot to the far side, that is, to nobody.
+fn quarantine<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+    goroutine.set_status(Status::Dead);
+    pinned
+}
