@@ -5,7 +5,7 @@ use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::{JoinError, finished};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::switch::{Commit, leave};
+use crate::switch::{Commit, Leave, leave};
 
 /// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.
 ///
@@ -57,7 +57,7 @@ pub fn abandon<P: Platform>(reason: JoinError) -> ! {
     let _audience = finished(&pinned, me);
     processor.counters.finished.add(1);
     processor.counters.abandoned.add(1);
-    drop(leave(pinned, machine, processor, me, Commit::new(quarantine, 0)));
+    drop(leave(pinned, machine, processor, me, Leave::End, Commit::new(quarantine, 0)));
     unreachable!("an abandoned G was resumed: {me:?}")
 }
 

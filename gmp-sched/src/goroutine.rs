@@ -53,9 +53,27 @@ impl Status {
             1 => Self::Runnable,
             2 => Self::Running,
             3 => Self::Syscall,
-            4 => Self::Waiting,
+            4 | 0x84 => Self::Waiting,
             _ => Self::Dead,
         }
+    }
+}
+
+/// [`Status::Waiting`] as it is stored: with a bit that says whether somebody wants to know when the G becomes runnable
+/// again, so that whoever readies it finds out by the look at the status that is due anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum ParkedStatus {
+    /// Nobody does.
+    Unwatched = Status::Waiting as u8,
+    /// See `observe`.
+    Watched = Status::Waiting as u8 | 0x80,
+}
+
+impl ParkedStatus {
+    /// From the number that it is.
+    pub(crate) const fn from_u8(value: u8) -> Self {
+        if value == Self::Unwatched as u8 { Self::Unwatched } else { Self::Watched }
     }
 }
 
@@ -212,6 +230,8 @@ pub struct Goroutine<P: Platform> {
     creator: AtomicU64,
     name: NameCell,
     waiting_since: AtomicU64,
+    /// When it became runnable, if it is watched; see `observe`.
+    runnable_since: AtomicU64,
     stack_bottom: AtomicUsize,
     stack_top: AtomicUsize,
     /// The word between this G and its join handle, see [`crate::join`].
@@ -246,6 +266,7 @@ impl<P: Platform> Goroutine<P> {
             creator: AtomicU64::new(0),
             name: NameCell::new(),
             waiting_since: AtomicU64::new(0),
+            runnable_since: AtomicU64::new(0),
             stack_bottom: AtomicUsize::new(0),
             stack_top: AtomicUsize::new(0),
             completion: AtomicUsize::new(0),
@@ -320,6 +341,22 @@ impl<P: Platform> Goroutine<P> {
         Instant::from_nanos(self.waiting_since.load(Ordering::Relaxed))
     }
 
+    /// Notes since when it is runnable; zero ends that.
+    pub(crate) fn set_runnable_since(&self, when: Instant) {
+        self.runnable_since.store(when.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Since when it is runnable, if it [is watched](Self::is_watched).
+    pub(crate) fn runnable_since(&self) -> Instant {
+        Instant::from_nanos(self.runnable_since.load(Ordering::Relaxed))
+    }
+
+    /// Whether somebody wants to know when it runs; see `observe`.
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.runnable_since.load(Ordering::Relaxed) != 0
+    }
+
     #[inline(always)]
     pub(crate) fn set_name(&self, name: Option<&str>) {
         match name {
@@ -355,6 +392,12 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
+    /// The status if it is parked as `parked` says.
+    #[inline(always)]
+    pub(crate) fn is_parked_as(&self, parked: ParkedStatus) -> bool {
+        self.status.load(Ordering::Relaxed) == parked as u8
+    }
+
     #[inline(always)]
     pub(crate) fn set_status(&self, status: Status) {
         self.status.store(status as u8, Ordering::Relaxed);
@@ -362,10 +405,10 @@ impl<P: Platform> Goroutine<P> {
 
     /// It is about to wait, at about `now`.
     #[inline(always)]
-    pub(crate) fn set_waiting(&self, reason: WaitReason, now: Instant) {
+    pub(crate) fn set_waiting(&self, reason: WaitReason, parked: ParkedStatus, now: Instant) {
         self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
-        self.set_status(Status::Waiting);
+        self.status.store(parked as u8, Ordering::Relaxed);
     }
 
     /// Begins a life.

@@ -7,6 +7,7 @@ use crate::primitives::{Ordering, fence};
 use crate::processor::Processor;
 use crate::scheduler::{Scheduler, Shared};
 use crate::time::Instant;
+use crate::trace::EventKind;
 
 /// What an M is woken for. Go: the argument `spinning` of `startm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +170,7 @@ impl<P: Platform> Machine<P> {
                 return;
             }
             if let Some(processor) = self.processor() {
+                processor.tracer.note::<P>(EventKind::Idle, None, 0);
                 self.set_processor(None);
                 scheduler.put_idle_processor(&mut shared, processor);
             }
@@ -207,6 +209,7 @@ impl<P: Platform> Machine<P> {
         self.set_processor(Some(processor));
         processor.counters.wakes.add(1);
         processor.set_clock(P::now());
+        processor.tracer.note::<P>(EventKind::Busy, None, 0);
         true
     }
 
@@ -234,6 +237,7 @@ impl<P: Platform> Machine<P> {
         }
         drop(shared);
         self.set_processor(Some(processor));
+        processor.tracer.note::<P>(EventKind::Busy, None, 0);
         self.spinning.store(true, Ordering::Relaxed);
         scheduler.spinning.fetch_add(1, Ordering::SeqCst);
         true

@@ -17,6 +17,7 @@
 //! | [`sysmon`] | the watch | `sysmon`, `retake` |
 //! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |
 //! | `waiter` | standing in a queue | `sudog`, `waitq` |
+//! | [`mod@latency`], [`mod@trace`] | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
 //! | `deadlock` | deadlock detection | `checkdead` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
@@ -47,6 +48,7 @@ pub mod goroutine;
 pub mod idle;
 pub mod join;
 pub mod kthread;
+pub mod latency;
 mod list;
 pub mod machine;
 #[cfg(all(test, gmp_loom))]
@@ -54,6 +56,7 @@ mod models;
 mod name;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod native;
+mod observe;
 pub mod park;
 pub mod platform;
 pub mod preempt;
@@ -74,6 +77,7 @@ pub mod syscall;
 pub mod sysmon;
 pub mod time;
 mod timers;
+pub mod trace;
 #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
 mod waiter;
 

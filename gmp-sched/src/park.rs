@@ -2,13 +2,15 @@
 
 use core::mem::ManuallyDrop;
 
-use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::list::List;
 use crate::machine::Machine;
+use crate::observe;
 use crate::platform::{Pinned, Platform};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
-use crate::switch::{commit_closure, leave};
+use crate::switch::{Leave, commit_closure, leave};
+use crate::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
 ///
@@ -35,13 +37,13 @@ pub(crate) fn park_pinned<P: Platform>(
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     processor.counters.parks.add(1);
-    me.set_waiting(reason, processor.clock());
+    me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
     let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
     });
-    drop(leave(pinned, machine, processor, me, commit_closure(&commit)));
+    drop(leave(pinned, machine, processor, me, Leave::Park, commit_closure(&commit)));
 }
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.
@@ -67,7 +69,9 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 #[inline]
 #[track_caller]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
+    if !goroutine.is_parked_as(ParkedStatus::Unwatched) {
+        ready_watched(pinned, goroutine);
+    }
     goroutine.set_status(Status::Runnable);
     let machine = pinned.machine();
     match machine.processor() {
@@ -77,6 +81,18 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
         }
         // In a system call whose P was given away.
         None => machine.scheduler().inject(goroutine),
+    }
+}
+
+/// Notes that a G becomes runnable that is watched, unless it does not wait at all.
+#[cold]
+#[track_caller]
+fn ready_watched<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    assert!(goroutine.is_parked_as(ParkedStatus::Watched), "readied a G that does not wait: {goroutine:?}");
+    let machine = pinned.machine();
+    match machine.processor() {
+        Some(processor) => observe::runnable(machine, processor, goroutine, EventKind::Ready),
+        None => observe::stamp(goroutine),
     }
 }
 

@@ -13,13 +13,15 @@
 use crate::find::run_timers;
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
+use crate::observe;
 use crate::park::put_next;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::processor::Processor;
 use crate::schedule::requeue_global;
-use crate::switch::{Commit, leave, leave_for, pick_local};
+use crate::switch::{Commit, Leave, leave, leave_for, pick_local};
 use crate::time::Instant;
+use crate::trace::EventKind;
 
 /// What is known of the slice that goes on on a P.
 #[derive(Debug)]
@@ -45,6 +47,7 @@ impl<P: Platform> Processor<P> {
     /// Looks whether one slice has gone on too long, and then lets it end.
     pub(crate) fn watch_slice(&self, now: Instant) {
         self.set_clock(now);
+        self.watch.take_turn();
         let tick = self.tick();
         if self.slice.seen.load(Ordering::Relaxed) != tick {
             self.slice.seen.store(tick, Ordering::Relaxed);
@@ -124,7 +127,7 @@ fn preempt<P: Platform>(
 ) -> Pinned<P> {
     processor.slice.ends.store(NONE, Ordering::Relaxed);
     processor.counters.preemptions.add(1);
-    leave(pinned, machine, processor, me, Commit::new(requeue_global, 0))
+    leave(pinned, machine, processor, me, Leave::Preempt, Commit::new(requeue_global, 0))
 }
 
 /// Runs the due timers of this P; if that readied a G, it runs first, and the calling one, which has not used its slice
@@ -139,7 +142,10 @@ fn displace_for_timers<P: Platform>(
         return pinned;
     }
     match pick_local(machine, processor) {
-        Some(next) => leave_for(pinned, machine, me, next, Commit::new(requeue_next, 0)),
+        Some(next) => {
+            processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
+            leave_for(pinned, machine, me, next, Commit::new(requeue_next, 0))
+        }
         None => pinned,
     }
 }
@@ -148,6 +154,8 @@ fn displace_for_timers<P: Platform>(
 fn requeue_next<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     goroutine.set_status(Status::Runnable);
     let machine = pinned.machine();
-    put_next(machine, machine.held_processor(), goroutine);
+    let processor = machine.held_processor();
+    observe::runnable_again(processor, goroutine);
+    put_next(machine, processor, goroutine);
     pinned
 }

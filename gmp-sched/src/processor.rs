@@ -4,14 +4,19 @@ use core::fmt;
 
 use crate::counters::{Counters, Counts};
 use crate::goroutine::{Goroutine, GoroutineId};
+use crate::latency::{Latencies, LatencyCounter};
 use crate::list::Linked;
+use crate::observe::Watch;
 use crate::platform::Platform;
 use crate::preempt::SliceWatch;
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::run_queue::{RunQueue, Slice};
+use crate::schedule::RequeueLocal;
+use crate::switch::ChosenFarSide;
 use crate::time::Instant;
 use crate::timers::Timers;
+use crate::trace::Tracer;
 
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
 /// it. Go: the `61` in `findRunnable`.
@@ -101,6 +106,11 @@ pub struct Processor<P: Platform> {
     /// Link of the idle list.
     link: AtomicRef<Self>,
     pub(crate) counters: Counters,
+    pub(crate) latency: LatencyCounter,
+    pub(crate) tracer: Tracer,
+    pub(crate) watch: Watch,
+    /// How a G that yields is put back; see `schedule`.
+    pub(crate) requeue: ChosenFarSide<P>,
 }
 
 impl<P: Platform> Processor<P> {
@@ -122,6 +132,10 @@ impl<P: Platform> Processor<P> {
             random: AtomicU64::new(P::seed(index) | 1),
             link: AtomicRef::none(),
             counters: Counters::new(),
+            latency: LatencyCounter::new(),
+            tracer: Tracer::new(),
+            watch: Watch::new(),
+            requeue: ChosenFarSide::new::<RequeueLocal>(),
         }
     }
 
@@ -147,6 +161,12 @@ impl<P: Platform> Processor<P> {
     #[must_use]
     pub fn status(&self) -> ProcessorStatus {
         self.status.get()
+    }
+
+    /// How long Gs that ran here had been runnable, of a sample of them.
+    #[must_use]
+    pub fn latencies(&self) -> Latencies {
+        self.latency.read()
     }
 
     /// What it has done.
@@ -184,6 +204,7 @@ impl<P: Platform> Processor<P> {
     /// The global queue has had its turn.
     pub(crate) fn set_next_global_turn(&self) {
         self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
+        self.watch.take_turn();
     }
 
     /// The next G from the local queue.

@@ -4,12 +4,15 @@ use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Status};
 use crate::list::List;
 use crate::machine::Machine;
+use crate::observe;
 use crate::park::put_last;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::run_queue::Slice;
+use crate::scheduler::Scheduler;
 use crate::switch::{Commit, FarSide, execute, has_due_timer, leave_for, leave_for_g0, pick_local_with_slice};
+use crate::trace::EventKind;
 
 impl<P: Platform> Machine<P> {
     /// What an M does all its life, on its thread's own stack: find a G, run it. Go: `mstart`, `schedule`.
@@ -50,10 +53,8 @@ pub fn yield_now<P: Platform>() {
         Commit::new(requeue_global, 0)
     } else if slice == Slice::Inherited {
         Commit::on::<RequeueLast>(processor)
-    } else if scheduler.procs() == 1 {
-        Commit::on::<RequeueAlone>(processor)
     } else {
-        Commit::on::<RequeueLocal>(processor)
+        Commit::chosen(&processor.requeue, processor)
     };
     drop(leave_for(pinned, machine, me, next, commit));
 }
@@ -69,8 +70,22 @@ fn yield_beyond<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>
     }
 }
 
+impl<P: Platform> Scheduler<P> {
+    /// Chooses how a G that yields is put back on `processor`, so that the yield does not have to look: to be called
+    /// when the number of Ps has changed, or which Gs are watched.
+    pub(crate) fn choose_requeue(&self, processor: &Processor<P>) {
+        if processor.watch.wants_all() {
+            processor.requeue.set::<RequeueWatched>();
+        } else if self.procs() == 1 {
+            processor.requeue.set::<RequeueAlone>();
+        } else {
+            processor.requeue.set::<RequeueLocal>();
+        }
+    }
+}
+
 /// Far side of a yield to a G from the ring: the tail of the ring, where that one left room.
-struct RequeueLocal;
+pub(crate) struct RequeueLocal;
 
 impl<P: Platform> FarSide<P> for RequeueLocal {
     fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
@@ -90,12 +105,24 @@ impl<P: Platform> FarSide<P> for RequeueAlone {
     }
 }
 
+/// [`RequeueLocal`] while every G is watched.
+struct RequeueWatched;
+
+impl<P: Platform> FarSide<P> for RequeueWatched {
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        processor.tracer.note::<P>(EventKind::Yield, Some(goroutine.id()), 0);
+        observe::stamp(goroutine);
+        RequeueLocal::arrived(pinned, goroutine, processor);
+    }
+}
+
 /// Far side of a yield to the G in `runnext`: the tail of the ring, which may be full.
 struct RequeueLast;
 
 impl<P: Platform> FarSide<P> for RequeueLast {
     fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
         let scheduler = pinned.machine().scheduler();
+        observe::runnable_again(processor, goroutine);
         goroutine.set_status(Status::Runnable);
         put_last(scheduler, processor, goroutine);
         scheduler.submitted();
@@ -105,6 +132,7 @@ impl<P: Platform> FarSide<P> for RequeueLast {
 /// Far side of a preemption, and of a yield where the global queue has work: its tail.
 pub(crate) fn requeue_global<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     let scheduler = pinned.machine().scheduler();
+    observe::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
     let mut one = List::new();
     one.push_back(goroutine);

@@ -6,6 +6,7 @@ use core::fmt;
 
 use crate::counters::Counts;
 use crate::goroutine::{Goroutine, Status};
+use crate::latency::Latencies;
 use crate::list::List;
 use crate::machine::{Machine, MachineId};
 use crate::platform::{Lock, OutOfResources, Platform};
@@ -99,6 +100,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
+                scheduler.choose_requeue(processor);
                 scheduler.put_idle_processor(&mut shared, processor);
             }
         }
@@ -211,6 +213,16 @@ impl<P: Platform> Scheduler<P> {
         let mut total = Counts::default();
         for processor in &self.processors {
             total += processor.counts();
+        }
+        total
+    }
+
+    /// How long Gs waited from runnable to running, of a sample of them.
+    #[must_use]
+    pub fn latencies(&'static self) -> Latencies {
+        let mut total = Latencies::default();
+        for processor in &self.processors {
+            total += processor.latencies();
         }
         total
     }

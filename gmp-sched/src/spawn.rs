@@ -6,13 +6,15 @@ use crate::body;
 use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::machine::Machine;
+use crate::observe;
 use crate::park::put_next;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::slots;
-use crate::switch::{Commit, arrive_words, leave};
+use crate::switch::{Commit, Leave, arrive_words, leave};
+use crate::trace::EventKind;
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
 pub const STACK_SIZE: usize = 64 * 1024;
@@ -68,6 +70,9 @@ where
     goroutine.begin(id, Some(machine.running_goroutine().id()));
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
+    if processor.watch.wants_next() {
+        observe::runnable(machine, processor, goroutine, EventKind::Spawn);
+    }
     put_next(machine, processor, goroutine);
     JoinHandle::new(goroutine)
 }
@@ -186,7 +191,7 @@ impl<P: Platform> Scheduler<P> {
 }
 
 /// The first function of every G: completes the switch that brought it here, then runs its body.
-pub(crate) extern "sysv64" fn goroutine_main<P: Platform>(function: usize, subject: usize, argument: usize) -> ! {
+pub(crate) extern "sysv64" fn goroutine_main<P: Platform>(subject: usize, argument: usize, function: usize) -> ! {
     let pinned = arrive_words::<P>(function, subject, argument);
     let me = pinned.goroutine();
     drop(pinned);
@@ -222,7 +227,7 @@ fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audie
         Audience::Handle => Commit::new(bury::<P>, 1),
         Audience::Nobody => Commit::new(bury::<P>, 0),
     };
-    drop(leave(pinned, machine, processor, me, commit));
+    drop(leave(pinned, machine, processor, me, Leave::End, commit));
     unreachable!("a finished G was resumed: {me:?}")
 }
 

@@ -9,6 +9,7 @@ use crate::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 use crate::processor::{Processor, ProcessorStatus};
 use crate::run_queue::StealNext;
+use crate::trace::EventKind;
 
 /// Rounds over all Ps before giving up. Go: `stealTries`.
 const STEAL_TRIES: u32 = 4;
@@ -64,6 +65,7 @@ fn steal_from<P: Platform>(
     }
     if found.is_some() {
         processor.advance_tick();
+        processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
     }
     found
 }

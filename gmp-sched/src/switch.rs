@@ -4,15 +4,18 @@
 //! runs next, and that one publishes it (unlocks, enqueues) when its context is saved and its stack is at rest. Where
 //! the local queue has work, the switch goes straight from G to G; g0 is visited only to look further.
 
+use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer};
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
+use crate::observe;
 use crate::platform::{Pinned, Platform};
-use crate::primitives::Ordering;
+use crate::primitives::{AtomicUsize, Ordering};
 use crate::processor::Processor;
 use crate::run_queue::Slice;
+use crate::trace::EventKind;
 
 /// What a commit is: run on the far side, with the G that left. It takes the pin and gives it back, which costs nothing.
 type CommitFunction<P> = fn(Pinned<P>, &'static Goroutine<P>, usize) -> Pinned<P>;
@@ -23,8 +26,43 @@ pub(crate) trait FarSide<P: Platform> {
     fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>);
 }
 
+/// A [`FarSide`] that was chosen beforehand: the address of a commit function whose argument is a P.
+pub(crate) struct ChosenFarSide<P: Platform>(AtomicUsize, PhantomData<CommitFunction<P>>);
+
+impl<P: Platform> ChosenFarSide<P> {
+    /// `F`.
+    pub(crate) fn new<F: FarSide<P>>() -> Self {
+        Self(AtomicUsize::new(run_far_side::<P, F> as *const () as usize), PhantomData)
+    }
+
+    /// `F` from here on.
+    pub(crate) fn set<F: FarSide<P>>(&self) {
+        self.0.store(run_far_side::<P, F> as *const () as usize, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn get(&self) -> CommitFunction<P> {
+        #[expect(unsafe_code, reason = "turns an address back into the function it was made from")]
+        // SAFETY: only `new` and `set` write it, with functions of this type.
+        unsafe {
+            mem::transmute::<usize, CommitFunction<P>>(self.0.load(Ordering::Relaxed))
+        }
+    }
+}
+
+fn run_far_side<P: Platform, F: FarSide<P>>(
+    pinned: Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    argument: usize,
+) -> Pinned<P> {
+    #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+    // SAFETY: `argument` is the address of a P, which is never freed, exposed by `Commit`.
+    let processor = unsafe { &*core::ptr::with_exposed_provenance::<Processor<P>>(argument) };
+    F::arrived(&pinned, goroutine, processor);
+    pinned
+}
+
 /// What is to be done for a G once it has been left.
-#[derive(Debug)]
 pub(crate) struct Commit<P: Platform> {
     function: CommitFunction<P>,
     argument: usize,
@@ -40,18 +78,13 @@ impl<P: Platform> Commit<P> {
     /// Does `F` with the G that left and `processor`, which the caller holds.
     #[inline(always)]
     pub(crate) fn on<F: FarSide<P>>(processor: &'static Processor<P>) -> Self {
-        fn run<P: Platform, F: FarSide<P>>(
-            pinned: Pinned<P>,
-            goroutine: &'static Goroutine<P>,
-            argument: usize,
-        ) -> Pinned<P> {
-            #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-            // SAFETY: `argument` is the address of a P, which is never freed, exposed below.
-            let processor = unsafe { &*core::ptr::with_exposed_provenance::<Processor<P>>(argument) };
-            F::arrived(&pinned, goroutine, processor);
-            pinned
-        }
-        Self::new(run::<P, F>, core::ptr::from_ref(processor).expose_provenance())
+        Self::new(run_far_side::<P, F>, core::ptr::from_ref(processor).expose_provenance())
+    }
+
+    /// Does what was chosen, with the G that left and `processor`, which the caller holds.
+    #[inline(always)]
+    pub(crate) fn chosen(chosen: &ChosenFarSide<P>, processor: &'static Processor<P>) -> Self {
+        Self::new(chosen.get(), core::ptr::from_ref(processor).expose_provenance())
     }
 
     #[inline(always)]
@@ -105,8 +138,33 @@ fn switch<P: Platform>(pinned: Pinned<P>, save: &'static SavedContext, to: usize
 #[doc(alias = "gogo")]
 pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
     let machine = pinned.machine();
+    if next.is_watched() {
+        observe::running(machine, next);
+    }
     let to = start_running(machine, next);
     switch(pinned, &machine.g0, to, Commit::new(nothing, 0).transfer(next))
+}
+
+/// Why a G leaves its M, for those who watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It parks; its wait reason says why.
+    Park,
+    /// It has to give way.
+    Preempt,
+    /// It has finished.
+    End,
+}
+
+impl Leave {
+    fn note<P: Platform>(self, processor: &Processor<P>, me: &Goroutine<P>) {
+        let (kind, detail) = match self {
+            Self::Park => (EventKind::Park, me.wait_reason() as u64),
+            Self::Preempt => (EventKind::Preempt, 0),
+            Self::End => (EventKind::End, 0),
+        };
+        processor.tracer.note::<P>(kind, Some(me.id()), detail);
+    }
 }
 
 /// Leaves `me`, the calling G, for the next local G or for g0, and has `commit` run there. Comes back when `me` is
@@ -118,11 +176,16 @@ pub(crate) fn leave<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
+    why: Leave,
     commit: Commit<P>,
 ) -> Pinned<P> {
     let to = match pick_local(machine, processor) {
+        Some(next) if next.is_watched() => return leave_for_watched(pinned, machine, me, next, Some(why), commit),
         Some(next) => start_running(machine, next),
-        None => to_g0(machine),
+        None => {
+            why.note(processor, me);
+            to_g0(machine)
+        }
     };
     switch(pinned, &me.context, to, commit.transfer(me))
 }
@@ -136,6 +199,28 @@ pub(crate) fn leave_for<P: Platform>(
     next: &'static Goroutine<P>,
     commit: Commit<P>,
 ) -> Pinned<P> {
+    if next.is_watched() {
+        return leave_for_watched(pinned, machine, me, next, None, commit);
+    }
+    let to = start_running(machine, next);
+    switch(pinned, &me.context, to, commit.transfer(me))
+}
+
+/// [`leave_for`] a G that is watched. A switch of its own, so that the usual one keeps nothing for a call before it.
+#[cold]
+#[inline(never)]
+fn leave_for_watched<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
+    next: &'static Goroutine<P>,
+    why: Option<Leave>,
+    commit: Commit<P>,
+) -> Pinned<P> {
+    if let (Some(why), Some(processor)) = (why, machine.processor()) {
+        why.note(processor, me);
+    }
+    observe::running(machine, next);
     let to = start_running(machine, next);
     switch(pinned, &me.context, to, commit.transfer(me))
 }

@@ -12,12 +12,14 @@ use core::marker::PhantomData;
 use crate::goroutine::{Goroutine, Status};
 use crate::idle::Errand;
 use crate::list::List;
+use crate::observe;
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::Ordering;
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
 use crate::switch::{Commit, has_due_timer, leave_for_g0};
 use crate::time::Instant;
+use crate::trace::EventKind;
 
 /// The calling G is in a system call until this is dropped, on the same G.
 ///
@@ -44,6 +46,7 @@ pub fn enter_syscall<P: Platform>() -> Syscall<P> {
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     me.set_status(Status::Syscall);
+    processor.tracer.note::<P>(EventKind::SyscallEnter, Some(me.id()), 0);
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
     processor.syscall_tick.store(tick.wrapping_add(1), Ordering::Relaxed);
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
@@ -83,6 +86,7 @@ pub fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     processor.counters.handoffs.add(1);
+    processor.tracer.note::<P>(EventKind::HandOff, Some(me.id()), 0);
     scheduler.hand_off(processor);
     drop(pinned);
     Ok(Syscall { _here: PhantomData })
@@ -114,6 +118,7 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     let Some(processor) = regained else { return false };
     machine.set_processor(Some(processor));
     me.set_status(Status::Running);
+    processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
     // An interrupt for a timer that came meanwhile found no P here and is spent.
     let earliest = processor.timers.earliest();
     if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
@@ -130,6 +135,9 @@ pub(crate) fn requeue_without_processor<P: Platform>(
 ) -> Pinned<P> {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
+    if scheduler.is_tracing() {
+        observe::stamp(goroutine);
+    }
     goroutine.set_status(Status::Runnable);
     let mut one = List::new();
     one.push_back(goroutine);

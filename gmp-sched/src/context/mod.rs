@@ -60,4 +60,4 @@ pub struct Transfer {
 
 /// The function a fresh context starts in; its arguments are the words of the [`Transfer`]. It never returns: there is
 /// nothing to return to.
-pub type Entry = extern "sysv64" fn(function: usize, subject: usize, argument: usize) -> !;
+pub type Entry = extern "sysv64" fn(subject: usize, argument: usize, function: usize) -> !;

@@ -35,20 +35,21 @@ pub unsafe fn switch(save: *mut usize, to: usize, transfer: Transfer) -> Transfe
         asm!(
             "push rbp",
             "push rbx",
-            "lea rax, [rip + 2f]",
-            "push rax",
-            "mov [rdi], rsp",
-            "mov rsp, rsi",
-            "pop rax",
-            "jmp rax",
+            "lea r8, [rip + 2f]",
+            "push r8",
+            "mov [r9], rsp",
+            "mov rsp, rcx",
+            "pop r8",
+            "jmp r8",
             "2:",
             "pop rbx",
             "pop rbp",
-            inout("rdi") save => _,
-            inout("rsi") to => _,
+            inout("r9") save => _,
+            inout("rcx") to => _,
+            // The transfer travels where its function, and a fresh context's entry, expect their arguments.
+            inout("rdi") transfer.subject => subject,
+            inout("rsi") transfer.argument => argument,
             inout("rdx") transfer.function => function,
-            inout("rcx") transfer.subject => subject,
-            inout("r8") transfer.argument => argument,
             lateout("r12") _,
             lateout("r13") _,
             lateout("r14") _,
@@ -82,16 +83,5 @@ pub unsafe fn prepare(top: usize, entry: Entry) -> usize {
 /// every walk of the stack here, by frame pointers or by unwind tables.
 #[unsafe(naked)]
 extern "sysv64" fn start() {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_undefined rip",
-        "pop rax",
-        "xor ebp, ebp",
-        "mov rdi, rdx",
-        "mov rsi, rcx",
-        "mov rdx, r8",
-        "call rax",
-        "ud2",
-        ".cfi_endproc",
-    )
+    naked_asm!(".cfi_startproc", ".cfi_undefined rip", "pop rax", "xor ebp, ebp", "call rax", "ud2", ".cfi_endproc",)
 }

@@ -103,7 +103,7 @@ fn arrive<C: Cpu>(transfer: Transfer) {
 }
 
 /// The first function of every thread.
-extern "sysv64" fn thread_main<C: Cpu>(function: usize, subject: usize, argument: usize) -> ! {
+extern "sysv64" fn thread_main<C: Cpu>(subject: usize, argument: usize, function: usize) -> ! {
     arrive::<C>(Transfer { function, subject, argument });
     let me = C::threads().current().expect("a thread runs as the current one of its CPU");
     (me.entry)(me.argument)

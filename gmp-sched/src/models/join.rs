@@ -9,13 +9,14 @@ use loom::cell::UnsafeCell;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::body::take_result;
-use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::join::{Audience, JoinError, JoinHandle, finished, has_result, release_slot, wait_for};
 use crate::machine::Machine;
 use crate::platform::Pinned;
 use crate::primitives::Ordering;
 use crate::run_queue::StealNext;
 use crate::spawn::bury;
+use crate::time::Instant;
 
 /// Memory whose every use loom checks.
 #[derive(Default)]
@@ -164,7 +165,7 @@ fn a_waiter_against_the_end_of_its_goroutine() {
                 stacks.woken.used();
                 return take(pinned, goroutine, stacks);
             }
-            waiter.set_waiting(WaitReason::Join);
+            waiter.set_waiting(WaitReason::Join, ParkedStatus::Unwatched, Instant::from_nanos(0));
             stacks.waiter.used();
             if !wait_for(goroutine, waiter) {
                 waiter.set_status(Status::Running);

@@ -10,7 +10,7 @@ use core::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::find::find_runnable;
-use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::idle::Errand;
 use crate::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform, Points};
@@ -207,7 +207,7 @@ impl Setting {
     /// A G that waits, and that nobody knows of.
     pub(super) fn goroutine(&self) -> &'static Goroutine<Model> {
         let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new()));
-        goroutine.set_waiting(WaitReason::Parked);
+        goroutine.set_waiting(WaitReason::Parked, ParkedStatus::Unwatched, Instant::from_nanos(0));
         self.scheduler.register(goroutine);
         goroutine
     }

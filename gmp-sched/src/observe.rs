@@ -1,0 +1,116 @@
+//! Watching Gs become runnable and run, at next to no cost for those that are not watched.
+//!
+//! A G that is watched carries a stamp, the time at which it became runnable. Whoever runs it finds the stamp and notes what
+//! there is to note; see [`crate::latency`] and [`crate::trace`]. While a trace is taken every G is watched. Else it is the
+//! next that is spawned, or parks and becomes runnable, after every other turn of the global queue (that is, about one in
+//! 122) and every other look at the slice.
+
+use crate::goroutine::{Goroutine, ParkedStatus};
+use crate::machine::Machine;
+use crate::platform::Platform;
+use crate::primitives::{AtomicBool, AtomicU8, Ordering};
+use crate::processor::Processor;
+use crate::scheduler::Scheduler;
+use crate::time::Instant;
+use crate::trace::EventKind;
+
+/// Which Gs of a P are watched.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// What Gs that park here get as their status.
+    parked: AtomicU8,
+    all: AtomicBool,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        Self { parked: AtomicU8::new(ParkedStatus::Unwatched as u8), all: AtomicBool::new(false) }
+    }
+
+    /// The status of a G that parks here.
+    #[inline(always)]
+    pub(crate) fn parked_status(&self) -> ParkedStatus {
+        ParkedStatus::from_u8(self.parked.load(Ordering::Relaxed))
+    }
+
+    /// Whether a G that is spawned here is watched.
+    #[inline(always)]
+    pub(crate) fn wants_next(&self) -> bool {
+        self.parked_status() == ParkedStatus::Watched
+    }
+
+    /// Whether every G is.
+    #[inline(always)]
+    pub(crate) fn wants_all(&self) -> bool {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Some time has gone by: begins to watch for the next G, or ends it, if that G became runnable on another P and this
+    /// one has not heard of it. Inlined: a call here would make every yield save registers.
+    #[inline(always)]
+    pub(crate) fn take_turn(&self) {
+        let next = if self.wants_all() || !self.wants_next() { ParkedStatus::Watched } else { ParkedStatus::Unwatched };
+        self.parked.store(next as u8, Ordering::Relaxed);
+    }
+
+    /// One has been found.
+    fn found(&self) {
+        if !self.wants_all() {
+            self.parked.store(ParkedStatus::Unwatched as u8, Ordering::Relaxed);
+        }
+    }
+
+    fn set_all(&self, all: bool) {
+        let parked = if all { ParkedStatus::Watched } else { ParkedStatus::Unwatched };
+        self.all.store(all, Ordering::Relaxed);
+        self.parked.store(parked as u8, Ordering::Relaxed);
+    }
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Has every G of `processor` watched, or only a sample.
+    pub(crate) fn observe_all(&self, processor: &Processor<P>, all: bool) {
+        processor.watch.set_all(all);
+        self.choose_requeue(processor);
+    }
+}
+
+/// The calling side of a G that gave way and is about to be put on a queue again.
+#[inline(always)]
+pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &Goroutine<P>) {
+    if processor.watch.wants_all() {
+        stamp(goroutine);
+    }
+}
+
+#[cold]
+pub(crate) fn stamp<P: Platform>(goroutine: &Goroutine<P>) {
+    // Zero is no stamp.
+    goroutine.set_runnable_since(P::now().max(Instant::from_nanos(1)));
+}
+
+/// A G of `processor` that is watched becomes runnable.
+#[cold]
+#[inline(never)]
+pub(crate) fn runnable<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+    kind: EventKind,
+) {
+    stamp(goroutine);
+    processor.watch.found();
+    let by = machine.current_goroutine().map_or(0, |by| by.id().get());
+    processor.tracer.note::<P>(kind, Some(goroutine.id()), by);
+}
+
+/// A G that is watched runs.
+#[cold]
+#[inline(never)]
+pub(crate) fn running<P: Platform>(machine: &'static Machine<P>, goroutine: &'static Goroutine<P>) {
+    let since = goroutine.runnable_since();
+    goroutine.set_runnable_since(Instant::from_nanos(0));
+    let Some(processor) = machine.processor() else { return };
+    processor.latency.add(P::now().since(since));
+    processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
+}
