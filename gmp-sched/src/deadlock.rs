@@ -7,7 +7,7 @@ use crate::scheduler::Scheduler;
 use crate::time::Instant;
 
 impl<P: Platform> Scheduler<P> {
-    /// Ends the program if every M is idle, no timer is armed, and Gs wait, or no G is left because main ended
+    /// Ends the program if every M is idle, no timer is armed, no G waits for a device, and Gs wait, or no G is left because main ended
     /// itself. Called by an M that stands on the idle list
     /// and has found nothing to do.
     ///
@@ -17,6 +17,9 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn check_dead(&'static self) {
         let shared = self.shared.lock();
         if shared.idle_machines.len() != shared.machines as usize {
+            return;
+        }
+        if self.poller.waiting.load(Ordering::Relaxed) != 0 {
             return;
         }
         let no_timer = self.processors().iter().all(|processor| processor.timers.earliest() == Instant::NEVER);

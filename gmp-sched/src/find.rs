@@ -13,7 +13,7 @@ use crate::time::Instant;
 /// A G to run; blocks until there is one.
 ///
 /// 1. due timers of the own P; 2. one tick in 61 the global queue; 3. `runnext`, then the local ring; 4. a batch from
-///    the global queue; 5. steal from the others, unless enough Ms do so already; 6. give the P up, look at everything
+///    the global queue; 5. Gs whose devices are ready; 6. steal from the others, unless enough Ms do so already; 7. give the P up, look at everything
 ///    once more, park.
 #[doc(alias = "findRunnable")]
 pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static Machine<P>) -> &'static Goroutine<P> {
@@ -24,7 +24,7 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             continue;
         };
         run_timers(pinned, processor);
-        let found = find_here(scheduler, processor)
+        let found = find_here(pinned, scheduler, processor)
             .or_else(|| may_spin(scheduler, machine).then(|| steal(pinned, processor)).flatten());
         if let Some(goroutine) = found {
             stop_spinning(machine);
@@ -35,11 +35,13 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
 }
 
 fn find_here<P: Platform>(
+    pinned: &Pinned<P>,
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
 ) -> Option<&'static Goroutine<P>> {
     if processor.is_global_turn() {
         processor.set_next_global_turn();
+        scheduler.poll(pinned);
         if scheduler.global_length.load(Ordering::Relaxed) != 0
             && let Some(goroutine) = scheduler.take_global(&mut scheduler.shared.lock())
         {
@@ -48,7 +50,11 @@ fn find_here<P: Platform>(
             return Some(goroutine);
         }
     }
-    processor.pop_local().map(|(goroutine, _)| goroutine).or_else(|| take_global_batch(scheduler, processor))
+    let found = processor.pop_local().map(|(goroutine, _)| goroutine);
+    found.or_else(|| take_global_batch(scheduler, processor)).or_else(|| {
+        let any = scheduler.poll(pinned);
+        any.then(|| processor.pop_local().map(|(goroutine, _)| goroutine)).flatten()
+    })
 }
 
 /// Takes a fair share of the global queue: the first to run, the rest for the local ring, which is empty. Go:
@@ -74,6 +80,14 @@ fn take_global_batch<P: Platform>(
     processor.advance_tick();
     processor.counters.global_takes.add(taken);
     Some(first)
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Whether there is work that belongs to no P: what a P looks at once in a while also when it has enough of its own.
+    #[inline(always)]
+    pub(crate) fn has_work_for_all(&self) -> bool {
+        self.global_length.load(Ordering::Relaxed) != 0 || self.poller.is_ready()
+    }
 }
 
 /// Limits the Ms that look for work to half of the busy Ps: more would only take the CPUs from those that work.

@@ -280,7 +280,6 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
     /// Begins a wait of the calling G that several may end: gives the ticket that one of them can claim. The caller
     /// makes it known under locks.
     #[inline]

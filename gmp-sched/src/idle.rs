@@ -153,6 +153,7 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn is_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
             || self.processors().iter().any(|processor| !processor.queue.is_empty())
+            || self.poller.is_ready()
             || is_timer_due(self)
     }
 }

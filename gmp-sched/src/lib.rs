@@ -15,6 +15,7 @@
 //! | `slots` | the slots of dead Gs, with and without a stack | `gfput`, `gfget`, `malg` |
 //! | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | [`sysmon`] | the watch | `sysmon`, `retake` |
+//! | [`poller`] | waiting for devices | `netpoll`, `pollDesc` |
 //! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |
 //! | `waiter` | standing in a queue | `sudog`, `waitq` |
 //! | [`mod@latency`], [`mod@trace`] | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
@@ -59,6 +60,7 @@ pub mod native;
 mod observe;
 pub mod park;
 pub mod platform;
+pub mod poller;
 pub mod preempt;
 mod primitives;
 pub mod processor;

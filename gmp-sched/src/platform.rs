@@ -33,6 +33,8 @@ pub enum Site {
     Syscall,
     /// A timer heap or its `earliest`.
     Timers,
+    /// A signal of a device, or the list of those that were raised.
+    Poller,
     /// The completion word between a G and its join handle.
     Join,
     /// A CPU's ready list or idle bit.

@@ -80,11 +80,12 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> NextTick
         return NextTick { at: next_slice, gives_way: false };
     };
     processor.watch_slice(now);
+    let is_ready = machine.is_some_and(|machine| machine.scheduler().poller.is_ready());
     let earliest = processor.timers.earliest();
     let due = earliest <= now;
     // A timer that is due is run where the G gives way; the next one is armed there.
     let at = if due { next_slice } else { earliest.min(next_slice) };
-    NextTick { at, gives_way: due || processor.is_slice_over() }
+    NextTick { at, gives_way: due || processor.is_slice_over() || is_ready }
 }
 
 /// When the timer of a CPU is to fire that begins to run a thread: that of `machine`, or one that is no M.
@@ -96,10 +97,10 @@ pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> In
 /// Whether the G on `machine` is to come to [`give_way`], asked by the handler of the interrupt that follows
 /// [`Platform::request_preemption`].
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
-    machine.processor().is_some_and(Processor::is_slice_over)
+    machine.processor().is_some_and(Processor::is_slice_over) || machine.scheduler().poller.is_ready()
 }
 
-/// Lets the calling G give way if it has to: its slice is over, or a timer is due whose G comes first.
+/// Lets the calling G give way if it has to: its slice is over, or a timer is due or a device ready whose G comes first.
 ///
 /// The platform calls this where it interrupted a G in user code, after saving all its registers on its own stack, or
 /// at the end of a pinned section in which a request came. The pin is raised once, before and after, perhaps on another
@@ -138,7 +139,8 @@ fn displace_for_timers<P: Platform>(
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
 ) -> Pinned<P> {
-    if !run_timers(&pinned, processor) {
+    let scheduler = machine.scheduler();
+    if !(run_timers(&pinned, processor) | scheduler.poll(&pinned)) {
         return pinned;
     }
     match pick_local(machine, processor) {

@@ -65,7 +65,7 @@ pub fn yield_now<P: Platform>() {
 #[inline(never)]
 fn yield_beyond<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>, me: &'static Goroutine<P>) {
     let scheduler = pinned.machine().scheduler();
-    if scheduler.global_length.load(Ordering::Relaxed) != 0 || has_due_timer(processor) {
+    if scheduler.has_work_for_all() || has_due_timer(processor) {
         drop(leave_for_g0(pinned, me, Commit::new(requeue_global, 0)));
     }
 }

@@ -10,6 +10,7 @@ use crate::latency::Latencies;
 use crate::list::List;
 use crate::machine::{Machine, MachineId};
 use crate::platform::{Lock, OutOfResources, Platform};
+use crate::poller::Poller;
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
 use crate::reference::AtomicRef;
@@ -56,6 +57,8 @@ pub struct Scheduler<P: Platform> {
     next_machine_id: AtomicU32,
     /// An M for which no thread was to be had.
     spare_machine: AtomicRef<Machine<P>>,
+    /// Signals of devices.
+    pub(crate) poller: Poller<P>,
     /// The main G has ended itself: nobody is left to end the program when the others are through.
     pub(crate) main_exited: AtomicBool,
     /// Ms are to end instead of looking for work.
@@ -94,6 +97,7 @@ impl<P: Platform> Scheduler<P> {
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
             next_machine_id: AtomicU32::new(0),
             spare_machine: AtomicRef::none(),
+            poller: Poller::new(),
             main_exited: AtomicBool::new(false),
             shut_down: AtomicBool::new(false),
         }));

@@ -260,7 +260,7 @@ pub(crate) fn pick_local_with_slice<P: Platform>(
     processor: &'static Processor<P>,
 ) -> Option<(&'static Goroutine<P>, Slice)> {
     if processor.is_global_turn() {
-        if machine.scheduler().global_length.load(Ordering::Relaxed) != 0 {
+        if machine.scheduler().has_work_for_all() {
             return None;
         }
         processor.set_next_global_turn();

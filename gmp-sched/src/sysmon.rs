@@ -34,6 +34,8 @@ pub struct Sysmon<P: Platform> {
     scheduler: &'static Scheduler<P>,
     seen: Box<[Seen]>,
     looks_for_nothing: u32,
+    /// The last look found a raised signal that nobody had taken.
+    saw_ready: bool,
     delay: Duration,
 }
 
@@ -47,6 +49,7 @@ impl<P: Platform> Sysmon<P> {
             scheduler,
             seen: scheduler.processors().iter().map(|_| seen).collect::<Vec<_>>().into_boxed_slice(),
             looks_for_nothing: 0,
+            saw_ready: false,
             delay: SHORTEST,
         }
     }
@@ -62,6 +65,11 @@ impl<P: Platform> Sysmon<P> {
                 ProcessorStatus::Syscall => retaken |= watch_syscall(self.scheduler, processor, seen, now),
             }
         }
+        let ready = self.scheduler.poller.is_ready();
+        if ready && self.saw_ready {
+            self.scheduler.poll_without_processor();
+        }
+        self.saw_ready = ready;
         if retaken {
             self.looks_for_nothing = 0;
             self.delay = SHORTEST;

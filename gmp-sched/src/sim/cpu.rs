@@ -84,6 +84,9 @@ impl SimCpu {
                 self.is_pending.set(true);
             }
         }
+        while let Some(signal) = world.take_device_interrupt() {
+            signal.raise(world.scheduler.get().expect("devices are used by Gs"));
+        }
         if self.timer.get() <= world.instant() {
             self.timer.set(Instant::NEVER);
             self.timer_interrupt();

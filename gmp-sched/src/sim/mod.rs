@@ -34,6 +34,7 @@ use core::time::Duration;
 
 use crate::Counts;
 use crate::platform::Pinned;
+use crate::poller::Signal;
 use crate::syscall::{enter_blocking, enter_syscall};
 use world::World;
 
@@ -133,6 +134,12 @@ pub fn work(duration: Duration) {
 pub fn syscall(duration: Duration) {
     let _syscall = enter_syscall::<Sim>();
     work(duration);
+}
+
+/// Has a device do something that takes about that long; the signal is what its interrupt raises.
+pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
+    let world = world::current();
+    world.interrupt_at(world.instant().after(duration), signal);
 }
 
 /// Blocks the G with its M in a device for that long; the P is handed off at once.

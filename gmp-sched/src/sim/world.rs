@@ -14,6 +14,7 @@ use super::{Config, Failure, Report, Sim, oracle};
 use crate::context::{self, SavedContext, Transfer};
 use crate::kthread::{Thread, Threads};
 use crate::native::stack;
+use crate::poller::Signal;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
 
@@ -53,11 +54,19 @@ pub(super) struct World {
     pub(super) scheduler: Cell<Option<&'static Scheduler<Sim>>>,
     pub(super) sysmon: Cell<Option<&'static Thread<Sim>>>,
     stacks: RefCell<Vec<Range<usize>>>,
+    devices: RefCell<Vec<DeviceInterrupt>>,
     lasting: oracle::Lasting,
 }
 
 /// The most that a step takes, in ns.
 const LONGEST_STEP: u64 = 60;
+
+/// What a device will do.
+pub(super) struct DeviceInterrupt {
+    when: Instant,
+    cpu: usize,
+    signal: &'static Signal<Sim>,
+}
 
 impl World {
     pub(super) fn new(config: Config) -> Self {
@@ -75,6 +84,7 @@ impl World {
             scheduler: Cell::new(None),
             sysmon: Cell::new(None),
             stacks: RefCell::new(Vec::new()),
+            devices: RefCell::new(Vec::new()),
             lasting: oracle::Lasting::default(),
         }
     }
@@ -137,7 +147,8 @@ impl World {
             if self.steps.get() > self.config.step_limit {
                 return Err("the step limit is reached: a livelock?".to_string());
             }
-            let mut able = (0..self.cpus.len()).filter(|&cpu| self.cpus[cpu].can_step(self.clock.get()));
+            let can_step = |&cpu: &usize| self.cpus[cpu].can_step(self.clock.get()) || self.is_interrupted(cpu);
+            let mut able = (0..self.cpus.len()).filter(can_step);
             let count = able.clone().count();
             if count == 0 {
                 self.sleep_until_interrupt(scheduler)?;
@@ -152,8 +163,10 @@ impl World {
 
     /// All CPUs halt: the clock goes on to the next interrupt.
     fn sleep_until_interrupt(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
-        let next = self.cpus.iter().map(|cpu| cpu.timer()).min().unwrap_or(Instant::NEVER);
-        oracle::when_all_halt(scheduler, next)?;
+        let timer = self.cpus.iter().map(|cpu| cpu.timer()).min().unwrap_or(Instant::NEVER);
+        oracle::when_all_halt(scheduler, timer)?;
+        let device = self.devices.borrow().iter().map(|interrupt| interrupt.when).min().unwrap_or(Instant::NEVER);
+        let next = timer.min(device);
         if next == Instant::NEVER {
             return Err(format!("every CPU halts and nothing is to wake one; Gs: {}", oracle::goroutines(scheduler)));
         }
@@ -192,6 +205,25 @@ impl World {
         *self.end.borrow_mut() = Some(result);
         self.to_driver();
         unreachable!("the run is over")
+    }
+
+    /// Has a device raise `signal` at about `when`, by an interrupt on some CPU.
+    pub(super) fn interrupt_at(&self, when: Instant, signal: &'static Signal<Sim>) {
+        let cpu = self.random() as usize % self.cpus.len();
+        self.devices.borrow_mut().push(DeviceInterrupt { when, cpu, signal });
+    }
+
+    fn is_interrupted(&self, cpu: usize) -> bool {
+        let now = self.instant();
+        self.devices.borrow().iter().any(|interrupt| interrupt.cpu == cpu && interrupt.when <= now)
+    }
+
+    /// Takes a device's interrupt of the CPU whose turn it is.
+    pub(super) fn take_device_interrupt(&self) -> Option<&'static Signal<Sim>> {
+        let (now, turn) = (self.instant(), self.turn());
+        let mut devices = self.devices.borrow_mut();
+        let due = devices.iter().position(|interrupt| interrupt.when <= now && interrupt.cpu == turn)?;
+        Some(devices.swap_remove(due).signal)
     }
 
     /// The CPU whose turn it is.

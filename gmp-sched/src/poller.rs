@@ -1,0 +1,294 @@
+//! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], the G runs on.
+//!
+//! Go asks the operating system which descriptors are ready (`netpoll`), and somebody has to ask: an idle M does, an M that
+//! has nothing else to do does, and sysmon does every 10 ms if neither came by. Here nothing has to be asked. The handler
+//! puts the signal on the *ready list* and sees to it that some M looks at once, also when every P is busy; so there is no
+//! blocking poll, no poll deadline and nothing to interrupt. In the search the ready list has the place of Go's
+//! non-blocking `netpoll`: after the global queue, before stealing.
+//!
+//! # A signal
+//!
+//! ```text
+//!              wait, in the commit          raise
+//!     EMPTY ───────────────────▶ WAITING ─────────▶ QUEUED, on the ready list
+//!       │ ▲                         │ deadline         │ poll: the G runs on; RAISED
+//! raise │ │ wait returns at once    ▼                  ▼ if its deadline was faster
+//!       └▶ RAISED                 EMPTY              EMPTY
+//! ```
+//!
+//! A semaphore of one, like Go's `pollDesc.rg`: a raise that comes before the wait is kept, further ones are the same.
+//!
+//! # None is lost
+//!
+//! `raise` publishes the signal, fence, looks for an idle P. An M that goes idle gives its P up, fence, looks at the ready
+//! list. One of them sees the other. If there is an idle M the timekeeper is woken, which looks at everything before it
+//! sleeps again; else an M that runs a G is made to give way, and looks then.
+
+use core::fmt;
+
+use crate::goroutine::{Goroutine, Status, Ticket, WaitReason};
+use crate::park::{park_pinned, ready_pinned};
+use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::primitives::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::reference::AtomicRef;
+use crate::scheduler::Scheduler;
+use crate::time::Instant;
+use crate::timers::{Action, arm};
+
+const EMPTY: u8 = 0;
+const RAISED: u8 = 1;
+const WAITING: u8 = 2;
+const QUEUED: u8 = 3;
+
+/// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
+///
+/// Lives as long as the program: a driver has it in a static or reuses it.
+#[doc(alias = "pollDesc")]
+pub struct Signal<P: Platform> {
+    state: AtomicU8,
+    /// The G that waits, and its ticket; written by it before the state says so.
+    goroutine: AtomicRef<Goroutine<P>>,
+    ticket: AtomicU64,
+    /// The wait was ended by a raise.
+    delivered: AtomicBool,
+    /// Link of the ready list.
+    next: AtomicRef<Self>,
+}
+
+impl<P: Platform> Signal<P> {
+    /// One that has not been raised.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: AtomicU8::new(EMPTY),
+            goroutine: AtomicRef::none(),
+            ticket: AtomicU64::new(0),
+            delivered: AtomicBool::new(false),
+            next: AtomicRef::none(),
+        }
+    }
+
+    /// Waits until it is raised; returns at once if it has been since the last wait. Blocks the calling G, not its M. Not
+    /// callable from interrupts. Go: `netpollblock`.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P, or another G waits for this signal.
+    #[doc(alias = "netpollblock")]
+    pub fn wait(&'static self) {
+        let raised = self.wait_until(Instant::NEVER);
+        debug_assert!(matches!(raised, Ok(true)), "a wait without a deadline ends by the raise");
+    }
+
+    /// [`wait`](Self::wait) until `deadline` at the latest; tells whether it was raised.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for one more timer; the caller has not waited.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    pub fn wait_until(&'static self, deadline: Instant) -> Result<bool, OutOfResources> {
+        loop {
+            let pinned = Pinned::<P>::new();
+            let scheduler = pinned.machine().scheduler();
+            match self.state.load(Ordering::Acquire) {
+                RAISED => {
+                    // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
+                    let taken = self.state.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
+                    debug_assert!(taken.is_ok(), "only a wait takes a raise");
+                    return Ok(true);
+                }
+                EMPTY => {}
+                // A wait ended by its deadline at the moment of the raise, and the signal is still on the ready list. Whoever
+                // takes it from there keeps the raise.
+                QUEUED => {
+                    if !scheduler.poll(&pinned) {
+                        drop(pinned);
+                        crate::schedule::yield_now::<P>();
+                    }
+                    continue;
+                }
+                _ => panic!("two Gs wait for one signal"),
+            }
+            if deadline != Instant::NEVER {
+                pinned.processor().timers.reserve()?;
+            }
+            if let Some(raised) = self.park(pinned, scheduler, deadline) {
+                return Ok(raised);
+            }
+        }
+    }
+
+    /// Parks the calling G; tells whether a raise or the deadline ended that, `None` if the signal has to be looked at again.
+    fn park(&'static self, pinned: Pinned<P>, scheduler: &'static Scheduler<P>, deadline: Instant) -> Option<bool> {
+        let me = pinned.goroutine();
+        let ticket = me.open_wait();
+        self.delivered.store(false, Ordering::Relaxed);
+        self.goroutine.store(Some(me), Ordering::Relaxed);
+        self.ticket.store(ticket.0, Ordering::Relaxed);
+        // Counted until this G runs again, so that a raise on its way is never taken for a deadlock.
+        scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
+        park_pinned(pinned, WaitReason::IoWait, |pinned, me| {
+            if deadline != Instant::NEVER {
+                arm(pinned, deadline, &me.timer, Action::Wake(me, ticket));
+            }
+            P::point(Site::Poller);
+            // Ordering: Release publishes who waits to whoever takes the signal from the ready list.
+            let waits = self.state.compare_exchange(EMPTY, WAITING, Ordering::Release, Ordering::Relaxed).is_ok();
+            // Raised meanwhile: the G goes on, unless its timer has readied it already.
+            waits || !me.claim(ticket)
+        });
+        scheduler.poller.waiting.fetch_sub(1, Ordering::Relaxed);
+        if deadline != Instant::NEVER {
+            me.timer.cancel();
+        }
+        if self.delivered.load(Ordering::Relaxed) {
+            return Some(true);
+        }
+        P::point(Site::Poller);
+        // The deadline ended the wait, or there was none. A raise that has come since is for this wait too.
+        self.state.compare_exchange(WAITING, EMPTY, Ordering::Relaxed, Ordering::Relaxed).ok().map(|_| false)
+    }
+
+    /// Wakes the G that waits, or lets the next wait return at once. Does not block or allocate, takes no lock; callable
+    /// from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
+    #[doc(alias = "netpollready")]
+    pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
+        P::point(Site::Poller);
+        // Ordering: Release publishes what the handler did, also where the word stays as it is; partners: the exchange in
+        // `wait_until` and the swap in `deliver`.
+        let found = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |state| {
+            Some(if matches!(state, EMPTY | RAISED) { RAISED } else { QUEUED })
+        });
+        if found != Ok(WAITING) {
+            return;
+        }
+        let ready = &scheduler.poller.ready;
+        loop {
+            P::point(Site::Poller);
+            let first = ready.load(Ordering::Relaxed);
+            self.next.store(first, Ordering::Relaxed);
+            // Ordering: Release publishes the link and all before it; partner: the swap in `poll`.
+            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
+                break;
+            }
+        }
+        scheduler.break_idle();
+    }
+
+    /// Taken from the ready list: gives the G that is to run on, if it still waits. If it does not, the raise is kept.
+    fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
+        let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
+        let waits = goroutine.claim(Ticket(self.ticket.load(Ordering::Relaxed)));
+        self.delivered.store(waits, Ordering::Relaxed);
+        P::point(Site::Poller);
+        // Ordering: Acquire: the G sees what the handlers of all raises up to here did; Release: the next wait, of whichever
+        // G, comes after all this.
+        self.state.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);
+        waits.then_some(goroutine)
+    }
+}
+
+impl<P: Platform> Default for Signal<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The signals that were raised, and how many Gs wait for one.
+pub(crate) struct Poller<P: Platform> {
+    /// A stack to which anyone pushes and which is taken whole, so that no element comes back unseen.
+    ready: AtomicRef<Signal<P>>,
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl<P: Platform> Poller<P> {
+    pub(crate) fn new() -> Self {
+        Self { ready: AtomicRef::none(), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Whether a raised signal waits to be taken. Callable from interrupts.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed).is_some()
+    }
+
+    /// Hands the Gs whose signals were raised to `each`, in the order of the raises.
+    fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
+        P::point(Site::Poller);
+        // Ordering: Acquire; partner: the push in `raise`.
+        let mut newest_first = self.ready.swap(None, Ordering::Acquire);
+        let mut oldest_first = None;
+        while let Some(signal) = newest_first {
+            newest_first = signal.next.load(Ordering::Relaxed);
+            signal.next.store(oldest_first, Ordering::Relaxed);
+            oldest_first = Some(signal);
+        }
+        while let Some(signal) = oldest_first {
+            // Read before the signal is free to be raised again.
+            oldest_first = signal.next.load(Ordering::Relaxed);
+            if let Some(goroutine) = signal.deliver() {
+                each(goroutine);
+            }
+        }
+    }
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Readies the Gs whose signals were raised, on the current P; tells whether there were any. Go: `netpoll(0)`.
+    #[doc(alias = "netpoll")]
+    #[inline]
+    pub(crate) fn poll(&'static self, pinned: &Pinned<P>) -> bool {
+        if !self.poller.is_ready() {
+            return false;
+        }
+        let mut any = false;
+        self.poller.take(|goroutine| {
+            ready_pinned(pinned, goroutine);
+            any = true;
+        });
+        any
+    }
+
+    /// [`poll`](Self::poll) for sysmon, which has no P: to the global queue.
+    pub(crate) fn poll_without_processor(&'static self) {
+        self.poller.take(|goroutine| {
+            goroutine.set_status(Status::Runnable);
+            self.inject(goroutine);
+        });
+    }
+
+    /// Has some M look at the ready list soon. Callable from interrupts. Go: `netpollBreak`.
+    #[doc(alias = "netpollBreak")]
+    fn break_idle(&'static self) {
+        // Ordering: partner is the fence in `Machine::go_idle`.
+        fence(Ordering::SeqCst);
+        P::point(Site::Poller);
+        if self.idle_processors.load(Ordering::Relaxed) != 0
+            && let Some(machine) = self.timekeeper.load(Ordering::Acquire)
+        {
+            P::unpark_thread(machine);
+            return;
+        }
+        // Every P is held, or about to be: the M here is as good as any, if it has one.
+        let holder = P::current_machine().filter(|machine| machine.processor().is_some());
+        if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
+            P::request_preemption(machine);
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Signal<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = ["empty", "raised", "waiting", "queued"];
+        write!(f, "Signal({})", state[usize::from(self.state.load(Ordering::Relaxed)) % state.len()])
+    }
+}
+
+impl<P: Platform> fmt::Debug for Poller<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
