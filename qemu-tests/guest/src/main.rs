@@ -18,6 +18,7 @@ mod memory;
 mod provoke;
 mod reports;
 mod scheduler;
+mod signals;
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;

@@ -1,0 +1,65 @@
+//! Gs that wait for devices: the interrupts are sent by CPUs to each other.
+
+use core::hint;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+
+use gmp_sched::platform::Platform;
+use gmp_sched::poller::Signal;
+use kernel::arch::x86_64::apic;
+use kernel::arch::x86_64::interrupts::{self, Vector};
+use kernel::percpu::CpuId;
+use kernel::platform::{Kernel, scheduler};
+use kernel::prelude::*;
+use spin::Once;
+
+/// A device whose interrupt can be sent to any CPU.
+fn device() -> (&'static Signal<Kernel>, Vector) {
+    static SIGNAL: Once<(&'static Signal<Kernel>, Vector)> = Once::new();
+    fn raise(_: usize) {
+        if let (Some((signal, _)), Some(scheduler)) = (SIGNAL.get(), scheduler()) {
+            signal.raise(scheduler);
+        }
+    }
+    *SIGNAL.call_once(|| (Box::leak(Box::default()), interrupts::allocate(raise, 0).expect("a vector")))
+}
+
+fn wait_for_interrupts_on_all_cpus(rounds: usize) {
+    let (signal, vector) = device();
+    for round in 0..rounds {
+        apic::send(CpuId::new(round % num_cpu()), vector);
+        signal.wait();
+    }
+}
+
+fn an_interrupt_readies_a_goroutine() {
+    wait_for_interrupts_on_all_cpus(400);
+}
+guest_test!(an_interrupt_readies_a_goroutine, smp = &[1, 2, 8]);
+
+fn an_interrupt_readies_a_goroutine_while_all_cpus_compute() {
+    static ENOUGH: AtomicBool = AtomicBool::new(false);
+    let hogs: Vec<_> = (0..num_cpu())
+        .map(|_| {
+            go(|| {
+                while !ENOUGH.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    wait_for_interrupts_on_all_cpus(100);
+    ENOUGH.store(true, Ordering::Relaxed);
+    for hog in hogs {
+        hog.join().unwrap();
+    }
+}
+guest_test!(an_interrupt_readies_a_goroutine_while_all_cpus_compute, smp = &[1, 2, 8]);
+
+fn a_device_that_is_silent_ends_a_wait_by_its_deadline() {
+    let (signal, _) = device();
+    let deadline = Kernel::now().after(Duration::from_millis(3));
+    assert_eq!(signal.wait_until(deadline), Ok(false));
+    assert!(Kernel::now() >= deadline);
+}
+guest_test!(a_device_that_is_silent_ends_a_wait_by_its_deadline);
