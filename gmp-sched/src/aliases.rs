@@ -20,6 +20,26 @@ macro_rules! platform_aliases {
         /// How a G is to be spawned. See [`spawn::Builder`]($crate::spawn::Builder).
         pub type Builder<'a> = $crate::spawn::Builder<'a, $platform>;
 
+        /// The side of a channel that sends. See [`chan::Sender`]($crate::chan::Sender).
+        pub type Sender<T> = $crate::chan::Sender<T, $platform>;
+
+        /// The side of a channel that receives. See [`chan::Receiver`]($crate::chan::Receiver).
+        pub type Receiver<T> = $crate::chan::Receiver<T, $platform>;
+
+        /// Both sides of a channel. See [`chan::Chan`]($crate::chan::Chan).
+        pub type Chan<T> = $crate::chan::Chan<T, $platform>;
+
+        /// A channel with room for `capacity` values. See [`chan::channel`]($crate::chan::channel).
+        ///
+        /// # Panics
+        ///
+        /// There is no memory for it.
+        #[must_use]
+        #[track_caller]
+        pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+            $crate::chan::channel(capacity)
+        }
+
         /// Runs `body` as a new G, next on this P. See [`spawn::go`]($crate::spawn::go).
         ///
         /// # Panics

@@ -242,7 +242,6 @@ pub struct Goroutine<P: Platform> {
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
     /// The link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
     /// Its place in a queue, for waiting for one thing.
     pub(crate) waiter: Waiter<P>,
     /// The waiter through which its last wait was ended. Go: `param`.

@@ -19,6 +19,8 @@
 //! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |
 //! | `waiter` | standing in a queue | `sudog`, `waitq` |
 //! | [`mod@latency`], [`mod@trace`] | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
+//! | [`chan`] | channels | `hchan`, `chansend`, `chanrecv` |
+//! | [`mod@select`], `waiter_cache` | waiting for one of several channels | `selectgo`, `acquireSudog` |
 //! | `deadlock` | deadlock detection | `checkdead` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
@@ -26,9 +28,9 @@
 //! | `native` | the platform of operating-system threads (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,
-//! `switch`, `body`, `join`, `slots`, `kthread::switch`), stored references (`reference`), the platforms (`native`, `sim`), and
-//! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
-//! preemption, sysmon) has none.
+//! `switch`, `body`, `join`, `slots`, `kthread::switch`), stored references (`reference`), values on their way (`chan`,
+//! `select`), the platforms (`native`, `sim`), and what an interface asks of its callers (`platform`, [`park::ready`]).
+//! Policy (search, stealing, idling, queues, timers, preemption, sysmon) has none.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -41,6 +43,7 @@ pub mod context;
 
 mod aliases;
 mod body;
+pub mod chan;
 mod counters;
 mod deadlock;
 pub mod exit;
@@ -68,6 +71,7 @@ mod reference;
 pub mod run_queue;
 pub mod schedule;
 pub mod scheduler;
+pub mod select;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod sim;
 pub mod sleep;
@@ -80,8 +84,8 @@ pub mod sysmon;
 pub mod time;
 mod timers;
 pub mod trace;
-#[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
 mod waiter;
+mod waiter_cache;
 
 pub use body::BODY_LIMIT;
 pub use counters::Counts;

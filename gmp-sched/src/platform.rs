@@ -39,6 +39,10 @@ pub enum Site {
     Join,
     /// A CPU's ready list or idle bit.
     ReadyList,
+    /// A channel, with or without its lock.
+    Channel,
+    /// The word that decides who ends a wait to which several have a claim.
+    Wait,
 }
 
 /// Where a simulator gets its say, and what a loop does that waits for another processor.

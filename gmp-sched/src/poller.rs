@@ -142,7 +142,7 @@ impl<P: Platform> Signal<P> {
         });
         scheduler.poller.waiting.fetch_sub(1, Ordering::Relaxed);
         if deadline != Instant::NEVER {
-            me.timer.cancel();
+            me.timer.cancel(&Pinned::new());
         }
         if self.delivered.load(Ordering::Relaxed) {
             return Some(true);

@@ -17,6 +17,7 @@ use crate::switch::ChosenFarSide;
 use crate::time::Instant;
 use crate::timers::Timers;
 use crate::trace::Tracer;
+use crate::waiter_cache::WaiterCache;
 
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
 /// it. Go: the `61` in `findRunnable`.
@@ -99,6 +100,8 @@ pub struct Processor<P: Platform> {
     pub(crate) timers: Timers<P>,
     /// Watched by the tick of the CPU it is on, or by sysmon.
     pub(crate) slice: SliceWatch,
+    /// For selects. Go: `sudogcache`.
+    pub(crate) waiters: WaiterCache<P>,
     free: AtomicRef<Goroutine<P>>,
     free_count: AtomicU32,
     next_id: AtomicU64,
@@ -126,6 +129,7 @@ impl<P: Platform> Processor<P> {
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new(),
             slice: SliceWatch::new(),
+            waiters: WaiterCache::new(),
             free: AtomicRef::none(),
             free_count: AtomicU32::new(0),
             next_id: AtomicU64::new(0),

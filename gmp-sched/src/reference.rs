@@ -18,6 +18,13 @@ fn to_pointer<T>(reference: Option<&'static T>) -> *mut T {
 
 impl<T> AtomicRef<T> {
     /// Points at nothing.
+    #[cfg(not(gmp_loom))]
+    pub(crate) const fn none() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Points at nothing.
+    #[cfg(gmp_loom)]
     pub(crate) fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }

@@ -16,6 +16,7 @@ use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
 use crate::reference::AtomicRef;
 use crate::slots::FreeSlots;
 use crate::steal::StealOrder;
+use crate::waiter_cache::WaiterCache;
 
 /// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub struct Scheduler<P: Platform> {
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
     /// Dead Gs, for all Ps. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<P>, P>,
+    /// Waiters that Ps had too many of. Go: `sched.sudogcache`.
+    pub(crate) waiters: Lock<WaiterCache<P>, P>,
     all_goroutines: AtomicRef<Goroutine<P>>,
     all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
@@ -91,6 +94,7 @@ impl<P: Platform> Scheduler<P> {
             spinning: AtomicU32::new(0),
             timekeeper: AtomicRef::none(),
             free: Lock::new(FreeSlots::new()),
+            waiters: Lock::new(WaiterCache::new()),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),
             // The first batch starts at 16 rather than 0, except that the main G gets number 1.

@@ -45,7 +45,10 @@ impl<P: Platform> Timer<P> {
     }
 
     /// Takes the timer out of its heap; tells whether it was there. If not, its action has been begun or done.
-    pub(crate) fn cancel(&'static self) -> bool {
+    ///
+    /// The caller is pinned: whoever was preempted with the heap's lock in hand would be waited for by the preemption
+    /// itself, which runs timers.
+    pub(crate) fn cancel(&'static self, _pinned: &Pinned<P>) -> bool {
         loop {
             let Some(home) = self.home.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);

@@ -23,7 +23,7 @@ use core::ptr;
 
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::park::{park_pinned, ready_pinned};
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
 use crate::time::Instant;
@@ -37,7 +37,8 @@ use crate::timers::{Action, arm};
 pub(crate) struct Waiter<P: Platform> {
     goroutine: AtomicRef<Goroutine<P>>,
     ticket: AtomicU64,
-    next: AtomicRef<Self>,
+    /// The link of its queue, or of the cache it is in.
+    pub(crate) next: AtomicRef<Self>,
     previous: AtomicRef<Self>,
     queued: AtomicBool,
     /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
@@ -81,12 +82,18 @@ impl<P: Platform> Waiter<P> {
     /// Ends the wait; tells whether this was still to be done.
     #[inline]
     fn claim(&'static self) -> bool {
+        let ticket = Ticket(self.ticket.load(Ordering::Relaxed));
+        ticket == Ticket::SOLE || self.claim_of_several(ticket)
+    }
+
+    fn claim_of_several(&'static self, ticket: Ticket) -> bool {
+        P::point(Site::Wait);
         let goroutine = self.goroutine();
-        if !goroutine.claim(Ticket(self.ticket.load(Ordering::Relaxed))) {
-            return false;
+        let won = goroutine.claim(ticket);
+        if won {
+            goroutine.woken_by.store(Some(self), Ordering::Relaxed);
         }
-        goroutine.woken_by.store(Some(self), Ordering::Relaxed);
-        true
+        won
     }
 
     /// Makes the G runnable whose wait the caller has ended by taking this out of a queue. To be called without the
@@ -97,59 +104,70 @@ impl<P: Platform> Waiter<P> {
     }
 }
 
-/// A FIFO of waiters. Whoever has `&mut` owns the links of all in it. Go: `waitq`.
+/// A FIFO of waiters, changed only under the lock of what is waited for. Go: `waitq`.
 #[doc(alias = "waitq")]
 pub(crate) struct WaitQueue<P: Platform> {
-    first: Option<&'static Waiter<P>>,
-    last: Option<&'static Waiter<P>>,
+    first: AtomicRef<Waiter<P>>,
+    last: AtomicRef<Waiter<P>>,
 }
 
 impl<P: Platform> WaitQueue<P> {
     /// The empty queue.
+    #[cfg(not(gmp_loom))]
     pub(crate) const fn new() -> Self {
-        Self { first: None, last: None }
+        Self { first: AtomicRef::none(), last: AtomicRef::none() }
     }
 
-    /// Whether nobody stands in it. One that does may have been woken from elsewhere.
+    /// The empty queue.
+    #[cfg(gmp_loom)]
+    pub(crate) fn new() -> Self {
+        Self { first: AtomicRef::none(), last: AtomicRef::none() }
+    }
+
+    /// Whether nobody stands in it. One that does may have been woken from elsewhere. May be asked without the lock.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        // Ordering: Acquire, for those who ask without the lock: what they look at next is not of an earlier moment.
+        self.first.load(Ordering::Acquire).is_none()
     }
 
     /// The one that has stood in it longest.
     #[inline]
     pub(crate) fn front(&self) -> Option<&'static Waiter<P>> {
-        self.first
+        self.first.load(Ordering::Relaxed)
     }
 
     /// Appends a waiter that is in no queue.
     #[inline]
-    pub(crate) fn push_back(&mut self, waiter: &'static Waiter<P>) {
+    pub(crate) fn push_back(&self, waiter: &'static Waiter<P>) {
+        let last = self.last.load(Ordering::Relaxed);
         waiter.queued.store(true, Ordering::Relaxed);
         waiter.next.store(None, Ordering::Relaxed);
-        waiter.previous.store(self.last, Ordering::Relaxed);
-        match self.last {
+        waiter.previous.store(last, Ordering::Relaxed);
+        match last {
             Some(last) => last.next.store(Some(waiter), Ordering::Relaxed),
-            None => self.first = Some(waiter),
+            None => self.first.store(Some(waiter), Ordering::Relaxed),
         }
-        self.last = Some(waiter);
+        self.last.store(Some(waiter), Ordering::Relaxed);
     }
 
     /// Puts a waiter that is in no queue in front of all others.
-    pub(crate) fn push_front(&mut self, waiter: &'static Waiter<P>) {
+    #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
+    pub(crate) fn push_front(&self, waiter: &'static Waiter<P>) {
+        let first = self.front();
         waiter.queued.store(true, Ordering::Relaxed);
         waiter.previous.store(None, Ordering::Relaxed);
-        waiter.next.store(self.first, Ordering::Relaxed);
-        match self.first {
+        waiter.next.store(first, Ordering::Relaxed);
+        match first {
             Some(first) => first.previous.store(Some(waiter), Ordering::Relaxed),
-            None => self.last = Some(waiter),
+            None => self.last.store(Some(waiter), Ordering::Relaxed),
         }
-        self.first = Some(waiter);
+        self.first.store(Some(waiter), Ordering::Relaxed);
     }
 
     /// Takes `waiter` out if it stands in this queue; it stands in no other. Tells whether it did.
     #[inline]
-    pub(crate) fn remove(&mut self, waiter: &'static Waiter<P>) -> bool {
+    pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
         if !waiter.queued.load(Ordering::Relaxed) {
             return false;
         }
@@ -157,44 +175,90 @@ impl<P: Platform> WaitQueue<P> {
         let (previous, next) = (waiter.previous.load(Ordering::Relaxed), waiter.next.load(Ordering::Relaxed));
         match previous {
             Some(previous) => previous.next.store(next, Ordering::Relaxed),
-            None => self.first = next,
+            None => self.first.store(next, Ordering::Relaxed),
         }
         match next {
             Some(next) => next.previous.store(previous, Ordering::Relaxed),
-            None => self.last = previous,
+            None => self.last.store(previous, Ordering::Relaxed),
         }
         true
+    }
+
+    /// Takes the first waiter, whether its wait is over or not.
+    #[inline]
+    fn remove_front(&self) -> Option<&'static Waiter<P>> {
+        let waiter = self.front()?;
+        let next = waiter.next.load(Ordering::Relaxed);
+        waiter.queued.store(false, Ordering::Relaxed);
+        self.first.store(next, Ordering::Relaxed);
+        match next {
+            Some(next) => next.previous.store(None, Ordering::Relaxed),
+            None => self.last.store(None, Ordering::Relaxed),
+        }
+        Some(waiter)
     }
 
     /// Takes the first waiter whose wait is not over and ends it: the caller readies it, once, without the lock. Those
     /// that were woken from elsewhere are dropped from the queue on the way.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<&'static Waiter<P>> {
+    pub(crate) fn pop(&self) -> Option<&'static Waiter<P>> {
         loop {
-            let waiter = self.first?;
-            self.remove(waiter);
+            let waiter = self.remove_front()?;
             if waiter.claim() {
                 return Some(waiter);
             }
         }
     }
+
+    /// Takes all waiters and ends the waits that are not over.
+    pub(crate) fn take_all(&self) -> Woken<P> {
+        let mut woken = Woken { last: None };
+        while let Some(waiter) = self.pop() {
+            waiter.previous.store(woken.last, Ordering::Relaxed);
+            woken.last = Some(waiter);
+        }
+        woken
+    }
 }
 
-/// Parks the calling G, which has put waiters into queues, with a ticket that is [`Ticket::SOLE`] or which only queues
-/// know. Gives the waiter it was woken by.
+/// Waiters whose waits have been ended and whose Gs are still to be readied. Needs no lock.
+#[must_use = "whoever ends a wait readies the G"]
+pub(crate) struct Woken<P: Platform> {
+    last: Option<&'static Waiter<P>>,
+}
+
+impl<P: Platform> Woken<P> {
+    /// Readies all of them, those that came last first, as Go's `closechan` does: the one that waited longest is next.
+    pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
+        let mut next = self.last;
+        while let Some(waiter) = next {
+            // Read before: once it is ready the waiter may be in use again.
+            next = waiter.previous.load(Ordering::Relaxed);
+            waiter.ready(pinned);
+        }
+    }
+}
+
+/// Parks the calling G, which has put its waiter into one queue, with [`Ticket::SOLE`].
 ///
-/// `unlock` releases the queues' locks; it is run on the far side, when the G may be readied. The caller is pinned once.
+/// `unlock` releases the queue's lock; it is run on the far side, when the G may be readied. The caller is pinned once.
 #[inline]
-pub(crate) fn wait<P: Platform>(
+pub(crate) fn wait<P: Platform>(pinned: Pinned<P>, reason: WaitReason, unlock: impl FnOnce()) {
+    park_pinned(pinned, reason, |_, _| {
+        unlock();
+        true
+    });
+}
+
+/// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by.
+#[inline]
+pub(crate) fn wait_for_any<P: Platform>(
     pinned: Pinned<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
     unlock: impl FnOnce(),
 ) -> &'static Waiter<P> {
-    park_pinned(pinned, reason, |_, _| {
-        unlock();
-        true
-    });
+    wait(pinned, reason, unlock);
     me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
 }
 
@@ -219,7 +283,7 @@ pub(crate) fn wait_until<P: Platform>(
     let waker = me.woken_by.load(Ordering::Relaxed);
     if waker.is_some() {
         // If it has fired it lost, and does nothing any more to a ticket that is used.
-        me.timer.cancel();
+        me.timer.cancel(&Pinned::new());
     }
     waker
 }
@@ -258,10 +322,10 @@ mod tests {
     fn stand_in(queue: &Queue) {
         let pinned = Pinned::<Native>::new();
         let me = pinned.goroutine();
-        let mut guard = queue.lock();
+        let guard = queue.lock();
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        wait(pinned, me, WaitReason::Parked, || drop(guard));
+        wait(pinned, WaitReason::Parked, || drop(guard));
     }
 
     fn stand_in_for(queue: &Queue, time: Duration) -> bool {
@@ -269,7 +333,7 @@ mod tests {
         let pinned = Pinned::<Native>::new();
         let me = pinned.goroutine();
         reserve_deadline(&pinned, deadline).unwrap();
-        let mut guard = queue.lock();
+        let guard = queue.lock();
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, core::ptr::null_mut());
         guard.push_back(&me.waiter);
@@ -338,7 +402,7 @@ mod tests {
     fn leaves_from_the_middle() {
         let waiters: &[Waiter<Native>] =
             Box::leak((0..3).map(|_| Waiter::new()).collect::<Vec<_>>().into_boxed_slice());
-        let mut queue = WaitQueue::new();
+        let queue = WaitQueue::new();
         for waiter in waiters {
             queue.push_back(waiter);
         }

@@ -10,7 +10,9 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
+use gmp_sched::select;
 use kernel::arch::x86_64::timer::now;
+use kernel::platform::{Chan, Sender, channel};
 use kernel::prelude::*;
 
 kernel::main!(main);
@@ -18,10 +20,15 @@ kernel::main!(main);
 fn main(arguments: &[&str]) {
     let filter = arguments.first().copied().unwrap_or("");
     println!("gmp-sched cpus {}", num_cpu());
-    let workloads: [(&str, fn()); 6] = [
+    let workloads: [(&str, fn()); 11] = [
         ("yield", yields),
+        ("chan_pingpong", ping_pong),
         ("spawn_join_handle", spawn_join),
         ("spawn_batch", spawn_batch),
+        ("chan_mpmc_4x4_cap128", many_to_many),
+        ("select_4", select_of_four),
+        ("ring_1000", ring),
+        ("skynet_100k", skynet),
         ("fib27_cut12", fib_parallel),
         ("sleep_overshoot", sleepers),
         ("hog_wakeup", hogs),
@@ -51,6 +58,115 @@ fn yields() {
         (0..EACH).for_each(|_| yield_now());
         other.join().expect("no panic");
     });
+}
+
+/// Two Gs and two unbuffered channels: round trips.
+fn ping_pong() {
+    const ROUNDS: u64 = 60_000;
+    let (there, here) = (Chan::new(0), Chan::new(0));
+    let (to, from) = (there.clone(), here.clone());
+    let other = go(move || {
+        for _ in 0..ROUNDS {
+            let value: u64 = to.recv().expect("open");
+            from.send(value).expect("open");
+        }
+    });
+    measure("chan_pingpong", ROUNDS, || {
+        for round in 0..ROUNDS {
+            there.send(round).expect("open");
+            here.recv().expect("open");
+        }
+        other.join().expect("no panic");
+    });
+}
+
+/// Four senders, four receivers, room for 128: messages.
+fn many_to_many() {
+    const EACH: u64 = 20_000;
+    measure("chan_mpmc_4x4_cap128", 4 * EACH, || {
+        let (sender, receiver) = channel(128);
+        for _ in 0..4 {
+            let sender = sender.clone();
+            go(move || (0..EACH).for_each(|n| sender.send(n).expect("receivers"))).detach();
+        }
+        drop(sender);
+        let receivers: Vec<_> = (0..4)
+            .map(|_| {
+                let receiver = receiver.clone();
+                go(move || receiver.into_iter().sum::<u64>())
+            })
+            .collect();
+        let sum: u64 = receivers.into_iter().map(|handle| handle.join().expect("no panic")).sum();
+        assert_eq!(sum, 2 * EACH * (EACH - 1));
+    });
+}
+
+/// One G selects over four unbuffered channels with a sender each: receives.
+fn select_of_four() {
+    const EACH: u64 = 10_000;
+    let chans: [Chan<u64>; 4] = core::array::from_fn(|_| Chan::new(0));
+    measure("select_4", 4 * EACH, || {
+        for chan in &chans {
+            let sender = chan.sender().clone();
+            go(move || (0..EACH).for_each(|n| sender.send(n).expect("a receiver"))).detach();
+        }
+        let [one, two, three, four] = chans.each_ref().map(Chan::receiver);
+        for _ in 0..4 * EACH {
+            select! {
+                recv(one) -> value => black_box(value),
+                recv(two) -> value => black_box(value),
+                recv(three) -> value => black_box(value),
+                recv(four) -> value => black_box(value),
+            }
+            .expect("open");
+        }
+    });
+}
+
+/// A ring of 1000 Gs, one after the other with an unbuffered channel, around which a token goes: hops.
+fn ring() {
+    const HOPS: u64 = 200_000;
+    let (first, mut receiver) = channel::<u64>(0);
+    for _ in 0..999 {
+        let (sender, next) = channel(0);
+        go(move || receiver.into_iter().for_each(|token| sender.send(token).expect("the ring is closed"))).detach();
+        receiver = next;
+    }
+    measure("ring_1000", HOPS, || {
+        let starter = first.clone();
+        go(move || starter.send(HOPS).expect("the ring is closed")).detach();
+        for token in receiver.iter() {
+            let left = token.saturating_sub(1000);
+            if left == 0 {
+                break;
+            }
+            first.send(left).expect("the ring is closed");
+        }
+    });
+}
+
+fn skynet_node(parent: Sender<u64>, number: u64, size: u64) {
+    if size == 1 {
+        parent.send(number).expect("it waits");
+        return;
+    }
+    let (sender, receiver) = channel(0);
+    for child in 0..10 {
+        let sender = sender.clone();
+        go(move || skynet_node(sender, number + child * (size / 10), size / 10)).detach();
+    }
+    parent.send((0..10).map(|_| receiver.recv().expect("ten of them")).sum()).expect("it waits");
+}
+
+/// A tree of ten Gs for each, with 100,000 leaves: Gs. Cold, with their stacks made, and warm.
+fn skynet() {
+    for name in ["skynet_100k_cold", "skynet_100k"] {
+        measure(name, 111_111, || {
+            let (sender, receiver) = channel(0);
+            go(move || skynet_node(sender, 0, 100_000)).detach();
+            assert_eq!(receiver.recv(), Ok(4_999_950_000));
+        });
+    }
 }
 
 /// Spawns a G and waits for it by its handle.

@@ -13,6 +13,7 @@ mod registry;
 
 mod disks;
 mod failing;
+mod library;
 mod machine;
 mod memory;
 mod provoke;

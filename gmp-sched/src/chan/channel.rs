@@ -1,0 +1,335 @@
+//! What is done with a channel under its lock, and the parking around it.
+//!
+//! A value moves once: from the sender's place to the receiver's if one waits for the other, else into the buffer and
+//! later out of it. Places of Gs that wait lie on their stacks; their addresses are in their waiters. (Go: `sendDirect`,
+//! `recvDirect`.)
+//!
+//! No G is readied while the lock is held: an [`Attempt`] gives the waiter to be readied afterwards.
+
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr;
+
+use super::error::{RecvTimeoutError, SendTimeoutError};
+use super::header::{Header, Held, Side};
+use super::ring::Ring;
+use crate::goroutine::{Ticket, WaitReason};
+use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::time::Instant;
+use crate::waiter::{Waiter, reserve_deadline, wait, wait_until};
+
+/// A channel with its values. Go: `hchan`.
+pub(crate) struct Channel<T, P: Platform> {
+    pub(crate) header: Header<P>,
+    ring: Ring<T>,
+    /// Handles of each side, see `handle`.
+    pub(super) sender_count: AtomicUsize,
+    pub(super) receiver_count: AtomicUsize,
+    /// All handles of one side are gone.
+    pub(super) is_half_gone: AtomicBool,
+}
+
+/// What came of trying to send or receive, under the lock.
+#[derive(Debug)]
+pub(crate) enum Attempt<P: Platform> {
+    /// The value has moved. The G of this waiter, if there is one, is to be readied once the lock is free.
+    Moved(Option<&'static Waiter<P>>),
+    /// The channel is closed; nothing has moved.
+    Closed,
+    /// Nothing can move now.
+    NotReady,
+}
+
+/// In [`Waiter::outcome`]: the value has moved. Whoever closes a channel leaves it at zero.
+pub(crate) const MOVED: usize = 1;
+
+/// How a wait ended that did not move a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unmoved {
+    Closed,
+    TimedOut,
+}
+
+impl<T, P: Platform> Channel<T, P> {
+    pub(super) fn new(capacity: usize, never: bool) -> Result<Self, OutOfResources> {
+        Ok(Self {
+            header: Header::new(capacity, never),
+            ring: Ring::new(capacity)?,
+            sender_count: AtomicUsize::new(1),
+            receiver_count: AtomicUsize::new(1),
+            is_half_gone: AtomicBool::new(never),
+        })
+    }
+}
+
+/// Under the lock.
+impl<T, P: Platform> Channel<T, P> {
+    /// Moves the value at `from` to a receiver that waits, or into the buffer. Go: `chansend`.
+    ///
+    /// # Safety
+    ///
+    /// `from` has a value, which is the caller's to move; it is gone if the answer is [`Attempt::Moved`].
+    #[inline(always)]
+    pub(crate) unsafe fn offer(&self, held: &Held<'_, P>, from: *const T) -> Attempt<P> {
+        debug_assert!(held.is_of(&self.header));
+        if self.header.is_closed() {
+            return Attempt::Closed;
+        }
+        if let Some(receiver) = self.header.receivers.pop() {
+            let place = receiver.place.load(Ordering::Relaxed).cast::<T>();
+            // SAFETY: whoever queues among the receivers of this channel leaves the address of a free place for a `T`, which
+            // is good until its G goes on; that one waits until it is readied, for we have ended its wait.
+            unsafe { ptr::copy_nonoverlapping(from, place, 1) };
+            receiver.outcome.store(MOVED, Ordering::Relaxed);
+            return Attempt::Moved(Some(receiver));
+        }
+        let length = self.header.len();
+        if length < self.header.capacity {
+            // SAFETY: the lock is held and the ring has room; the value is the caller's.
+            unsafe { self.ring.push(from) };
+            held.set_len(length + 1);
+            return Attempt::Moved(None);
+        }
+        Attempt::NotReady
+    }
+
+    /// Moves the oldest value to `to`, and one of a sender that waits into the place that becomes free. Go: `chanrecv`,
+    /// `recv`.
+    ///
+    /// # Safety
+    ///
+    /// `to` is free and may be written; it has a value if the answer is [`Attempt::Moved`].
+    #[inline(always)]
+    pub(crate) unsafe fn take(&self, held: &Held<'_, P>, to: *mut T) -> Attempt<P> {
+        debug_assert!(held.is_of(&self.header));
+        let length = self.header.len();
+        if length > 0 {
+            // SAFETY: the lock is held and the ring is not empty; the place is the caller's.
+            unsafe { self.ring.pop(to) };
+        }
+        let Some(sender) = self.header.senders.pop() else {
+            return if length > 0 {
+                held.set_len(length - 1);
+                Attempt::Moved(None)
+            } else if self.header.is_closed() {
+                Attempt::Closed
+            } else {
+                Attempt::NotReady
+            };
+        };
+        let place = sender.place.load(Ordering::Relaxed).cast::<T>();
+        if length > 0 {
+            // SAFETY: the lock is held, and a place has just become free; whoever queues among the senders leaves the
+            // address of a value, which is ours to move, for we have ended its wait.
+            unsafe { self.ring.push(place) };
+        } else {
+            // SAFETY: as above; `to` is free.
+            unsafe { ptr::copy_nonoverlapping(place, to, 1) };
+        }
+        sender.outcome.store(MOVED, Ordering::Relaxed);
+        Attempt::Moved(Some(sender))
+    }
+}
+
+/// With parking.
+impl<T, P: Platform> Channel<T, P> {
+    /// Sends `value`. With a deadline the G waits no longer than that.
+    #[inline]
+    pub(super) fn send(&self, value: T) -> Result<(), T> {
+        let value = ManuallyDrop::new(value);
+        let pinned = Pinned::new();
+        let held = self.header.lock(&pinned);
+        // SAFETY: the value is ours; if it has moved, it is not used any more.
+        match unsafe { self.offer(&held, &raw const *value) } {
+            Attempt::Moved(receiver) => {
+                unlock_and_ready(&pinned, held, receiver);
+                return Ok(());
+            }
+            Attempt::NotReady if self.wait_for_turn(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
+                return Ok(());
+            }
+            Attempt::NotReady | Attempt::Closed => {}
+        }
+        Err(ManuallyDrop::into_inner(value))
+    }
+
+    /// Sends `value` if that needs no waiting. Tells, if not, whether the channel is closed.
+    #[inline]
+    pub(super) fn try_send(&self, value: T) -> Result<(), (T, bool)> {
+        if !self.header.looks_ready(Side::Send) {
+            return Err((value, false));
+        }
+        let value = ManuallyDrop::new(value);
+        let pinned = Pinned::new();
+        let held = self.header.lock(&pinned);
+        // SAFETY: as in `send`.
+        let attempt = unsafe { self.offer(&held, &raw const *value) };
+        if let Attempt::Moved(receiver) = attempt {
+            unlock_and_ready(&pinned, held, receiver);
+            return Ok(());
+        }
+        Err((ManuallyDrop::into_inner(value), matches!(attempt, Attempt::Closed)))
+    }
+
+    /// Sends `value`, or gives up at `deadline`.
+    pub(super) fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        let value = ManuallyDrop::new(value);
+        let pinned = Pinned::new();
+        reserve(&pinned, deadline);
+        let held = self.header.lock(&pinned);
+        // SAFETY: as in `send`.
+        let ended = match unsafe { self.offer(&held, &raw const *value) } {
+            Attempt::Moved(receiver) => {
+                unlock_and_ready(&pinned, held, receiver);
+                Ok(())
+            }
+            Attempt::NotReady => self.wait_until(pinned, held, Side::Send, (&raw const *value).cast_mut(), deadline),
+            Attempt::Closed => Err(Unmoved::Closed),
+        };
+        ended.map_err(|why| {
+            let value = ManuallyDrop::into_inner(value);
+            match why {
+                Unmoved::Closed => SendTimeoutError::Closed(value),
+                Unmoved::TimedOut => SendTimeoutError::Timeout(value),
+            }
+        })
+    }
+
+    /// Receives a value; `None` if the channel is closed and drained.
+    #[inline]
+    pub(super) fn recv(&self) -> Option<T> {
+        let mut place = MaybeUninit::<T>::uninit();
+        let pinned = Pinned::new();
+        let held = self.header.lock(&pinned);
+        // SAFETY: the place is ours and free.
+        match unsafe { self.take(&held, place.as_mut_ptr()) } {
+            Attempt::Moved(sender) => unlock_and_ready(&pinned, held, sender),
+            Attempt::Closed => return None,
+            Attempt::NotReady => {
+                if !self.wait_for_turn(pinned, held, Side::Receive, place.as_mut_ptr()) {
+                    return None;
+                }
+            }
+        }
+        // SAFETY: a value has moved there.
+        Some(unsafe { place.assume_init() })
+    }
+
+    /// Receives a value if there is one. Tells, if not, whether the channel is closed and drained.
+    #[inline]
+    pub(super) fn try_recv(&self) -> Result<T, bool> {
+        if !self.header.looks_ready(Side::Receive) {
+            return Err(false);
+        }
+        let mut place = MaybeUninit::<T>::uninit();
+        let pinned = Pinned::new();
+        let held = self.header.lock(&pinned);
+        // SAFETY: the place is ours and free.
+        let attempt = unsafe { self.take(&held, place.as_mut_ptr()) };
+        let Attempt::Moved(sender) = attempt else { return Err(matches!(attempt, Attempt::Closed)) };
+        unlock_and_ready(&pinned, held, sender);
+        // SAFETY: a value has moved there.
+        Ok(unsafe { place.assume_init() })
+    }
+
+    /// Receives a value, or gives up at `deadline`.
+    pub(super) fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        let mut place = MaybeUninit::<T>::uninit();
+        let pinned = Pinned::new();
+        reserve(&pinned, deadline);
+        let held = self.header.lock(&pinned);
+        // SAFETY: the place is ours and free.
+        let ended = match unsafe { self.take(&held, place.as_mut_ptr()) } {
+            Attempt::Moved(sender) => {
+                unlock_and_ready(&pinned, held, sender);
+                Ok(())
+            }
+            Attempt::NotReady => self.wait_until(pinned, held, Side::Receive, place.as_mut_ptr(), deadline),
+            Attempt::Closed => Err(Unmoved::Closed),
+        };
+        match ended {
+            // SAFETY: a value has moved there.
+            Ok(()) => Ok(unsafe { place.assume_init() }),
+            Err(Unmoved::Closed) => Err(RecvTimeoutError::Closed),
+            Err(Unmoved::TimedOut) => Err(RecvTimeoutError::Timeout),
+        }
+    }
+
+    /// Parks until somebody has moved the value from or to `place`, or closed the channel; tells whether it has moved.
+    #[inline(always)]
+    fn wait_for_turn(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, place: *mut T) -> bool {
+        let me = pinned.goroutine();
+        me.waiter.prepare(me, Ticket::SOLE, place.cast());
+        self.header.queue(side).push_back(&me.waiter);
+        wait(pinned, self.wait_reason(side), || drop(held));
+        me.waiter.outcome.load(Ordering::Relaxed) == MOVED
+    }
+
+    /// [`wait_for_turn`](Self::wait_for_turn) until `deadline` at the latest.
+    fn wait_until(
+        &self,
+        pinned: Pinned<P>,
+        held: Held<'_, P>,
+        side: Side,
+        place: *mut T,
+        deadline: Instant,
+    ) -> Result<(), Unmoved> {
+        if deadline <= P::now() {
+            return Err(Unmoved::TimedOut);
+        }
+        let me = pinned.goroutine();
+        let ticket = me.open_wait();
+        me.waiter.prepare(me, ticket, place.cast());
+        self.header.queue(side).push_back(&me.waiter);
+        if wait_until(pinned, me, self.wait_reason(side), ticket, deadline, || drop(held)).is_none() {
+            // Nobody touches the place any more: the timer has the ticket.
+            let pinned = Pinned::new();
+            self.header.lock(&pinned).remove(side, &me.waiter);
+            return Err(Unmoved::TimedOut);
+        }
+        if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
+    }
+
+    #[inline]
+    fn wait_reason(&self, side: Side) -> WaitReason {
+        match (side, self.header.never) {
+            (Side::Send, false) => WaitReason::ChanSend,
+            (Side::Send, true) => WaitReason::ChanSendNil,
+            (Side::Receive, false) => WaitReason::ChanReceive,
+            (Side::Receive, true) => WaitReason::ChanReceiveNil,
+        }
+    }
+
+    /// Closes the channel and readies all who wait; tells whether it was open. Go: `closechan`.
+    pub(super) fn close(&self) -> bool {
+        let pinned = Pinned::new();
+        let woken = self.header.lock(&pinned).close();
+        let was_open = woken.is_some();
+        for each in woken.into_iter().flatten() {
+            each.ready_all(&pinned);
+        }
+        was_open
+    }
+
+    /// Drops what is in the buffer, one by one, without the lock.
+    pub(super) fn drain(&self) {
+        while self.try_recv().is_ok() {}
+    }
+}
+
+/// Frees the lock, then readies the G of `waiter`, if there is one. The caller goes on first.
+#[inline(always)]
+pub(crate) fn unlock_and_ready<P: Platform>(pinned: &Pinned<P>, held: Held<'_, P>, waiter: Option<&'static Waiter<P>>) {
+    drop(held);
+    if let Some(waiter) = waiter {
+        waiter.ready(pinned);
+    }
+}
+
+/// Makes room for a timer.
+#[track_caller]
+fn reserve<P: Platform>(pinned: &Pinned<P>, deadline: Instant) {
+    if let Err(OutOfResources) = reserve_deadline(pinned, deadline) {
+        panic!("cannot wait with a deadline: no memory for one more timer");
+    }
+}

@@ -1,0 +1,163 @@
+//! Why a value was not sent or received.
+
+use core::fmt;
+
+/// The value could not be sent, ever: the channel is closed, or nobody can receive any more. The value comes back. Go:
+/// the panic "send on closed channel".
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SendError<T>(pub T);
+
+/// The value was not sent at once, and comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TrySendError<T> {
+    /// The sender would have had to wait.
+    Full(T),
+    /// The channel is closed, or nobody can receive any more.
+    Closed(T),
+}
+
+/// The value was not sent in time, and comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SendTimeoutError<T> {
+    /// Nobody took it in time.
+    Timeout(T),
+    /// The channel is closed, or nobody can receive any more.
+    Closed(T),
+}
+
+/// There is no value, and never will be: the channel is closed and drained. Go: `ok == false`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecvError;
+
+/// There was no value at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecvError {
+    /// The receiver would have had to wait.
+    Empty,
+    /// The channel is closed and drained.
+    Closed,
+}
+
+/// No value came in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecvTimeoutError {
+    /// Nobody sent one in time.
+    Timeout,
+    /// The channel is closed and drained.
+    Closed,
+}
+
+impl<T> SendError<T> {
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T> TrySendError<T> {
+    /// The value.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Full(value) | Self::Closed(value) => value,
+        }
+    }
+}
+
+impl<T> SendTimeoutError<T> {
+    /// The value.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Timeout(value) | Self::Closed(value) => value,
+        }
+    }
+}
+
+const SEND_CLOSED: &str = "send on a closed channel";
+const RECV_CLOSED: &str = "receive from a closed channel";
+
+impl<T> fmt::Debug for SendError<T> {
+    /// Without the value, which need not be one that can be shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendError(..)")
+    }
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SEND_CLOSED)
+    }
+}
+
+impl<T> core::error::Error for SendError<T> {}
+
+impl<T> fmt::Debug for TrySendError<T> {
+    /// Without the value, which need not be one that can be shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "send on a full channel",
+            Self::Closed(_) => SEND_CLOSED,
+        })
+    }
+}
+
+impl<T> core::error::Error for TrySendError<T> {}
+
+impl<T> fmt::Debug for SendTimeoutError<T> {
+    /// Without the value, which need not be one that can be shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timeout(_) => "Timeout(..)",
+            Self::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for SendTimeoutError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timeout(_) => "send timed out",
+            Self::Closed(_) => SEND_CLOSED,
+        })
+    }
+}
+
+impl<T> core::error::Error for SendTimeoutError<T> {}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(RECV_CLOSED)
+    }
+}
+
+impl core::error::Error for RecvError {}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "receive from an empty channel",
+            Self::Closed => RECV_CLOSED,
+        })
+    }
+}
+
+impl core::error::Error for TryRecvError {}
+
+impl fmt::Display for RecvTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timeout => "receive timed out",
+            Self::Closed => RECV_CLOSED,
+        })
+    }
+}
+
+impl core::error::Error for RecvTimeoutError {}

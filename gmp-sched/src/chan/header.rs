@@ -1,0 +1,164 @@
+//! What a channel is without its values: the lock, who waits, how many values there are.
+//!
+//! It does not depend on the type of the values, so that a select can look at, lock and queue on channels of all types
+//! with the same code.
+
+use crate::platform::{Pinned, Platform, Site};
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::waiter::{WaitQueue, Waiter, Woken};
+
+/// Go: the part of `hchan` in front of its buffer.
+///
+/// All fields may be read without the lock, as a hint; they are written under it.
+#[derive(Debug)]
+pub(crate) struct Header<P: Platform> {
+    locked: AtomicBool,
+    closed: AtomicBool,
+    /// Nobody will ever use the other side. Go: a nil channel.
+    pub(super) never: bool,
+    pub(super) capacity: usize,
+    /// Values in the buffer.
+    length: AtomicUsize,
+    /// Gs that wait for somebody to take their value. Go: `sendq`.
+    pub(super) senders: WaitQueue<P>,
+    /// Gs that wait for a value. Go: `recvq`.
+    pub(super) receivers: WaitQueue<P>,
+}
+
+/// The two things to be done with a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// To send.
+    Send,
+    /// To receive.
+    Receive,
+}
+
+impl<P: Platform> Header<P> {
+    pub(super) fn new(capacity: usize, never: bool) -> Self {
+        Self {
+            locked: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            never,
+            capacity,
+            length: AtomicUsize::new(0),
+            senders: WaitQueue::new(),
+            receivers: WaitQueue::new(),
+        }
+    }
+
+    /// Takes the lock: one compare-exchange, if it is free. The caller holds no other channel's, or those of lower
+    /// addresses only; and stays pinned while it has it.
+    #[inline(always)]
+    pub(crate) fn lock(&self, _pinned: &Pinned<P>) -> Held<'_, P> {
+        P::point(Site::Channel);
+        // Ordering: Acquire; partner: the Release in `unlock`.
+        if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_contended();
+        }
+        Held { header: self }
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        while self.locked.swap(true, Ordering::Acquire) {
+            // Reads only, until there is something to be had: the line stays shared meanwhile.
+            while self.locked.load(Ordering::Relaxed) {
+                P::point(Site::LockBusy);
+                P::relax();
+            }
+        }
+    }
+
+    /// Whether [`Channel::close`](super::channel::Channel::close) was called. It stays so.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        // Ordering: Acquire; partner: the Release in `close`: what came before that is seen.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Values in the buffer.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        // Ordering: Acquire, for those who ask without the lock: what they look at next is not of an earlier moment.
+        self.length.load(Ordering::Acquire)
+    }
+
+    /// Whether a receive would find something, if nobody was faster. Needs no lock.
+    #[inline]
+    fn may_receive(&self) -> bool {
+        self.len() != 0 || !self.senders.is_empty() || self.is_closed()
+    }
+
+    /// Whether a send would be through at once, if nobody was faster. Needs no lock.
+    #[inline]
+    fn may_send(&self) -> bool {
+        self.len() < self.capacity || !self.receivers.is_empty() || self.is_closed()
+    }
+
+    /// Whether that side would get through at once, if nobody was faster. Needs no lock.
+    ///
+    /// If it says no there was a moment during the call at which that side would have had to wait: it looks at one thing
+    /// after the other, at whether the channel is closed last, and a channel that is open then was so before. Go: the
+    /// fast paths of `chanrecv` and `chansend`.
+    #[inline]
+    pub(crate) fn looks_ready(&self, side: Side) -> bool {
+        match side {
+            Side::Send => self.may_send(),
+            Side::Receive => self.may_receive(),
+        }
+    }
+
+    /// Who waits on that side.
+    #[inline]
+    pub(crate) fn queue(&self, side: Side) -> &WaitQueue<P> {
+        match side {
+            Side::Send => &self.senders,
+            Side::Receive => &self.receivers,
+        }
+    }
+}
+
+/// The lock of a channel, held.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Held<'a, P: Platform> {
+    header: &'a Header<P>,
+}
+
+impl<P: Platform> Held<'_, P> {
+    /// Whether it is the lock of that channel.
+    #[inline(always)]
+    pub(super) fn is_of(&self, header: &Header<P>) -> bool {
+        core::ptr::eq(self.header, header)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_len(&self, length: usize) {
+        // Ordering: Release; partner: `len`.
+        self.header.length.store(length, Ordering::Release);
+    }
+
+    /// Closes the channel and ends all waits; `None` if it was closed before.
+    pub(super) fn close(&self) -> Option<[Woken<P>; 2]> {
+        if self.header.is_closed() {
+            return None;
+        }
+        // Ordering: Release; partner: `is_closed`.
+        self.header.closed.store(true, Ordering::Release);
+        Some([self.header.senders.take_all(), self.header.receivers.take_all()])
+    }
+
+    /// Takes `waiter` out of the queue of that side; tells whether it still stood there.
+    pub(crate) fn remove(&self, side: Side, waiter: &'static Waiter<P>) -> bool {
+        self.header.queue(side).remove(waiter)
+    }
+}
+
+impl<P: Platform> Drop for Held<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Ordering: Release; partner: the Acquire in `lock`.
+        self.header.locked.store(false, Ordering::Release);
+    }
+}

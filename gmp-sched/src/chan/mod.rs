@@ -1,0 +1,550 @@
+//! Channels: values handed from one G to another. Go: `chan`.
+//!
+//! [`channel()`] makes one with room for a number of values; with room for none, sender and receiver wait for each other.
+//! Both sides may be cloned and shared. Those who wait are served in the order in which they came.
+//!
+//! ```
+//! use gmp_sched::native::{self, channel, go};
+//!
+//! native::run(2, || {
+//!     let (sender, receiver) = channel(0);
+//!     for n in 1..=3 {
+//!         let sender = sender.clone();
+//!         go(move || sender.send(n * n).unwrap()).detach();
+//!     }
+//!     drop(sender);
+//!     assert_eq!(receiver.iter().sum::<i32>(), 14);
+//! });
+//! ```
+//!
+//! # The end of a channel
+//!
+//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Then nothing can be sent any more; what is
+//! in the buffer can still be received, and after that receivers are told that nothing more comes. When the last receiver
+//! is dropped the channel is closed as well, and what is in the buffer is dropped. Where Go panics there is an error here,
+//! with the value that was not sent in it.
+//!
+//! # What happens before what
+//!
+//! A send happens before the receive of its value is done, the n-th receive before the (n + capacity)-th send is done,
+//! and closing before a receive that tells of it.
+//!
+//! # Who goes on
+//!
+//! Whoever finds its partner waiting goes on; the partner runs next on the same P, unless another P takes it. None of
+//! this allocates; a channel is allocated when it is made. No function here may be called from an interrupt, and those
+//! that may block only by a G that is not pinned.
+
+#[expect(unsafe_code, reason = "moves values from one stack to another")]
+mod channel;
+mod error;
+mod go_like;
+#[expect(unsafe_code, reason = "counts the handles of a channel, and frees it")]
+mod handle;
+mod header;
+#[expect(unsafe_code, reason = "keeps values in places that are not always full")]
+mod ring;
+
+use core::fmt;
+use core::iter::FusedIterator;
+use core::time::Duration;
+
+pub(crate) use channel::{Attempt, Channel, MOVED, unlock_and_ready};
+pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+pub use go_like::Chan;
+use handle::{Handle, RECEIVE, SEND};
+pub(crate) use header::{Header, Held, Side};
+
+use crate::platform::{OutOfResources, Platform};
+use crate::time::Instant;
+
+/// The two sides of a new channel.
+pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
+
+/// A channel with room for `capacity` values; with room for none, senders wait until somebody receives. Go: `make(chan
+/// T, capacity)`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel};
+///
+/// native::run(1, || {
+///     let (sender, receiver) = channel(2);
+///     sender.send("one").unwrap();
+///     sender.send("two").unwrap();
+///     assert_eq!((receiver.recv(), receiver.recv()), (Ok("one"), Ok("two")));
+/// });
+/// ```
+///
+/// # Panics
+///
+/// There is no memory for it.
+#[doc(alias = "makechan")]
+#[track_caller]
+#[must_use]
+pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
+    match try_channel(capacity) {
+        Ok(halves) => halves,
+        Err(OutOfResources) => panic!("cannot make a channel for {capacity} values: no memory"),
+    }
+}
+
+/// [`channel()`], for those who can go on without.
+///
+/// ```
+/// use gmp_sched::chan::{Receiver, Sender, try_channel};
+/// use gmp_sched::native::Native;
+/// use gmp_sched::platform::OutOfResources;
+///
+/// let made: Result<(Sender<u64, Native>, Receiver<u64, Native>), _> = try_channel(usize::MAX / 2);
+/// assert!(matches!(made, Err(OutOfResources)));
+/// ```
+///
+/// # Errors
+///
+/// There is no memory for it.
+pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<Halves<T, P>, OutOfResources> {
+    let (sender, receiver) = handle::pair(capacity)?;
+    Ok((Sender { handle: sender }, Receiver { handle: receiver }))
+}
+
+/// The side of a channel that sends. Go: `chan<- T`. The last one that is dropped closes the channel.
+pub struct Sender<T, P: Platform> {
+    handle: Handle<T, P, SEND>,
+}
+
+/// The side of a channel that receives. Go: `<-chan T`. When the last one is dropped, nothing can be sent any more.
+pub struct Receiver<T, P: Platform> {
+    handle: Handle<T, P, RECEIVE>,
+}
+
+impl<T, P: Platform> Sender<T, P> {
+    /// A sender from which nobody ever receives, and to which it cannot be told: sends block forever. Go: a nil channel.
+    ///
+    /// For a case of a select that is to be left out for a while.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TrySendError;
+    /// use gmp_sched::native::Sender;
+    ///
+    /// assert_eq!(Sender::never().try_send(1), Err(TrySendError::Full(1)));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for it.
+    #[must_use]
+    #[track_caller]
+    pub fn never() -> Self {
+        match handle::single() {
+            Ok(handle) => Self { handle },
+            Err(OutOfResources) => panic!("cannot make a channel: no memory"),
+        }
+    }
+
+    /// Sends `value`, waiting until a receiver takes it or there is room for it. Go: `c <- v`.
+    ///
+    /// Blocks the calling G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel, go};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(0);
+    ///     let reader = go(move || receiver.recv());
+    ///     sender.send(7).unwrap();
+    ///     assert_eq!(reader.join().unwrap(), Ok(7));
+    ///     // The receiver is gone.
+    ///     assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The channel is closed, or was closed meanwhile: the value comes back.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G with a P, or is pinned.
+    #[doc(alias = "chansend")]
+    #[inline]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.handle.send(value).map_err(SendError)
+    }
+
+    /// Sends `value` if that needs no waiting. Go: a `select` with one send and `default`.
+    ///
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if there is a wait.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TrySendError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     assert_eq!(sender.try_send(1), Ok(()));
+    ///     assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
+    ///     drop(receiver);
+    ///     assert_eq!(sender.try_send(3), Err(TrySendError::Closed(3)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It would have had to wait, or the channel is closed: the value comes back.
+    #[doc(alias = "selectnbsend")]
+    #[inline]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.handle
+            .try_send(value)
+            .map_err(|(value, closed)| if closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
+    }
+
+    /// [`send`](Self::send), but waits no longer than `timeout`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::chan::SendTimeoutError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, _receiver) = channel(0);
+    ///     assert_eq!(sender.send_timeout(1, Duration::from_micros(10)), Err(SendTimeoutError::Timeout(1)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Nobody took it in time, or the channel is closed: the value comes back.
+    ///
+    /// # Panics
+    ///
+    /// As [`send`](Self::send); and if there is no memory for one more timer.
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.send_deadline(value, P::now().after(timeout))
+    }
+
+    /// [`send`](Self::send), but waits no longer than until `deadline`. One that is past is as good as
+    /// [`try_send`](Self::try_send).
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::time::Instant;
+    ///
+    /// native::run(1, || {
+    ///     let (sender, _receiver) = channel(1);
+    ///     assert_eq!(sender.send_deadline(1, Instant::NEVER), Ok(()));
+    ///     assert!(sender.send_deadline(2, Instant::from_nanos(0)).is_err());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`send_timeout`](Self::send_timeout).
+    ///
+    /// # Panics
+    ///
+    /// As [`send_timeout`](Self::send_timeout).
+    pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.handle.send_deadline(value, deadline)
+    }
+
+    /// Closes the channel for all: receivers get what is in the buffer and are then told that nothing more comes; those
+    /// who wait to send get their values back. Tells whether it was open. Go: `close`, which panics on a closed channel.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::chan::RecvError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     sender.send(1).unwrap();
+    ///     assert!(sender.close() && !sender.close());
+    ///     assert!(sender.send(2).is_err());
+    ///     assert_eq!((receiver.recv(), receiver.recv()), (Ok(1), Err(RecvError)));
+    /// });
+    /// ```
+    #[doc(alias = "closechan")]
+    pub fn close(&self) -> bool {
+        self.handle.close()
+    }
+}
+
+impl<T, P: Platform> Receiver<T, P> {
+    /// A receiver to which nobody ever sends: receives block forever. Go: a nil channel.
+    ///
+    /// For a case of a select that is to be left out for a while.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TryRecvError;
+    /// use gmp_sched::native::Receiver;
+    ///
+    /// assert_eq!(Receiver::<u8>::never().try_recv(), Err(TryRecvError::Empty));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for it.
+    #[must_use]
+    #[track_caller]
+    pub fn never() -> Self {
+        match handle::single() {
+            Ok(handle) => Self { handle },
+            Err(OutOfResources) => panic!("cannot make a channel: no memory"),
+        }
+    }
+
+    /// Receives a value, waiting until there is one. Go: `v, ok := <-c`.
+    ///
+    /// Blocks the calling G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::chan::RecvError;
+    /// use gmp_sched::native::{self, channel, go};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(0);
+    ///     go(move || sender.send("hello").unwrap()).detach();
+    ///     assert_eq!(receiver.recv(), Ok("hello"));
+    ///     // The sender is gone.
+    ///     assert_eq!(receiver.recv(), Err(RecvError));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The channel is closed and drained.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G with a P, or is pinned.
+    #[doc(alias = "chanrecv")]
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.handle.recv().ok_or(RecvError)
+    }
+
+    /// Receives a value if there is one. Go: a `select` with one receive and `default`.
+    ///
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if there is a wait.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TryRecvError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    ///     sender.send(1).unwrap();
+    ///     drop(sender);
+    ///     assert_eq!(receiver.try_recv(), Ok(1));
+    ///     assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It would have had to wait, or the channel is closed and drained.
+    #[doc(alias = "selectnbrecv")]
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.handle.try_recv().map_err(|closed| if closed { TryRecvError::Closed } else { TryRecvError::Empty })
+    }
+
+    /// [`recv`](Self::recv), but waits no longer than `timeout`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::chan::RecvTimeoutError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// native::run(1, || {
+    ///     let (_sender, receiver) = channel::<u8>(0);
+    ///     assert_eq!(receiver.recv_timeout(Duration::from_micros(10)), Err(RecvTimeoutError::Timeout));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No value came in time, or the channel is closed and drained.
+    ///
+    /// # Panics
+    ///
+    /// As [`recv`](Self::recv); and if there is no memory for one more timer.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.recv_deadline(P::now().after(timeout))
+    }
+
+    /// [`recv`](Self::recv), but waits no longer than until `deadline`. One that is past is as good as
+    /// [`try_recv`](Self::try_recv).
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::time::Instant;
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     sender.send(1).unwrap();
+    ///     assert_eq!(receiver.recv_deadline(Instant::from_nanos(0)), Ok(1));
+    ///     assert!(receiver.recv_deadline(Instant::from_nanos(0)).is_err());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_timeout`](Self::recv_timeout).
+    ///
+    /// # Panics
+    ///
+    /// As [`recv_timeout`](Self::recv_timeout).
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.handle.recv_deadline(deadline)
+    }
+
+    /// Receives until the channel is closed and drained. Go: `for v := range c`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel, go};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(0);
+    ///     go(move || (0..4).for_each(|n| sender.send(n).unwrap())).detach();
+    ///     assert!(receiver.iter().eq(0..4));
+    /// });
+    /// ```
+    pub fn iter(&self) -> Iter<'_, T, P> {
+        Iter { receiver: self }
+    }
+}
+
+/// What either side can ask about the channel.
+macro_rules! observers {
+    ($side:ident) => {
+        impl<T, P: Platform> $side<T, P> {
+            /// Values in the buffer; may be old by the time it is used. Takes no lock. Go: `len(c)`.
+            ///
+            /// ```
+            /// use gmp_sched::native::{self, channel};
+            ///
+            /// native::run(1, || {
+            ///     let (sender, receiver) = channel(2);
+            ///     sender.send(1).unwrap();
+            ///     assert_eq!((sender.len(), receiver.len(), receiver.capacity()), (1, 1, 2));
+            /// });
+            /// ```
+            #[must_use]
+            #[doc(alias = "chanlen")]
+            pub fn len(&self) -> usize {
+                self.handle.header.len()
+            }
+
+            /// Whether the buffer is empty; see [`len`](Self::len).
+            ///
+            /// ```
+            /// assert!(gmp_sched::native::channel::<u8>(3).1.is_empty());
+            /// ```
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The most values that fit into the buffer. Go: `cap(c)`.
+            ///
+            /// ```
+            /// assert_eq!(gmp_sched::native::channel::<u8>(3).1.capacity(), 3);
+            /// ```
+            #[must_use]
+            #[doc(alias = "chancap")]
+            pub fn capacity(&self) -> usize {
+                self.handle.header.capacity
+            }
+
+            /// Whether nothing can be sent any more. Takes no lock.
+            ///
+            /// ```
+            /// let (sender, receiver) = gmp_sched::native::channel::<u8>(1);
+            /// drop(receiver);
+            /// assert!(sender.is_closed());
+            /// ```
+            #[must_use]
+            pub fn is_closed(&self) -> bool {
+                self.handle.header.is_closed()
+            }
+
+            /// What a select works with.
+            #[inline]
+            pub(crate) fn channel(&self) -> &Channel<T, P> {
+                &self.handle
+            }
+        }
+
+        impl<T, P: Platform> Clone for $side<T, P> {
+            #[inline]
+            fn clone(&self) -> Self {
+                Self { handle: self.handle.clone() }
+            }
+        }
+
+        impl<T, P: Platform> fmt::Debug for $side<T, P> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.handle.fmt(f)
+            }
+        }
+    };
+}
+
+observers!(Sender);
+observers!(Receiver);
+
+/// Values of a channel until it is closed and drained. See [`Receiver::iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T, P: Platform> {
+    receiver: &'a Receiver<T, P>,
+}
+
+impl<T, P: Platform> Iterator for Iter<'_, T, P> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        self.receiver.handle.recv()
+    }
+}
+
+impl<T, P: Platform> FusedIterator for Iter<'_, T, P> {}
+
+/// Values of a channel until it is closed and drained, with its receiver.
+#[derive(Debug)]
+pub struct IntoIter<T, P: Platform> {
+    receiver: Receiver<T, P>,
+}
+
+impl<T, P: Platform> Iterator for IntoIter<T, P> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        self.receiver.handle.recv()
+    }
+}
+
+impl<T, P: Platform> FusedIterator for IntoIter<T, P> {}
+
+impl<'a, T, P: Platform> IntoIterator for &'a Receiver<T, P> {
+    type Item = T;
+    type IntoIter = Iter<'a, T, P>;
+
+    fn into_iter(self) -> Iter<'a, T, P> {
+        self.iter()
+    }
+}
+
+impl<T, P: Platform> IntoIterator for Receiver<T, P> {
+    type Item = T;
+    type IntoIter = IntoIter<T, P>;
+
+    fn into_iter(self) -> IntoIter<T, P> {
+        IntoIter { receiver: self }
+    }
+}

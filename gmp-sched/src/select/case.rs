@@ -1,0 +1,299 @@
+//! The cases of a select, with the places where values are found and left.
+
+use core::cell::Cell;
+use core::fmt;
+use core::mem::{ManuallyDrop, MaybeUninit};
+
+use crate::chan::{Attempt, Channel, Header, Held, Receiver, RecvError, SendError, Sender, Side};
+use crate::platform::Platform;
+use crate::waiter::Waiter;
+
+/// How it went with a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It was not chosen.
+    Pending,
+    /// It was chosen, and the value has moved.
+    Moved,
+    /// It was chosen because the channel is closed.
+    Closed,
+}
+
+/// A case that receives. See [`recv`].
+pub struct RecvCase<'a, T, P: Platform> {
+    channel: &'a Channel<T, P>,
+    /// Has a value while the outcome is `Moved`.
+    place: MaybeUninit<T>,
+    outcome: Outcome,
+}
+
+/// A case that sends. See [`send`].
+pub struct SendCase<'a, T, P: Platform> {
+    channel: &'a Channel<T, P>,
+    /// Has a value unless the outcome is `Moved`.
+    value: ManuallyDrop<T>,
+    outcome: Outcome,
+}
+
+/// A case that receives from `receiver`. Go: `case v := <-c`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel};
+/// use gmp_sched::select::{Select, recv};
+///
+/// native::run(1, || {
+///     let (sender, receiver) = channel(1);
+///     sender.send(5).unwrap();
+///     let mut case = recv(&receiver);
+///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);
+///     assert_eq!(case.into_result(), Some(Ok(5)));
+/// });
+/// ```
+#[inline]
+pub fn recv<T, P: Platform>(receiver: &Receiver<T, P>) -> RecvCase<'_, T, P> {
+    RecvCase { channel: receiver.channel(), place: MaybeUninit::uninit(), outcome: Outcome::Pending }
+}
+
+/// A case that sends `value` to `sender`. Go: `case c <- v`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel};
+/// use gmp_sched::select::{Select, send};
+///
+/// native::run(1, || {
+///     let (sender, receiver) = channel(0);
+///     let mut case = send(&sender, 5);
+///     assert_eq!(Select::new(&mut [case.case()]).poll(), None);
+///     // Nobody wanted the value: it is still here.
+///     assert_eq!(case.into_inner(), Some(5));
+///     drop(receiver);
+/// });
+/// ```
+#[inline]
+pub fn send<T, P: Platform>(sender: &Sender<T, P>, value: T) -> SendCase<'_, T, P> {
+    SendCase { channel: sender.channel(), value: ManuallyDrop::new(value), outcome: Outcome::Pending }
+}
+
+impl<'a, T, P: Platform> RecvCase<'a, T, P> {
+    /// The case itself, for one [`Select`](super::Select). What it received before, and was not asked for, is dropped.
+    ///
+    /// ```
+    /// use gmp_sched::native::Receiver;
+    /// use gmp_sched::select::{Select, recv};
+    ///
+    /// let (one, other) = (Receiver::<u8>::never(), Receiver::<&str>::never());
+    /// let (mut one, mut other) = (recv(&one), recv(&other));
+    /// assert_eq!(Select::new(&mut [one.case(), other.case()]).poll(), None);
+    /// ```
+    #[inline]
+    pub fn case(&mut self) -> Case<'_, P> {
+        drop(self.take());
+        Case::new(&self.channel.header, Side::Receive, self)
+    }
+
+    /// What was received; `None` if the case was not chosen. See [`recv`] for an example.
+    #[inline]
+    pub fn into_result(mut self) -> Option<Result<T, RecvError>> {
+        self.take()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<Result<T, RecvError>> {
+        match core::mem::replace(&mut self.outcome, Outcome::Pending) {
+            Outcome::Pending => None,
+            // SAFETY: the value was there, and no longer is: the outcome says so now.
+            Outcome::Moved => Some(Ok(unsafe { self.place.assume_init_read() })),
+            Outcome::Closed => Some(Err(RecvError)),
+        }
+    }
+}
+
+impl<'a, T, P: Platform> SendCase<'a, T, P> {
+    /// The case itself, for one [`Select`](super::Select). See [`RecvCase::case`] for an example.
+    ///
+    /// # Panics
+    ///
+    /// The value has been sent.
+    #[inline]
+    #[track_caller]
+    pub fn case(&mut self) -> Case<'_, P> {
+        assert!(self.outcome != Outcome::Moved, "the value of this case has been sent");
+        self.outcome = Outcome::Pending;
+        Case::new(&self.channel.header, Side::Send, self)
+    }
+
+    /// How it went; `None` if the case was not chosen: the value is dropped then.
+    ///
+    /// ```
+    /// use gmp_sched::chan::SendError;
+    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::select::{Select, send};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     let mut case = send(&sender, 1);
+    ///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);
+    ///     assert_eq!(case.into_result(), Some(Ok(())));
+    ///     drop(receiver);
+    ///     let mut case = send(&sender, 2);
+    ///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);
+    ///     assert_eq!(case.into_result(), Some(Err(SendError(2))));
+    /// });
+    /// ```
+    #[inline]
+    pub fn into_result(self) -> Option<Result<(), SendError<T>>> {
+        match self.outcome {
+            Outcome::Pending => None,
+            Outcome::Moved => Some(Ok(())),
+            Outcome::Closed => self.into_inner().map(|value| Err(SendError(value))),
+        }
+    }
+
+    /// The value, if it was not sent. See [`send`] for an example.
+    #[inline]
+    pub fn into_inner(self) -> Option<T> {
+        let mut this = ManuallyDrop::new(self);
+        if this.outcome == Outcome::Moved {
+            return None;
+        }
+        // SAFETY: it is there, and is taken once: what it is taken from is not dropped.
+        Some(unsafe { ManuallyDrop::take(&mut this.value) })
+    }
+}
+
+impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+impl<T, P: Platform> Drop for SendCase<'_, T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.outcome != Outcome::Moved {
+            // SAFETY: the value is there, and nobody comes after this.
+            unsafe { ManuallyDrop::drop(&mut self.value) }
+        }
+    }
+}
+
+/// What a select does with a case of whatever type.
+trait Transfer<P: Platform> {
+    /// Moves the value, if that can be done now.
+    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P>;
+
+    /// Where the value is, or is to be left, by whoever finds the case waiting.
+    fn place(&mut self) -> *mut ();
+
+    /// Somebody found the case waiting: whether the value has moved, else the channel is closed.
+    fn finish(&mut self, moved: bool);
+}
+
+impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
+    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
+        // SAFETY: the place is free: `case` has emptied it, and a select makes one attempt that succeeds.
+        let attempt = unsafe { self.channel.take(held, self.place.as_mut_ptr()) };
+        self.outcome = outcome_of(&attempt);
+        attempt
+    }
+
+    fn place(&mut self) -> *mut () {
+        self.place.as_mut_ptr().cast()
+    }
+
+    fn finish(&mut self, moved: bool) {
+        self.outcome = if moved { Outcome::Moved } else { Outcome::Closed };
+    }
+}
+
+impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
+    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
+        // SAFETY: the value is there: `case` has seen to it, and a select makes one attempt that succeeds; then the
+        // outcome says that it is gone.
+        let attempt = unsafe { self.channel.offer(held, &raw const *self.value) };
+        self.outcome = outcome_of(&attempt);
+        attempt
+    }
+
+    fn place(&mut self) -> *mut () {
+        (&raw mut *self.value).cast()
+    }
+
+    fn finish(&mut self, moved: bool) {
+        self.outcome = if moved { Outcome::Moved } else { Outcome::Closed };
+    }
+}
+
+#[inline]
+fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
+    match attempt {
+        Attempt::Moved(_) => Outcome::Moved,
+        Attempt::Closed => Outcome::Closed,
+        Attempt::NotReady => Outcome::Pending,
+    }
+}
+
+/// A case of a select, whatever the type of its values. Made by [`RecvCase::case`] and [`SendCase::case`]. Go: `scase`.
+#[doc(alias = "scase")]
+pub struct Case<'a, P: Platform> {
+    pub(super) header: &'a Header<P>,
+    pub(super) side: Side,
+    /// The number of the case that comes at this place when they are locked; see `lock_all`. No property of this case.
+    pub(super) order: u32,
+    target: &'a mut dyn Transfer<P>,
+    /// Its place in the channel's queue while the G waits.
+    pub(super) waiter: Option<&'static Waiter<P>>,
+    /// The channel's lock. A cell, because it is taken out on the far side of the switch.
+    pub(super) held: Cell<Option<Held<'a, P>>>,
+}
+
+impl<'a, P: Platform> Case<'a, P> {
+    #[inline]
+    fn new(header: &'a Header<P>, side: Side, target: &'a mut dyn Transfer<P>) -> Self {
+        Self { header, side, order: 0, target, waiter: None, held: Cell::new(None) }
+    }
+
+    #[inline]
+    pub(super) fn looks_ready(&self) -> bool {
+        self.header.looks_ready(self.side)
+    }
+
+    #[inline]
+    pub(super) fn is_on_channel_of(&self, other: &Self) -> bool {
+        core::ptr::eq(self.header, other.header)
+    }
+
+    #[inline]
+    pub(super) fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
+        self.target.attempt(held)
+    }
+
+    #[inline]
+    pub(super) fn place(&mut self) -> *mut () {
+        self.target.place()
+    }
+
+    #[inline]
+    pub(super) fn finish(&mut self, moved: bool) {
+        self.target.finish(moved);
+    }
+}
+
+impl<P: Platform> fmt::Debug for Case<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("side", &self.side).finish_non_exhaustive()
+    }
+}
+
+impl<T, P: Platform> fmt::Debug for RecvCase<'_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvCase").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}
+
+impl<T, P: Platform> fmt::Debug for SendCase<'_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendCase").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}

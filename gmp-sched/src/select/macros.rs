@@ -1,0 +1,143 @@
+//! The usual form of a select.
+
+/// Waits for one of several channels. Go: `select`.
+///
+/// | arm | is taken when |
+/// |---|---|
+/// | `recv(receiver) -> result => …` | there is a value, or the channel is closed and drained: a `Result<T, RecvError>` |
+/// | `send(sender, value) -> result => …` | the value was sent, or cannot be any more: a `Result<(), SendError<T>>` |
+/// | `default => …` | at one instant no other was ready; comes last |
+/// | `timeout(duration) => …` | no other was ready in time; comes last |
+/// | `deadline(instant) => …` | no other was ready by then; comes last |
+///
+/// What comes after `->` is a pattern that always matches, and may be left out. Of several arms that are ready any is
+/// taken, all with the same probability; with `ordered;` in front the first is. All receivers, senders and values are
+/// evaluated, in order, before anything is looked at; a value that is not sent is dropped (see
+/// [`SendCase::into_inner`](crate::select::SendCase::into_inner) to keep it). Blocks the calling G, unless there is a
+/// `default`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel, go};
+/// use gmp_sched::select;
+///
+/// native::run(2, || {
+///     let (numbers, received) = channel(0);
+///     let (quit, quits) = channel::<()>(0);
+///     let fibonacci = go(move || {
+///         let (mut a, mut b) = (0, 1);
+///         loop {
+///             select! {
+///                 send(numbers, a) => (a, b) = (b, a + b),
+///                 recv(quits) => return a,
+///             }
+///         }
+///     });
+///     assert!(received.iter().take(10).eq([0, 1, 1, 2, 3, 5, 8, 13, 21, 34]));
+///     drop(quit);
+///     assert_eq!(fibonacci.join(), Ok(55));
+/// });
+/// ```
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, channel};
+/// use gmp_sched::select;
+///
+/// native::run(1, || {
+///     let (sender, receiver) = channel(1);
+///     let mut seen = Vec::new();
+///     loop {
+///         select! {
+///             ordered;
+///             recv(receiver) -> value => {
+///                 seen.push(value);
+///                 if value.is_err() {
+///                     break;
+///                 }
+///             }
+///             timeout(Duration::from_micros(10)) => {
+///                 if sender.send(seen.len()).is_ok() && !seen.is_empty() {
+///                     sender.close();
+///                 }
+///             }
+///         }
+///     }
+///     assert_eq!(seen.len(), 3);
+/// });
+/// ```
+#[macro_export]
+macro_rules! select {
+    (ordered; $($arms:tt)*) => { $crate::__select!(@arms (.ordered()) [] $($arms)*) };
+    ($($arms:tt)*) => { $crate::__select!(@arms () [] $($arms)*) };
+}
+
+/// What [`select!`](macro@crate::select) is made of: goes through the arms one by one and collects them as
+/// `(name, case, pattern, body)`. The name of each is of another step, so they differ.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select {
+    // An arm that ends in a block needs no comma.
+    (@arms $mode:tt [$($done:tt)*] recv($receiver:expr) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
+        $crate::__select!(@recv $mode [$($done)*] ($receiver) ($($pattern)?) ($body) $($($rest)*)?)
+    };
+    (@arms $mode:tt [$($done:tt)*] recv($receiver:expr) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
+        $crate::__select!(@recv $mode [$($done)*] ($receiver) ($($pattern)?) ($body) $($rest)*)
+    };
+    (@arms $mode:tt [$($done:tt)*] recv($receiver:expr) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@recv $mode [$($done)*] ($receiver) ($($pattern)?) ($body) $($($rest)*)?)
+    };
+    (@arms $mode:tt [$($done:tt)*] send($sender:expr, $value:expr) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
+        $crate::__select!(@send $mode [$($done)*] ($sender) ($value) ($($pattern)?) ($body) $($($rest)*)?)
+    };
+    (@arms $mode:tt [$($done:tt)*] send($sender:expr, $value:expr) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
+        $crate::__select!(@send $mode [$($done)*] ($sender) ($value) ($($pattern)?) ($body) $($rest)*)
+    };
+    (@arms $mode:tt [$($done:tt)*] send($sender:expr, $value:expr) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@send $mode [$($done)*] ($sender) ($value) ($($pattern)?) ($body) $($($rest)*)?)
+    };
+    (@arms $mode:tt $done:tt default => $body:expr $(,)?) => {
+        $crate::__select!(@run $mode $done (.poll()) ($body))
+    };
+    (@arms $mode:tt $done:tt timeout($timeout:expr) => $body:expr $(,)?) => {
+        $crate::__select!(@run $mode $done (.wait_timeout($timeout)) ($body))
+    };
+    (@arms $mode:tt $done:tt deadline($deadline:expr) => $body:expr $(,)?) => {
+        $crate::__select!(@run $mode $done (.wait_until($deadline)) ($body))
+    };
+    (@arms $mode:tt $done:tt) => {
+        $crate::__select!(@run $mode $done (.wait()) (::core::unreachable!("a select without default does one of its cases")))
+    };
+
+    (@recv $mode:tt [$($done:tt)*] ($receiver:expr) () $body:tt $($rest:tt)*) => {
+        $crate::__select!(@recv $mode [$($done)*] ($receiver) (_) $body $($rest)*)
+    };
+    (@recv $mode:tt [$($done:tt)*] ($receiver:expr) $pattern:tt $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arms $mode [$($done)* (case ($crate::select::recv(&$receiver)) $pattern $body)] $($rest)*)
+    };
+    (@send $mode:tt [$($done:tt)*] ($sender:expr) $value:tt () $body:tt $($rest:tt)*) => {
+        $crate::__select!(@send $mode [$($done)*] ($sender) $value (_) $body $($rest)*)
+    };
+    (@send $mode:tt [$($done:tt)*] ($sender:expr) ($value:expr) $pattern:tt $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arms $mode [$($done)* (case ($crate::select::send(&$sender, $value)) $pattern $body)] $($rest)*)
+    };
+
+    // The cases are gone, and with them what they borrow, before a body runs.
+    (@run ($($ordered:tt)*) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
+        let ($($case,)*) = {
+            $(let mut $case = $made;)*
+            let _ = $crate::select::Select::new(&mut [$($case.case()),*])$($ordered)* $($wait)*;
+            ($($case.into_result(),)*)
+        };
+        $crate::__select!(@dispatch [$(($case $pattern $body))*] $otherwise)
+    }};
+
+    (@dispatch [] ($otherwise:expr)) => { $otherwise };
+    (@dispatch [($case:ident ($pattern:pat) ($body:expr)) $($rest:tt)*] $otherwise:tt) => {
+        if let ::core::option::Option::Some(result) = $case {
+            let $pattern = result;
+            $body
+        } else {
+            $crate::__select!(@dispatch [$($rest)*] $otherwise)
+        }
+    };
+}

@@ -1,0 +1,410 @@
+//! Waiting for one of several channels. Go: `select`.
+//!
+//! The macro [`select!`](macro@crate::select) is the usual form; [`Select`] is for cases whose number is known only when the
+//! program runs.
+//!
+//! A select does one of its cases, at one instant, or none. Of several that are ready it takes any, all with the same
+//! probability, or, if it is [ordered](Select::ordered), the first. It never exchanges a value with itself; a channel
+//! may stand in several cases.
+//!
+//! # How it goes
+//!
+//! 1. Look, without locks, which cases seem to be ready. Choose one of them, lock its channel, do it. Most selects are
+//!    through after this, with one lock.
+//! 2. Nothing seemed to be ready: lock all channels, by address, each once. Look again; now it is exact. If there is
+//!    something, do it; if the select is not to wait, that was the instant at which nothing was ready.
+//! 3. Put a waiter into the queue of each case, with one ticket for all, park, and unlock on the far side. Whoever comes
+//!    upon one of the waiters claims the ticket, moves the value and readies the G.
+//! 4. Take the waiters of the other cases out of their queues, one lock at a time.
+//!
+//! Go's `selectgo` begins with 2, with all locks, and has four passes as well.
+
+#[expect(unsafe_code, reason = "keeps values in places that are not always full")]
+mod case;
+mod macros;
+
+use core::time::Duration;
+
+pub use case::{Case, RecvCase, SendCase, recv, send};
+
+use crate::chan::{Attempt, Held, MOVED, unlock_and_ready};
+use crate::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::primitives::Ordering;
+use crate::time::Instant;
+use crate::waiter::{Waiter, reserve_deadline, wait_for_any, wait_until};
+use crate::waiter_cache;
+
+/// A select over any number of cases. Go: `reflect.Select`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel, go};
+/// use gmp_sched::select::{Select, recv};
+///
+/// native::run(2, || {
+///     // One channel for each of the Gs.
+///     let receivers: Vec<_> = (0..10)
+///         .map(|n| {
+///             let (sender, receiver) = channel(0);
+///             go(move || sender.send(n * n).unwrap()).detach();
+///             receiver
+///         })
+///         .collect();
+///     let mut sum = 0;
+///     for _ in 0..10 {
+///         // A channel that is closed is always ready, so it is left out.
+///         let open = receivers.iter().filter(|receiver| !receiver.is_closed());
+///         let mut waiting: Vec<_> = open.map(recv).collect();
+///         let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+///         let chosen = Select::new(&mut cases).wait();
+///         drop(cases);
+///         if let Some(Ok(value)) = waiting.swap_remove(chosen).into_result() {
+///             sum += value;
+///         }
+///     }
+///     assert!(sum <= 285);
+/// });
+/// ```
+#[derive(Debug)]
+#[must_use = "a select does nothing before it waits or polls"]
+pub struct Select<'s, 'a, P: Platform> {
+    cases: &'s mut [Case<'a, P>],
+    choice: Choice,
+}
+
+/// Which of the cases that are ready is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// Any.
+    Random,
+    /// The first.
+    First,
+}
+
+/// Until when a select waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// Not at all.
+    None,
+    /// Until then, which may be never.
+    Until(Instant),
+}
+
+impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
+    /// A select over `cases`, each of which is known by its place among them.
+    #[inline]
+    pub fn new(cases: &'s mut [Case<'a, P>]) -> Self {
+        Self { cases, choice: Choice::Random }
+    }
+
+    /// Takes the first case that is ready, instead of any.
+    ///
+    /// It takes no case while one before it is ready, at that same instant: what was sent to the first case before
+    /// something was sent to the second is received first.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::select::{Select, recv};
+    ///
+    /// native::run(1, || {
+    ///     let (urgent, first) = channel(1);
+    ///     let (usual, second) = channel(1);
+    ///     usual.send("later").unwrap();
+    ///     urgent.send("now").unwrap();
+    ///     let (mut one, mut two) = (recv(&first), recv(&second));
+    ///     assert_eq!(Select::new(&mut [one.case(), two.case()]).ordered().wait(), 0);
+    /// });
+    /// ```
+    #[inline]
+    pub fn ordered(mut self) -> Self {
+        self.choice = Choice::First;
+        self
+    }
+
+    /// Waits until a case is ready, does it, and tells which. Without cases it waits for ever.
+    ///
+    /// Blocks the calling G; not callable from interrupts. See [`Select`] for an example.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G with a P, is pinned, or there is no memory for as many waiters as cases.
+    #[doc(alias = "selectgo")]
+    #[inline]
+    pub fn wait(self) -> usize {
+        self.run(Patience::Until(Instant::NEVER)).expect("nothing else ends this wait")
+    }
+
+    /// Does a case that is ready and tells which; `None` if at one instant none was. Go: a `select` with `default`.
+    ///
+    /// Does not block, and may be called while pinned; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::select::{Select, recv, send};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     let (mut receiving, mut sending) = (recv(&receiver), send(&sender, 1));
+    ///     assert_eq!(Select::new(&mut [receiving.case(), sending.case()]).poll(), Some(1));
+    ///     let mut sending = send(&sender, 2);
+    ///     assert_eq!(Select::new(&mut [receiving.case(), sending.case()]).poll(), Some(0));
+    /// });
+    /// ```
+    #[inline]
+    pub fn poll(self) -> Option<usize> {
+        self.run(Patience::None)
+    }
+
+    /// [`wait`](Self::wait), but gives up at `deadline`. One that is past is as good as [`poll`](Self::poll).
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Receiver};
+    /// use gmp_sched::select::{Select, recv};
+    /// use gmp_sched::time::Instant;
+    ///
+    /// native::run(1, || {
+    ///     let never = Receiver::<u8>::never();
+    ///     assert_eq!(Select::new(&mut [recv(&never).case()]).wait_until(Instant::from_nanos(1)), None);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait); and if there is no memory for one more timer.
+    pub fn wait_until(self, deadline: Instant) -> Option<usize> {
+        self.run(Patience::Until(deadline))
+    }
+
+    /// [`wait`](Self::wait), but no longer than `timeout`. Go: a case that receives from `time.After`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Receiver};
+    /// use gmp_sched::select::{Select, recv};
+    ///
+    /// native::run(1, || {
+    ///     let never = Receiver::<u8>::never();
+    ///     assert_eq!(Select::new(&mut [recv(&never).case()]).wait_timeout(Duration::from_micros(10)), None);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_until`](Self::wait_until).
+    pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
+        self.wait_until(P::now().after(timeout))
+    }
+
+    #[inline]
+    fn run(self, patience: Patience) -> Option<usize> {
+        let pinned = Pinned::new();
+        if let Some(chosen) = try_one(&pinned, self.cases, self.choice) {
+            return Some(chosen);
+        }
+        if patience == Patience::None && self.cases.len() <= 1 {
+            // There was a moment at which the one case was not ready: see `Header::looks_ready`.
+            return None;
+        }
+        with_all_locks(pinned, self.cases, self.choice, patience)
+    }
+}
+
+/// Step 1: chooses among the cases that seem to be ready, and tries that one.
+#[inline]
+fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> Option<usize> {
+    // Each turn that fails is one in which somebody else got through.
+    for _ in 0..cases.len() {
+        let chosen = match choice {
+            Choice::Random => choose(pinned, cases)?,
+            // Another than the first may be taken only if the first is not ready at that instant: with all locks.
+            Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
+        };
+        let case = &mut cases[chosen];
+        let held = case.header.lock(pinned);
+        match case.attempt(&held) {
+            Attempt::Moved(waiter) => {
+                unlock_and_ready(pinned, held, waiter);
+                return Some(chosen);
+            }
+            Attempt::Closed => return Some(chosen),
+            Attempt::NotReady => {}
+        }
+    }
+    None
+}
+
+/// One of the cases that seem to be ready, each as likely as the other.
+#[inline]
+fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
+    let mut ready = cases.iter().enumerate().filter(|(_, case)| case.looks_ready()).map(|(number, _)| number);
+    let first = ready.next()?;
+    let others = ready.count();
+    if others == 0 {
+        return Some(first);
+    }
+    // How many of them to pass over. One that is no longer ready at the second look leaves its share to the first.
+    let passed = (u64::from(pinned.processor().random()) * (others as u64 + 1)) >> 32;
+    let mut ready = cases.iter().enumerate().filter(|(_, case)| case.looks_ready()).map(|(number, _)| number);
+    Some(ready.nth(passed as usize).unwrap_or(first))
+}
+
+/// Steps 2 to 4.
+fn with_all_locks<P: Platform>(
+    pinned: Pinned<P>,
+    cases: &mut [Case<'_, P>],
+    choice: Choice,
+    patience: Patience,
+) -> Option<usize> {
+    if let Patience::Until(deadline) = patience
+        && (waiter_cache::reserve(&pinned, cases.len()).is_err() || reserve_deadline(&pinned, deadline).is_err())
+    {
+        drop(pinned);
+        panic!("cannot wait for {} channels: {OutOfResources}", cases.len());
+    }
+    sort_by_address(cases);
+    lock_all(&pinned, cases);
+    if let Some((chosen, waiter)) = try_locked(&pinned, cases, choice) {
+        unlock_all(cases);
+        if let Some(waiter) = waiter {
+            waiter.ready(&pinned);
+        }
+        return Some(chosen);
+    }
+    match patience {
+        Patience::Until(deadline) if deadline == Instant::NEVER || deadline > P::now() => park(pinned, cases, deadline),
+        _ => {
+            unlock_all(cases);
+            None
+        }
+    }
+}
+
+/// Step 2, with all locks held: what seems to be ready is, unless whoever waits in a queue was woken from elsewhere. An
+/// attempt that fails has emptied such a queue, so that it does not seem to be ready again.
+fn try_locked<P: Platform>(
+    pinned: &Pinned<P>,
+    cases: &mut [Case<'_, P>],
+    choice: Choice,
+) -> Option<(usize, Option<&'static Waiter<P>>)> {
+    loop {
+        let chosen = match choice {
+            Choice::Random => choose(pinned, cases)?,
+            Choice::First => cases.iter().position(Case::looks_ready)?,
+        };
+        match attempt_locked(cases, chosen) {
+            Attempt::Moved(waiter) => return Some((chosen, waiter)),
+            Attempt::Closed => return Some((chosen, None)),
+            Attempt::NotReady => {}
+        }
+    }
+}
+
+/// Tries a case whose channel is locked, by itself or by another case on the same channel.
+fn attempt_locked<P: Platform>(cases: &mut [Case<'_, P>], chosen: usize) -> Attempt<P> {
+    let (keeper, held) = cases
+        .iter()
+        .enumerate()
+        .filter(|(_, case)| case.is_on_channel_of(&cases[chosen]))
+        .find_map(|(number, case)| Some((number, case.held.take()?)))
+        .expect("all channels are locked");
+    let attempt = cases[chosen].attempt(&held);
+    cases[keeper].held.set(Some(held));
+    attempt
+}
+
+/// Steps 3 and 4: all channels are locked and none is ready.
+fn park<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>], deadline: Instant) -> Option<usize> {
+    let me = pinned.goroutine();
+    let ticket = me.open_wait();
+    enqueue(&pinned, cases, me, ticket);
+    let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
+    // From here on until all channels have been locked once more the far side may still be at `unlock_all`: the cases
+    // are only read.
+    let cases_shared = &*cases;
+    let waker = if deadline == Instant::NEVER {
+        Some(wait_for_any(pinned, me, reason, || unlock_all(cases_shared)))
+    } else {
+        wait_until(pinned, me, reason, ticket, deadline, || unlock_all(cases_shared))
+    };
+    let chosen = dequeue(cases_shared, waker);
+    let chosen = chosen?;
+    cases[chosen].finish(waker.is_some_and(|waker| waker.outcome.load(Ordering::Relaxed) == MOVED));
+    Some(chosen)
+}
+
+fn enqueue<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], me: &'static Goroutine<P>, ticket: Ticket) {
+    let processor = pinned.processor();
+    for case in cases {
+        let waiter = waiter_cache::acquire(processor);
+        waiter.prepare(me, ticket, case.place());
+        case.header.queue(case.side).push_back(waiter);
+        case.waiter = Some(waiter);
+    }
+}
+
+/// Takes the waiters of all cases but that of `waker` out of their queues, and gives all back. Tells whose `waker` is.
+fn dequeue<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
+    let pinned = Pinned::new();
+    let mut chosen = None;
+    for (number, case) in cases.iter().enumerate() {
+        let waiter = case.waiter.expect("every case was queued");
+        if waker.is_some_and(|waker| core::ptr::eq(waker, waiter)) {
+            chosen = Some(number);
+        } else {
+            case.header.lock(&pinned).remove(case.side, waiter);
+        }
+        waiter_cache::release(&pinned, waiter);
+    }
+    chosen
+}
+
+/// Distances at which cases are compared, from far to near: Shell's sort, with Ciura's gaps. For a few cases it is
+/// insertion, and for many it is not slow.
+const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
+
+/// Puts the numbers of the cases, by the addresses of their channels, into their `order` fields.
+fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
+    fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
+        core::ptr::from_ref(cases[number as usize].header).addr()
+    }
+    for (number, case) in (0..).zip(cases.iter_mut()) {
+        case.order = number;
+    }
+    let count = cases.len();
+    for gap in GAPS.into_iter().filter(|&gap| gap < count) {
+        for start in gap..count {
+            let number = cases[start].order;
+            let mut position = start;
+            while position >= gap && address(cases, cases[position - gap].order) > address(cases, number) {
+                cases[position].order = cases[position - gap].order;
+                position -= gap;
+            }
+            cases[position].order = number;
+        }
+    }
+}
+
+/// Locks each channel once, in the order of their addresses. Of several cases on one channel the last in that order keeps
+/// the lock.
+fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) {
+    let case = |position: usize| &cases[cases[position].order as usize];
+    for position in 0..cases.len() {
+        let this = case(position);
+        if position + 1 == cases.len() || !this.is_on_channel_of(case(position + 1)) {
+            this.held.set(Some(this.header.lock(pinned)));
+        }
+    }
+}
+
+/// Unlocks the channels in the order in which they were locked.
+///
+/// On the far side of a park the G may be running again as soon as one channel is free, but it locks each channel itself
+/// before it leaves the select. So the cases are there until the last channel is unlocked, and nothing of them is
+/// touched after that: the last case in order keeps the last lock.
+fn unlock_all<P: Platform>(cases: &[Case<'_, P>]) {
+    for position in 0..cases.len() {
+        let number = cases[position].order as usize;
+        let held: Option<Held<'_, P>> = cases[number].held.take();
+        drop(held);
+    }
+}

@@ -1,0 +1,385 @@
+//! Channels: what Go's specification says of them, and what Rust adds.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::chan::{
+    RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError, try_channel,
+};
+use gmp_sched::platform::OutOfResources;
+use gmp_sched::time::Instant;
+
+use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
+
+/// Lets all others run until they wait. With one P once is enough for each.
+fn let_others_run() {
+    (0..10).for_each(|_| yield_now());
+}
+
+fn sender_and_receiver_wait_for_each_other() {
+    let (sender, receiver) = channel(0);
+    let sent = Arc::new(AtomicBool::new(false));
+    let has_sent = sent.clone();
+    let sending = go(move || {
+        sender.send(1).unwrap();
+        has_sent.store(true, Ordering::Relaxed);
+    });
+    let_others_run();
+    assert!(!sent.load(Ordering::Relaxed), "an unbuffered send does not wait for its receiver");
+    assert_eq!(receiver.recv(), Ok(1));
+    sending.join().unwrap();
+    assert_eq!(receiver.recv(), Err(RecvError));
+}
+shared_test!(sender_and_receiver_wait_for_each_other);
+
+fn the_buffer_holds_as_many_as_it_says() {
+    let (sender, receiver) = channel(3);
+    for round in 0..10 {
+        for n in 0..3 {
+            assert_eq!((sender.len(), sender.capacity()), (n, 3));
+            sender.send(round * 3 + n).unwrap();
+        }
+        assert_eq!(sender.try_send(99), Err(TrySendError::Full(99)));
+        for n in 0..3 {
+            assert_eq!(receiver.try_recv(), Ok(round * 3 + n));
+        }
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    }
+}
+shared_test!(the_buffer_holds_as_many_as_it_says);
+
+fn a_closed_channel_is_drained_first() {
+    let (sender, receiver) = channel(2);
+    sender.send(1).unwrap();
+    sender.send(2).unwrap();
+    let waiting = {
+        let sender = sender.clone();
+        go(move || sender.send(3))
+    };
+    let_others_run();
+    assert!(sender.close() && !sender.close());
+    assert_eq!(waiting.join().unwrap(), Err(SendError(3)));
+    assert_eq!(sender.send(4), Err(SendError(4)));
+    assert_eq!(sender.try_send(5), Err(TrySendError::Closed(5)));
+    assert_eq!(sender.send_timeout(6, Duration::from_secs(1000)), Err(SendTimeoutError::Closed(6)));
+    assert_eq!((receiver.recv(), receiver.try_recv()), (Ok(1), Ok(2)));
+    assert_eq!(receiver.recv(), Err(RecvError));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(1000)), Err(RecvTimeoutError::Closed));
+}
+shared_test!(a_closed_channel_is_drained_first);
+
+fn the_last_sender_closes() {
+    let (sender, receiver) = channel::<u32>(0);
+    let senders: Vec<_> = (0..10).map(|_| sender.clone()).collect();
+    drop(sender);
+    let receiving: Vec<_> = (0..4)
+        .map(|_| {
+            let receiver = receiver.clone();
+            go(move || receiver.iter().sum::<u32>())
+        })
+        .collect();
+    for (n, sender) in (0..).zip(senders) {
+        go(move || sender.send(n).unwrap()).detach();
+    }
+    assert_eq!(receiving.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 45);
+    assert!(receiver.is_closed());
+}
+shared_test!(the_last_sender_closes);
+
+fn without_receivers_values_come_back() {
+    let (sender, receiver) = channel(0);
+    let waiting: Vec<_> = (0..5)
+        .map(|n| {
+            let sender = sender.clone();
+            go(move || sender.send(n))
+        })
+        .collect();
+    let_others_run();
+    drop(receiver);
+    for (n, handle) in (0..).zip(waiting) {
+        assert_eq!(handle.join().unwrap(), Err(SendError(n)));
+    }
+    assert_eq!(sender.send(9), Err(SendError(9)));
+}
+shared_test!(without_receivers_values_come_back);
+
+/// What Go shows with one P: the sender goes on before the receiver that it woke; who was woken last runs first of those
+/// that were woken in a row, the others after it in order.
+fn order_at_one_processor_is_gos() {
+    let (log, logged) = channel(100);
+    let waiters = |wait: fn(Receiver<u32>)| {
+        let (sender, receiver) = channel(0);
+        let handles: Vec<_> = (0..5)
+            .map(|n| {
+                let (receiver, log) = (receiver.clone(), log.clone());
+                let handle = go(move || {
+                    wait(receiver);
+                    log.send(n).unwrap();
+                });
+                yield_now();
+                handle
+            })
+            .collect();
+        (sender, handles)
+    };
+    let entries = || {
+        let entries: Vec<u32> = (0..logged.len()).map(|_| logged.recv().unwrap()).collect();
+        entries
+    };
+
+    let (sender, handles) = waiters(|receiver| assert!(receiver.recv().is_err()));
+    sender.close();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert_eq!(entries(), [0, 4, 3, 2, 1]);
+
+    let (sender, handles) = waiters(|receiver| assert!(receiver.recv().is_ok()));
+    for n in 0..5 {
+        sender.send(n).unwrap();
+    }
+    log.send(100).unwrap();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    assert_eq!(entries(), [100, 4, 0, 1, 2, 3]);
+}
+shared_test!(order_at_one_processor_is_gos, procs = &[1]);
+
+/// Who waits longest is served first, receivers and senders.
+fn those_who_wait_are_served_in_order() {
+    let (sender, receiver) = channel(2);
+    let receiving: Vec<_> = (0..5)
+        .map(|_| {
+            let receiver = receiver.clone();
+            let handle = go(move || receiver.recv().unwrap());
+            yield_now();
+            handle
+        })
+        .collect();
+    (0..5).for_each(|n| sender.send(n).unwrap());
+    for (n, handle) in (0..).zip(receiving) {
+        assert_eq!(handle.join().unwrap(), n);
+    }
+    for n in 0..7 {
+        let sender = sender.clone();
+        go(move || sender.send(n).unwrap()).detach();
+        yield_now();
+    }
+    assert_eq!(sender.len(), 2);
+    (0..7).for_each(|n| assert_eq!(receiver.recv(), Ok(n)));
+}
+shared_test!(those_who_wait_are_served_in_order, procs = &[1]);
+
+fn deadlines_end_waits() {
+    let (sender, receiver) = channel(0);
+    let short = Duration::from_micros(300);
+    assert_eq!(receiver.recv_timeout(short), Err(RecvTimeoutError::Timeout));
+    assert_eq!(sender.send_timeout(1, short), Err(SendTimeoutError::Timeout(1)));
+    assert_eq!(receiver.recv_deadline(Instant::from_nanos(0)), Err(RecvTimeoutError::Timeout));
+    // Nobody is left behind in the queues.
+    assert_eq!((sender.try_send(2), receiver.try_recv()), (Err(TrySendError::Full(2)), Err(TryRecvError::Empty)));
+    let receiving = go(move || receiver.recv_deadline(Instant::NEVER));
+    sender.send(3).unwrap();
+    assert_eq!(receiving.join().unwrap(), Ok(3));
+}
+shared_test!(deadlines_end_waits);
+
+/// Deadlines that end at about the time at which the partner comes: each value goes to one receiver, or back.
+fn deadlines_and_partners_at_once() {
+    const EACH: u64 = 200;
+    for capacity in [0, 1] {
+        let (sender, receiver) = channel(capacity);
+        let sending: Vec<_> = (0..4u64)
+            .map(|number| {
+                let sender = sender.clone();
+                go(move || {
+                    let send =
+                        |n: &u64| sender.send_timeout(1u64, Duration::from_micros((n * 7 + number) % 40)).is_ok();
+                    (0..EACH).filter(send).count() as u64
+                })
+            })
+            .collect();
+        drop(sender);
+        let receiving: Vec<_> = (0..4u64)
+            .map(|number| {
+                let receiver = receiver.clone();
+                go(move || {
+                    let mut sum = 0;
+                    for n in 0.. {
+                        match receiver.recv_timeout(Duration::from_micros((n * 5 + number) % 40)) {
+                            Ok(value) => sum += value,
+                            Err(RecvTimeoutError::Timeout) => yield_now(),
+                            Err(RecvTimeoutError::Closed) => break,
+                        }
+                    }
+                    sum
+                })
+            })
+            .collect();
+        let sent: u64 = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
+        let received: u64 = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(sent, received);
+    }
+}
+shared_test!(deadlines_and_partners_at_once);
+
+/// Counts itself while it exists.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self(alive.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn values_are_dropped_exactly_once() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let count = || alive.load(Ordering::Relaxed);
+    // In the buffer when the last receiver goes, which drops it at once.
+    let (sender, receiver) = channel(4);
+    (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
+    assert_eq!(count(), 3);
+    drop(receiver);
+    assert_eq!(count(), 0);
+    drop(sender);
+    // In the buffer when the sender goes first.
+    let (sender, receiver) = channel(4);
+    (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
+    drop(sender);
+    assert_eq!(count(), 3);
+    drop(receiver.recv());
+    assert_eq!(count(), 2);
+    drop(receiver);
+    assert_eq!(count(), 0);
+    // On its way: refused, out of time, given back by a close.
+    let (sender, receiver) = channel(0);
+    drop(sender.try_send(Counted::new(&alive)));
+    drop(sender.send_timeout(Counted::new(&alive), Duration::from_micros(50)));
+    assert_eq!(count(), 0);
+    let value = Counted::new(&alive);
+    let waiting = {
+        let sender = sender.clone();
+        go(move || sender.send(value).map_err(drop))
+    };
+    let_others_run();
+    sender.close();
+    assert_eq!(waiting.join().unwrap(), Err(()));
+    assert_eq!(count(), 0);
+    assert!(receiver.recv().is_err());
+}
+shared_test!(values_are_dropped_exactly_once);
+
+fn values_of_no_size_and_of_a_large_one() {
+    let (sender, receiver) = channel::<()>(2);
+    sender.send(()).unwrap();
+    sender.send(()).unwrap();
+    assert_eq!(sender.try_send(()), Err(TrySendError::Full(())));
+    drop(sender);
+    assert_eq!(receiver.iter().count(), 2);
+
+    let large = |n: u64| core::array::from_fn::<u64, 256, _>(|index| n * 1000 + index as u64);
+    for capacity in [0, 2] {
+        let (sender, receiver) = channel(capacity);
+        go(move || (0..20).for_each(|n| sender.send(large(n)).unwrap())).detach();
+        for n in 0..20 {
+            assert!(receiver.recv() == Ok(large(n)));
+        }
+        assert!(receiver.recv().is_err());
+    }
+}
+shared_test!(values_of_no_size_and_of_a_large_one);
+
+/// Of an alignment that stacks do not have by themselves.
+fn values_stay_aligned() {
+    #[derive(Clone, Copy)]
+    #[repr(align(128))]
+    struct Aligned(u8);
+    for capacity in [0, 3] {
+        let (sender, receiver) = channel(capacity);
+        go(move || (0..20).for_each(|n| assert!(sender.send(Aligned(n)).is_ok()))).detach();
+        for n in 0..20 {
+            let value = receiver.recv().unwrap();
+            assert!(value.0 == n && (&raw const value).addr().is_multiple_of(128));
+        }
+    }
+}
+shared_test!(values_stay_aligned);
+
+fn channels_that_are_never_ready() {
+    let (sender, receiver) = (Sender::never(), Receiver::<u32>::never());
+    assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
+    assert_eq!(receiver.clone().try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(receiver.recv_timeout(Duration::from_micros(50)), Err(RecvTimeoutError::Timeout));
+    assert_eq!(sender.send_timeout(2, Duration::from_micros(50)), Err(SendTimeoutError::Timeout(2)));
+}
+shared_test!(channels_that_are_never_ready);
+
+fn no_memory_is_an_error() {
+    let made: Result<(Sender<u64>, Receiver<u64>), _> = try_channel(usize::MAX / 16);
+    assert!(matches!(made, Err(OutOfResources)));
+}
+shared_test!(no_memory_is_an_error);
+
+/// Every value arrives once, and those of one sender at one receiver in order.
+fn many_senders_and_receivers() {
+    const SENDERS: usize = 6;
+    const EACH: usize = 2000;
+    for capacity in [0, 1, 7, 128] {
+        let (sender, receiver) = channel(capacity);
+        for number in 0..SENDERS {
+            let sender = sender.clone();
+            go(move || (0..EACH).for_each(|n| sender.send((number, n)).unwrap())).detach();
+        }
+        drop(sender);
+        let receiving: Vec<_> = (0..5)
+            .map(|_| {
+                let receiver = receiver.clone();
+                go(move || {
+                    let mut next = [0; SENDERS];
+                    let mut count = 0;
+                    for (number, n) in receiver {
+                        assert!(n >= next[number], "values of one sender overtook each other");
+                        next[number] = n + 1;
+                        count += 1;
+                    }
+                    count
+                })
+            })
+            .collect();
+        let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(received, SENDERS * EACH);
+    }
+}
+shared_test!(many_senders_and_receivers);
+
+/// Closing while others send and receive: what was sent is received.
+fn closing_loses_nothing_that_was_sent() {
+    for round in 0..60 {
+        let chan = Chan::new(round % 3);
+        let sending: Vec<_> = (0..3)
+            .map(|_| {
+                let chan = chan.clone();
+                go(move || (0..100).take_while(|&n: &u32| chan.send(n).is_ok()).count())
+            })
+            .collect();
+        let receiving: Vec<_> = (0..3)
+            .map(|_| {
+                let chan = chan.clone();
+                go(move || core::iter::from_fn(|| chan.recv().ok()).count())
+            })
+            .collect();
+        (0..round).for_each(|_| yield_now());
+        chan.close();
+        let sent: usize = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
+        let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(sent, received);
+    }
+}
+shared_test!(closing_loses_nothing_that_was_sent);

@@ -1,0 +1,384 @@
+//! Select: what Go's specification says of it, ordered selects, deadlines.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::chan::{RecvError, SendError};
+use gmp_sched::select;
+use gmp_sched::select::{Select, recv, send};
+use gmp_sched::time::Instant;
+
+use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
+
+fn every_ready_case_has_its_chance() {
+    const ROUNDS: usize = 4000;
+    let chans: Vec<_> = (0..4).map(|_| Chan::new(1)).collect();
+    let mut chosen = [0; 4];
+    for chan in &chans {
+        chan.send(()).unwrap();
+    }
+    for _ in 0..ROUNDS {
+        let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
+        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+        let number = Select::new(&mut cases).wait();
+        chosen[number] += 1;
+        chans[number].send(()).unwrap();
+    }
+    // A fair choice strays so far once in a thousand millions.
+    assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
+}
+shared_test!(every_ready_case_has_its_chance);
+
+fn ordered_takes_the_first() {
+    let (one, two, three) = (Chan::new(1), Chan::new(1), Chan::new(1));
+    for _ in 0..50 {
+        two.send(2).unwrap();
+        three.send(3).unwrap();
+        let value = select! {
+            ordered;
+            recv(one.receiver()) -> value => value,
+            recv(two.receiver()) -> value => value,
+            recv(three.receiver()) -> value => value,
+        };
+        assert_eq!((value, three.recv()), (Ok(2), Ok(3)));
+    }
+}
+shared_test!(ordered_takes_the_first);
+
+/// What is sent after `done` was closed is never received by an ordered select that has `done` in front.
+fn ordered_is_ordered_at_one_instant() {
+    for round in 0..200 {
+        let (close, done) = channel::<()>(0);
+        let (sender, work) = channel(4);
+        let consumer = go(move || {
+            loop {
+                select! {
+                    ordered;
+                    recv(done) => return,
+                    recv(work) -> late => assert_eq!(late, Ok(false), "came after the close, was taken before it"),
+                }
+            }
+        });
+        (0..round % 20).for_each(|_| sender.send(false).unwrap());
+        drop(close);
+        // Nobody receives any more.
+        while sender.try_send(true).is_ok() {}
+        consumer.join().unwrap();
+    }
+}
+shared_test!(ordered_is_ordered_at_one_instant);
+
+fn default_is_for_when_nothing_is_ready() {
+    let (sender, receiver) = channel(1);
+    let poll = |value| {
+        select! {
+            send(sender, value) -> sent => sent.map(|()| None).map_err(SendError::into_inner),
+            recv(receiver) -> received => Ok(received.ok()),
+            default => Ok(Some(100)),
+        }
+    };
+    assert_eq!((poll(1), poll(2)), (Ok(None), Ok(Some(1))));
+    let (_sender, receiver) = channel::<u8>(0);
+    select! {
+        recv(receiver) => unreachable!(),
+        recv(receiver) => unreachable!(),
+        default => {}
+    }
+}
+shared_test!(default_is_for_when_nothing_is_ready);
+
+/// A token goes to and fro between two channels, and is in one of them at every instant; so `default` is never right.
+fn default_looks_at_one_instant() {
+    let chans = [Chan::new(2), Chan::new(2)];
+    let stop = Arc::new(AtomicBool::new(false));
+    chans[0].send(()).unwrap();
+    let mover = {
+        let (chans, stop) = (chans.clone(), stop.clone());
+        go(move || {
+            while !stop.load(Ordering::Relaxed) {
+                for (from, to) in [(0, 1), (1, 0)] {
+                    // There before it leaves here.
+                    chans[to].send(()).unwrap();
+                    chans[from].recv().unwrap();
+                    yield_now();
+                }
+            }
+        })
+    };
+    for _ in 0..3000 {
+        let found = select! {
+            recv(chans[0].receiver()) => 0,
+            recv(chans[1].receiver()) => 1,
+            default => panic!("a token was overlooked"),
+        };
+        chans[found].send(()).unwrap();
+        yield_now();
+    }
+    stop.store(true, Ordering::Relaxed);
+    mover.join().unwrap();
+}
+shared_test!(default_looks_at_one_instant);
+
+fn a_select_never_talks_to_itself() {
+    let chan = Chan::new(0);
+    for _ in 0..20 {
+        select! {
+            send(chan.sender(), 1) => unreachable!(),
+            recv(chan.receiver()) => unreachable!(),
+            timeout(Duration::from_micros(20)) => {}
+        }
+    }
+    // Two of them talk to each other.
+    let other = {
+        let chan = chan.clone();
+        go(move || {
+            select! {
+                send(chan.sender(), 2) -> sent => sent.map(|()| 0).unwrap(),
+                recv(chan.receiver()) -> value => value.unwrap(),
+            }
+        })
+    };
+    let here = select! {
+        send(chan.sender(), 3) -> sent => sent.map(|()| 0).unwrap(),
+        recv(chan.receiver()) -> value => value.unwrap(),
+    };
+    let there = other.join().unwrap();
+    assert!((here, there) == (0, 3) || (here, there) == (2, 0), "{here} {there}");
+}
+shared_test!(a_select_never_talks_to_itself);
+
+fn one_channel_in_several_cases() {
+    let (sender, receiver) = channel(0);
+    let sending = go(move || (0..30).for_each(|n| sender.send(n).unwrap()));
+    for n in 0..30 {
+        let value = select! {
+            recv(receiver) -> value => value,
+            recv(receiver) -> value => value,
+            recv(&receiver) -> value => value,
+        };
+        assert_eq!(value, Ok(n));
+    }
+    sending.join().unwrap();
+    let closed = select! {
+        recv(receiver) -> value => value,
+        recv(receiver) -> value => value,
+    };
+    assert_eq!(closed, Err(RecvError));
+}
+shared_test!(one_channel_in_several_cases);
+
+fn a_value_that_is_not_sent_stays() {
+    let (sender, receiver) = channel(0);
+    let (other, ready) = channel(1);
+    other.send(1).unwrap();
+    let (mut sending, mut receiving) = (send(&sender, alloc::boxed::Box::new(7)), recv(&ready));
+    assert_eq!(Select::new(&mut [sending.case(), receiving.case()]).wait(), 1);
+    assert_eq!(receiving.into_result(), Some(Ok(1)));
+    // The same case once more.
+    assert_eq!(Select::new(&mut [sending.case()]).wait_timeout(Duration::from_micros(20)), None);
+    drop(receiver);
+    assert_eq!(Select::new(&mut [sending.case()]).wait(), 0);
+    assert_eq!(sending.into_result().unwrap().unwrap_err().into_inner(), alloc::boxed::Box::new(7));
+}
+shared_test!(a_value_that_is_not_sent_stays);
+
+fn closing_ends_selects() {
+    let (chan, other) = (Chan::new(0), Chan::<u8>::new(0));
+    let receiving: Vec<_> = (0..3)
+        .map(|_| {
+            let (chan, other) = (chan.clone(), other.clone());
+            go(move || {
+                select! {
+                    recv(other.receiver()) => unreachable!(),
+                    recv(chan.receiver()) -> value => value,
+                }
+            })
+        })
+        .collect();
+    let full = Chan::new(0);
+    let sending: Vec<_> = (0..3)
+        .map(|n| {
+            let (full, other) = (full.clone(), other.clone());
+            go(move || {
+                select! {
+                    send(full.sender(), n) -> sent => sent,
+                    recv(other.receiver()) => unreachable!(),
+                }
+            })
+        })
+        .collect();
+    (0..20).for_each(|_| yield_now());
+    chan.send(8).unwrap();
+    chan.close();
+    full.close();
+    let received: Vec<_> = receiving.into_iter().map(|handle| handle.join().unwrap()).collect();
+    assert_eq!(received.iter().filter(|value| **value == Ok(8)).count(), 1);
+    assert_eq!(received.iter().filter(|value| value.is_err()).count(), 2);
+    for (n, handle) in (0..).zip(sending) {
+        assert_eq!(handle.join().unwrap(), Err(SendError(n)));
+    }
+}
+shared_test!(closing_ends_selects);
+
+fn deadlines_end_selects() {
+    let (sender, receiver) = (Sender::never(), Receiver::<u8>::never());
+    assert_eq!(Select::new(&mut [recv(&receiver).case()]).wait_until(Instant::from_nanos(1)), None);
+    let timed_out = select! {
+        recv(receiver) => false,
+        send(sender, 1) => false,
+        timeout(Duration::from_millis(1)) => true,
+    };
+    assert!(timed_out);
+    let (sender, receiver) = channel(0);
+    go(move || sender.send(4).unwrap()).detach();
+    let value = select! {
+        recv(receiver) -> value => value,
+        deadline(Instant::NEVER) => Err(RecvError),
+    };
+    assert_eq!(value, Ok(4));
+}
+shared_test!(deadlines_end_selects);
+
+/// Every value that was sent is received once, whoever selects with whom; without deadlines and with.
+fn nothing_is_lost_or_taken_twice() {
+    const EACH: usize = 600;
+    for (capacity, timeout) in [(0, None), (1, None), (3, Some(20)), (0, Some(5))] {
+        let chans: Vec<_> = (0..3).map(|_| Chan::new(capacity)).collect();
+        let wait = move |select: Select<'_, '_, _>, n: usize| match timeout {
+            None => Some(select.wait()),
+            Some(micros) => select.wait_timeout(Duration::from_micros((micros * n as u64) % 60)),
+        };
+        let sending: Vec<_> = (0..4usize)
+            .map(|number| {
+                let chans = chans.clone();
+                go(move || {
+                    let mut sum = 0;
+                    for n in 0..EACH {
+                        let value = number * EACH + n;
+                        let mut waiting: Vec<_> = chans.iter().map(|chan| send(chan.sender(), value)).collect();
+                        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+                        sum += wait(Select::new(&mut cases), n).map_or(0, |_| value);
+                    }
+                    sum
+                })
+            })
+            .collect();
+        let stop = Chan::<()>::new(0);
+        let receiving: Vec<_> = (0..3)
+            .map(|number| {
+                let (chans, stop) = (chans.clone(), stop.clone());
+                go(move || {
+                    let mut sum = 0;
+                    for n in number.. {
+                        let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
+                        let mut stopping = recv(stop.receiver());
+                        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+                        cases.push(stopping.case());
+                        let chosen = wait(Select::new(&mut cases).ordered(), n);
+                        drop(cases);
+                        match chosen {
+                            Some(number) if number < chans.len() => {
+                                sum += waiting.swap_remove(number).into_result().unwrap().unwrap();
+                            }
+                            Some(_) => return sum,
+                            None => {}
+                        }
+                    }
+                    sum
+                })
+            })
+            .collect();
+        let sent: usize = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
+        // In front of `stop` come the values that are still in the buffers.
+        stop.close();
+        let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(sent, received);
+    }
+}
+shared_test!(nothing_is_lost_or_taken_twice);
+
+/// Values of selects that are given up, refused, or never looked at again.
+fn values_in_selects_are_dropped_exactly_once() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    let value = || Counted(drops.clone());
+    let (sender, receiver) = channel(1);
+    // Sent; refused; out of time; the case dropped; received and not looked at; received and received again.
+    select! { send(sender, value()) => {} };
+    select! { send(sender, value()) => unreachable!(), default => {} };
+    select! { send(sender, value()) => unreachable!(), timeout(Duration::from_micros(20)) => {} };
+    drop(send(&sender, value()));
+    assert_eq!(drops.load(Ordering::Relaxed), 3);
+    let mut receiving = recv(&receiver);
+    assert_eq!(Select::new(&mut [receiving.case()]).wait(), 0);
+    assert_eq!(drops.load(Ordering::Relaxed), 3);
+    assert!(sender.send(value()).is_ok());
+    assert_eq!(Select::new(&mut [receiving.case()]).wait(), 0);
+    assert_eq!(drops.load(Ordering::Relaxed), 4);
+    drop(receiving);
+    assert_eq!(drops.load(Ordering::Relaxed), 5);
+    drop(receiver);
+    select! { send(sender, value()) -> sent => assert!(sent.is_err()) };
+    assert_eq!(drops.load(Ordering::Relaxed), 6);
+}
+shared_test!(values_in_selects_are_dropped_exactly_once);
+
+/// More cases than a P has waiters for, and more than sorting treats as few.
+fn a_select_of_many_cases() {
+    const CASES: usize = 900;
+    let chans: Vec<_> = (0..CASES).map(|_| Chan::new(0)).collect();
+    for round in 0..5 {
+        let number = (round * 397) % CASES;
+        let sender = chans[number].sender().clone();
+        let sending = go(move || sender.send(round).unwrap());
+        let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
+        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+        assert_eq!(Select::new(&mut cases).wait(), number);
+        drop(cases);
+        assert_eq!(waiting.swap_remove(number).into_result(), Some(Ok(round)));
+        sending.join().unwrap();
+    }
+}
+shared_test!(a_select_of_many_cases);
+
+/// What a body may do: leave the loop, put another receiver in place of one that is done with, as in Go one sets it to
+/// nil.
+fn bodies_may_do_what_they_like() {
+    let (sender, mut first) = channel(0);
+    let (other, mut second) = channel(0);
+    go(move || (0..3).for_each(|n| sender.send(n).unwrap())).detach();
+    go(move || (0..2).for_each(|n| other.send(n).unwrap())).detach();
+    let (mut open, mut sum) = (2, 0);
+    let sum = loop {
+        if open == 0 {
+            break sum;
+        }
+        select! {
+            recv(first) -> value => match value {
+                Ok(n) => sum += n,
+                Err(RecvError) => {
+                    first = Receiver::never();
+                    open -= 1;
+                    continue;
+                }
+            },
+            recv(second) -> value => {
+                let Ok(n) = value else {
+                    second = Receiver::never();
+                    open -= 1;
+                    continue;
+                };
+                sum += n;
+            }
+        }
+    };
+    assert_eq!(sum, 4);
+}
+shared_test!(bodies_may_do_what_they_like);
