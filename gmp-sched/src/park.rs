@@ -9,7 +9,7 @@ use crate::observe;
 use crate::platform::{Pinned, Platform};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
-use crate::switch::{Leave, commit_closure, leave};
+use crate::switch::{Commit, Leave, commit_closure, leave};
 use crate::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
@@ -34,16 +34,28 @@ pub(crate) fn park_pinned<P: Platform>(
     reason: WaitReason,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
 ) {
-    let machine = pinned.machine();
-    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
-    processor.counters.parks.add(1);
-    me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
     let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
     });
-    drop(leave(pinned, machine, processor, me, Leave::Park, commit_closure(&commit)));
+    let machine = pinned.machine();
+    park_with(pinned, machine, machine.running_goroutine(), reason, commit_closure(&commit));
+}
+
+/// [`park_pinned`] for a caller that knows where it is: the M it runs on, and that it is `me`. `commit` makes the G known.
+#[inline(always)]
+pub(crate) fn park_with<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
+    reason: WaitReason,
+    commit: Commit<P>,
+) {
+    let processor = machine.held_processor();
+    processor.counters.parks.add(1);
+    me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
+    drop(leave(pinned, machine, processor, me, Leave::Park, commit));
 }
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.
@@ -66,8 +78,7 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 }
 
 /// [`ready`] for a caller that is pinned.
-#[inline]
-#[track_caller]
+#[inline(always)]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     if !goroutine.is_parked_as(ParkedStatus::Unwatched) {
         ready_watched(pinned, goroutine);
@@ -86,7 +97,7 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 
 /// Notes that a G becomes runnable that is watched, unless it does not wait at all.
 #[cold]
-#[track_caller]
+#[inline(never)]
 fn ready_watched<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     assert!(goroutine.is_parked_as(ParkedStatus::Watched), "readied a G that does not wait: {goroutine:?}");
     let machine = pinned.machine();

@@ -230,11 +230,16 @@ pub(crate) struct Woken<P: Platform> {
 impl<P: Platform> Woken<P> {
     /// Readies all of them, those that came last first, as Go's `closechan` does: the one that waited longest is next.
     pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
+        self.for_each(|waiter| waiter.ready(pinned));
+    }
+
+    /// Hands out all of them in that order, each to be readied.
+    pub(crate) fn for_each(self, mut ready: impl FnMut(&'static Waiter<P>)) {
         let mut next = self.last;
         while let Some(waiter) = next {
             // Read before: once it is ready the waiter may be in use again.
             next = waiter.previous.load(Ordering::Relaxed);
-            waiter.ready(pinned);
+            ready(waiter);
         }
     }
 }

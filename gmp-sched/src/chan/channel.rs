@@ -12,11 +12,12 @@ use core::ptr;
 use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::header::{Header, Held, Side};
 use super::ring::Ring;
-use crate::goroutine::{Ticket, WaitReason};
+use crate::goroutine::Ticket;
+use crate::park::park_with;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 use crate::time::Instant;
-use crate::waiter::{Waiter, reserve_deadline, wait, wait_until};
+use crate::waiter::{Waiter, reserve_deadline, wait_until};
 
 /// A channel with its values. Go: `hchan`.
 pub(crate) struct Channel<T, P: Platform> {
@@ -51,6 +52,7 @@ enum Unmoved {
 }
 
 impl<T, P: Platform> Channel<T, P> {
+    /// With `never` the other side is never there, and never gone.
     pub(super) fn new(capacity: usize, never: bool) -> Result<Self, OutOfResources> {
         Ok(Self {
             header: Header::new(capacity, never),
@@ -134,7 +136,7 @@ impl<T, P: Platform> Channel<T, P> {
 /// With parking.
 impl<T, P: Platform> Channel<T, P> {
     /// Sends `value`. With a deadline the G waits no longer than that.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(&self, value: T) -> Result<(), T> {
         let value = ManuallyDrop::new(value);
         let pinned = Pinned::new();
@@ -196,7 +198,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 
     /// Receives a value; `None` if the channel is closed and drained.
-    #[inline]
+    #[inline(always)]
     pub(super) fn recv(&self) -> Option<T> {
         let mut place = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
@@ -258,10 +260,11 @@ impl<T, P: Platform> Channel<T, P> {
     /// Parks until somebody has moved the value from or to `place`, or closed the channel; tells whether it has moved.
     #[inline(always)]
     fn wait_for_turn(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, place: *mut T) -> bool {
-        let me = pinned.goroutine();
+        let machine = pinned.machine();
+        let me = machine.running_goroutine();
         me.waiter.prepare(me, Ticket::SOLE, place.cast());
         self.header.queue(side).push_back(&me.waiter);
-        wait(pinned, self.wait_reason(side), || drop(held));
+        park_with(pinned, machine, me, self.header.wait_reason(side), held.into_commit());
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
@@ -281,23 +284,13 @@ impl<T, P: Platform> Channel<T, P> {
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, place.cast());
         self.header.queue(side).push_back(&me.waiter);
-        if wait_until(pinned, me, self.wait_reason(side), ticket, deadline, || drop(held)).is_none() {
+        if wait_until(pinned, me, self.header.wait_reason(side), ticket, deadline, || drop(held)).is_none() {
             // Nobody touches the place any more: the timer has the ticket.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);
             return Err(Unmoved::TimedOut);
         }
         if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
-    }
-
-    #[inline]
-    fn wait_reason(&self, side: Side) -> WaitReason {
-        match (side, self.header.never) {
-            (Side::Send, false) => WaitReason::ChanSend,
-            (Side::Send, true) => WaitReason::ChanSendNil,
-            (Side::Receive, false) => WaitReason::ChanReceive,
-            (Side::Receive, true) => WaitReason::ChanReceiveNil,
-        }
     }
 
     /// Closes the channel and readies all who wait; tells whether it was open. Go: `closechan`.

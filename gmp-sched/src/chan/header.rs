@@ -3,8 +3,14 @@
 //! It does not depend on the type of the values, so that a select can look at, lock and queue on channels of all types
 //! with the same code.
 
-use crate::platform::{Pinned, Platform, Site};
+use core::mem::ManuallyDrop;
+use core::ptr;
+
+use super::lock::RawLock;
+use crate::goroutine::{Goroutine, WaitReason};
+use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::switch::Commit;
 use crate::waiter::{WaitQueue, Waiter, Woken};
 
 /// Go: the part of `hchan` in front of its buffer.
@@ -12,10 +18,10 @@ use crate::waiter::{WaitQueue, Waiter, Woken};
 /// All fields may be read without the lock, as a hint; they are written under it.
 #[derive(Debug)]
 pub(crate) struct Header<P: Platform> {
-    locked: AtomicBool,
+    lock: RawLock<P>,
     closed: AtomicBool,
-    /// Nobody will ever use the other side. Go: a nil channel.
-    pub(super) never: bool,
+    /// Why those wait who wait to send, and those who wait to receive.
+    wait_reasons: [WaitReason; 2],
     pub(super) capacity: usize,
     /// Values in the buffer.
     length: AtomicUsize,
@@ -35,11 +41,17 @@ pub(crate) enum Side {
 }
 
 impl<P: Platform> Header<P> {
+    /// `never` says that the other side will not be there. Go: a nil channel.
     pub(super) fn new(capacity: usize, never: bool) -> Self {
+        let wait_reasons = if never {
+            [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil]
+        } else {
+            [WaitReason::ChanSend, WaitReason::ChanReceive]
+        };
         Self {
-            locked: AtomicBool::new(false),
+            lock: RawLock::new(),
             closed: AtomicBool::new(false),
-            never,
+            wait_reasons,
             capacity,
             length: AtomicUsize::new(0),
             senders: WaitQueue::new(),
@@ -47,27 +59,12 @@ impl<P: Platform> Header<P> {
         }
     }
 
-    /// Takes the lock: one compare-exchange, if it is free. The caller holds no other channel's, or those of lower
-    /// addresses only; and stays pinned while it has it.
+    /// Takes the lock. The caller holds no other channel's, or those of lower addresses only; and stays pinned while it has
+    /// it.
     #[inline(always)]
     pub(crate) fn lock(&self, _pinned: &Pinned<P>) -> Held<'_, P> {
-        P::point(Site::Channel);
-        // Ordering: Acquire; partner: the Release in `unlock`.
-        if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.lock_contended();
-        }
+        self.lock.lock();
         Held { header: self }
-    }
-
-    #[cold]
-    fn lock_contended(&self) {
-        while self.locked.swap(true, Ordering::Acquire) {
-            // Reads only, until there is something to be had: the line stays shared meanwhile.
-            while self.locked.load(Ordering::Relaxed) {
-                P::point(Site::LockBusy);
-                P::relax();
-            }
-        }
     }
 
     /// Whether [`Channel::close`](super::channel::Channel::close) was called. It stays so.
@@ -109,6 +106,12 @@ impl<P: Platform> Header<P> {
         }
     }
 
+    /// Why a G waits on that side.
+    #[inline(always)]
+    pub(super) fn wait_reason(&self, side: Side) -> WaitReason {
+        self.wait_reasons[side as usize]
+    }
+
     /// Who waits on that side.
     #[inline]
     pub(crate) fn queue(&self, side: Side) -> &WaitQueue<P> {
@@ -130,7 +133,7 @@ impl<P: Platform> Held<'_, P> {
     /// Whether it is the lock of that channel.
     #[inline(always)]
     pub(super) fn is_of(&self, header: &Header<P>) -> bool {
-        core::ptr::eq(self.header, header)
+        ptr::eq(self.header, header)
     }
 
     #[inline(always)]
@@ -140,13 +143,28 @@ impl<P: Platform> Held<'_, P> {
     }
 
     /// Closes the channel and ends all waits; `None` if it was closed before.
-    pub(super) fn close(&self) -> Option<[Woken<P>; 2]> {
+    pub(crate) fn close(&self) -> Option<[Woken<P>; 2]> {
         if self.header.is_closed() {
             return None;
         }
         // Ordering: Release; partner: `is_closed`.
         self.header.closed.store(true, Ordering::Release);
         Some([self.header.senders.take_all(), self.header.receivers.take_all()])
+    }
+
+    /// Unlocks on the far side of a park.
+    #[inline(always)]
+    pub(super) fn into_commit(self) -> Commit<P> {
+        fn unlock<P: Platform>(pinned: Pinned<P>, _: &'static Goroutine<P>, header: usize) -> Pinned<P> {
+            #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+            // SAFETY: the address is that of a header below, whose channel is borrowed by the G that waits; that one goes
+            // on only when somebody has locked the channel after this.
+            let header = unsafe { &*ptr::with_exposed_provenance::<Header<P>>(header) };
+            drop(Held { header });
+            pinned
+        }
+        let held = ManuallyDrop::new(self);
+        Commit::new(unlock::<P>, ptr::from_ref(held.header).expose_provenance())
     }
 
     /// Takes `waiter` out of the queue of that side; tells whether it still stood there.
@@ -158,7 +176,6 @@ impl<P: Platform> Held<'_, P> {
 impl<P: Platform> Drop for Held<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Ordering: Release; partner: the Acquire in `lock`.
-        self.header.locked.store(false, Ordering::Release);
+        self.header.lock.unlock();
     }
 }

@@ -42,6 +42,7 @@ mod go_like;
 #[expect(unsafe_code, reason = "counts the handles of a channel, and frees it")]
 mod handle;
 mod header;
+mod lock;
 #[expect(unsafe_code, reason = "keeps values in places that are not always full")]
 mod ring;
 

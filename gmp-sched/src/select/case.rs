@@ -275,7 +275,7 @@ impl<'a, P: Platform> Case<'a, P> {
     }
 
     #[inline]
-    pub(super) fn finish(&mut self, moved: bool) {
+    pub(crate) fn finish(&mut self, moved: bool) {
         self.target.finish(moved);
     }
 }

@@ -74,7 +74,7 @@ pub struct Select<'s, 'a, P: Platform> {
 
 /// Which of the cases that are ready is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
+pub(crate) enum Choice {
     /// Any.
     Random,
     /// The first.
@@ -281,7 +281,7 @@ fn with_all_locks<P: Platform>(
 
 /// Step 2, with all locks held: what seems to be ready is, unless whoever waits in a queue was woken from elsewhere. An
 /// attempt that fails has emptied such a queue, so that it does not seem to be ready again.
-fn try_locked<P: Platform>(
+pub(crate) fn try_locked<P: Platform>(
     pinned: &Pinned<P>,
     cases: &mut [Case<'_, P>],
     choice: Choice,
@@ -332,7 +332,12 @@ fn park<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>], deadline: Ins
     Some(chosen)
 }
 
-fn enqueue<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], me: &'static Goroutine<P>, ticket: Ticket) {
+pub(crate) fn enqueue<P: Platform>(
+    pinned: &Pinned<P>,
+    cases: &mut [Case<'_, P>],
+    me: &'static Goroutine<P>,
+    ticket: Ticket,
+) {
     let processor = pinned.processor();
     for case in cases {
         let waiter = waiter_cache::acquire(processor);
@@ -343,7 +348,7 @@ fn enqueue<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], me: &'sta
 }
 
 /// Takes the waiters of all cases but that of `waker` out of their queues, and gives all back. Tells whose `waker` is.
-fn dequeue<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
+pub(crate) fn dequeue<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
     let pinned = Pinned::new();
     let mut chosen = None;
     for (number, case) in cases.iter().enumerate() {
@@ -363,7 +368,7 @@ fn dequeue<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
 /// Puts the numbers of the cases, by the addresses of their channels, into their `order` fields.
-fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
+pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
     fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
         core::ptr::from_ref(cases[number as usize].header).addr()
     }
@@ -386,7 +391,7 @@ fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
 
 /// Locks each channel once, in the order of their addresses. Of several cases on one channel the last in that order keeps
 /// the lock.
-fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) {
+pub(crate) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) {
     let case = |position: usize| &cases[cases[position].order as usize];
     for position in 0..cases.len() {
         let this = case(position);
@@ -401,7 +406,7 @@ fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) {
 /// On the far side of a park the G may be running again as soon as one channel is free, but it locks each channel itself
 /// before it leaves the select. So the cases are there until the last channel is unlocked, and nothing of them is
 /// touched after that: the last case in order keeps the last lock.
-fn unlock_all<P: Platform>(cases: &[Case<'_, P>]) {
+pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>]) {
     for position in 0..cases.len() {
         let number = cases[position].order as usize;
         let held: Option<Held<'_, P>> = cases[number].held.take();

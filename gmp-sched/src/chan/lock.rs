@@ -1,0 +1,91 @@
+//! The lock of a channel: test-and-test-and-set, taken by one compare-exchange if it is free. Not `Lock`, since a select
+//! holds several at once and unlocks them on another stack.
+
+use core::marker::PhantomData;
+
+use crate::platform::Points;
+#[cfg(not(gmp_loom))]
+use crate::platform::Site;
+#[cfg(not(gmp_loom))]
+use crate::primitives::{AtomicBool, Ordering};
+
+/// A lock that is taken and given back by separate calls. The holder is pinned.
+#[cfg(not(gmp_loom))]
+#[derive(Debug)]
+pub(super) struct RawLock<S: Points> {
+    locked: AtomicBool,
+    _points: PhantomData<fn() -> S>,
+}
+
+#[cfg(not(gmp_loom))]
+impl<S: Points> RawLock<S> {
+    pub(super) fn new() -> Self {
+        Self { locked: AtomicBool::new(false), _points: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(super) fn lock(&self) {
+        S::point(Site::Channel);
+        // Ordering: Acquire; partner: the Release in `unlock`.
+        if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            self.lock_contended();
+        }
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        while self.locked.swap(true, Ordering::Acquire) {
+            // Reads only, until there is something to be had: the line stays shared meanwhile.
+            while self.locked.load(Ordering::Relaxed) {
+                S::point(Site::LockBusy);
+                S::relax();
+            }
+        }
+    }
+
+    /// By the holder.
+    #[inline(always)]
+    pub(super) fn unlock(&self) {
+        debug_assert!(self.locked.load(Ordering::Relaxed), "unlocks a channel that is not locked");
+        // Ordering: Release; partner: the Acquire in `lock`.
+        self.locked.store(false, Ordering::Release);
+    }
+}
+
+/// loom's mutex in its place: a thread that waits for it is blocked instead of trying again, which would be states
+/// without end.
+#[cfg(gmp_loom)]
+#[derive(Debug)]
+pub(super) struct RawLock<S: Points> {
+    mutex: &'static loom::sync::Mutex<()>,
+    guard: core::cell::RefCell<Option<loom::sync::MutexGuard<'static, ()>>>,
+    _points: PhantomData<fn() -> S>,
+}
+
+#[cfg(gmp_loom)]
+#[expect(unsafe_code, reason = "shares a guard between loom's threads")]
+// SAFETY: the guard is touched by whoever holds the mutex only.
+unsafe impl<S: Points> Sync for RawLock<S> {}
+
+#[cfg(gmp_loom)]
+#[expect(unsafe_code, reason = "shares a guard between loom's threads")]
+// SAFETY: as above.
+unsafe impl<S: Points> Send for RawLock<S> {}
+
+#[cfg(gmp_loom)]
+impl<S: Points> RawLock<S> {
+    pub(super) fn new() -> Self {
+        let mutex = alloc::boxed::Box::leak(alloc::boxed::Box::new(loom::sync::Mutex::new(())));
+        Self { mutex, guard: None.into(), _points: PhantomData }
+    }
+
+    pub(super) fn lock(&self) {
+        let guard = self.mutex.lock().expect("nothing panics under it");
+        self.guard.replace(Some(guard));
+    }
+
+    pub(super) fn unlock(&self) {
+        let guard = self.guard.take();
+        drop(guard);
+    }
+}

@@ -1,0 +1,263 @@
+//! Channels and selects: who holds the lock sees what was done under it before, a value goes to one receiver or stays, and
+//! a wait that several may end is ended by one.
+//!
+//! What runs is the channel's own code. A G that would park is a thread of loom's that blocks until somebody readies it;
+//! the lock it holds is released before, as on the far side.
+
+use alloc::sync::Arc;
+use core::cell::RefCell;
+use core::mem::MaybeUninit;
+use std::collections::HashMap;
+
+use loom::sync::Notify;
+
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::chan::{Attempt, Channel, MOVED, Receiver, Sender, Side, channel};
+use crate::goroutine::{Goroutine, Ticket};
+use crate::machine::Machine;
+use crate::platform::Pinned;
+use crate::primitives::{AtomicBool, Ordering};
+use crate::select::{self, Case};
+use crate::waiter::Waiter;
+
+std::thread_local! {
+    /// What each G waits on that is parked, by address: a thread of loom's that is blocked, where turns of a loop would be
+    /// states without end. All of loom's threads take turns on one thread of the host.
+    static PARKED: RefCell<HashMap<usize, Arc<Notify>>> = RefCell::default();
+}
+
+fn notify(goroutine: &'static Goroutine<Model>) -> Arc<Notify> {
+    let address = core::ptr::from_ref(goroutine).addr();
+    PARKED.with_borrow_mut(|parked| parked.entry(address).or_insert_with(|| Arc::new(Notify::new())).clone())
+}
+
+fn park(me: &'static Goroutine<Model>) {
+    // Ordering: as between the run queue's two ends.
+    while me.completion.swap(0, Ordering::Acquire) == 0 {
+        notify(me).wait();
+    }
+}
+
+fn ready(waiter: Option<&'static Waiter<Model>>) {
+    if let Some(waiter) = waiter {
+        assert_eq!(waiter.goroutine().completion.swap(1, Ordering::Release), 0, "readied twice");
+        notify(waiter.goroutine()).notify();
+    }
+}
+
+/// As many Ms as that, each with a G that runs.
+fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {
+    PARKED.with_borrow_mut(HashMap::clear);
+    let setting = Setting::new(COUNT);
+    core::array::from_fn(|_| {
+        let machine = setting.running_machine();
+        // Here, before loom's threads share it.
+        notify(machine.running_goroutine());
+        machine
+    })
+}
+
+/// As `Channel::recv`.
+fn receive(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) -> Option<u32> {
+    let mut place = MaybeUninit::uninit();
+    let held = channel.header.lock(pinned);
+    #[expect(unsafe_code, reason = "an attempt of the channel")]
+    // SAFETY: the place is ours.
+    let has_moved = match unsafe { channel.take(&held, place.as_mut_ptr()) } {
+        Attempt::Moved(sender) => {
+            drop(held);
+            ready(sender);
+            true
+        }
+        Attempt::Closed => false,
+        Attempt::NotReady => {
+            let me = pinned.goroutine();
+            me.waiter.prepare(me, Ticket::SOLE, place.as_mut_ptr().cast());
+            channel.header.queue(Side::Receive).push_back(&me.waiter);
+            drop(held);
+            park(me);
+            me.waiter.outcome.load(Ordering::Relaxed) == MOVED
+        }
+    };
+    #[expect(unsafe_code, reason = "an attempt of the channel")]
+    // SAFETY: a value has moved there, if one has.
+    has_moved.then(|| unsafe { place.assume_init() })
+}
+
+/// As `Channel::send`.
+fn send(pinned: &Pinned<Model>, channel: &Channel<u32, Model>, value: u32) -> bool {
+    let mut value = value;
+    let held = channel.header.lock(pinned);
+    #[expect(unsafe_code, reason = "an attempt of the channel")]
+    // SAFETY: the value is ours.
+    match unsafe { channel.offer(&held, &raw const value) } {
+        Attempt::Moved(receiver) => {
+            drop(held);
+            ready(receiver);
+            true
+        }
+        Attempt::Closed => false,
+        Attempt::NotReady => {
+            let me = pinned.goroutine();
+            me.waiter.prepare(me, Ticket::SOLE, (&raw mut value).cast());
+            channel.header.queue(Side::Send).push_back(&me.waiter);
+            drop(held);
+            park(me);
+            me.waiter.outcome.load(Ordering::Relaxed) == MOVED
+        }
+    }
+}
+
+/// As `Channel::close`.
+fn close(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) {
+    let woken = channel.header.lock(pinned).close();
+    woken.into_iter().flatten().for_each(|each| each.for_each(|waiter| ready(Some(waiter))));
+}
+
+/// As `select::with_all_locks`, for ever.
+fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
+    crate::waiter_cache::reserve(pinned, cases.len()).expect("the model has memory");
+    select::sort_by_address(cases);
+    select::lock_all(pinned, cases);
+    if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First) {
+        select::unlock_all(cases);
+        ready(waiter);
+        return chosen;
+    }
+    let me = pinned.goroutine();
+    let ticket = me.open_wait();
+    select::enqueue(pinned, cases, me, ticket);
+    select::unlock_all(cases);
+    park(me);
+    let waker = me.woken_by.load(Ordering::Relaxed);
+    let chosen = select::dequeue(cases, waker).expect("a case was chosen");
+    cases[chosen].finish(waker.is_some_and(|waker| waker.outcome.load(Ordering::Relaxed) == MOVED));
+    chosen
+}
+
+type Ends = (Sender<u32, Model>, Receiver<u32, Model>);
+
+/// In the order of their addresses, in which a select locks them: a model does the same in each run.
+fn two_channels() -> Arc<[Ends; 2]> {
+    let mut chans = [channel(0), channel(0)];
+    chans.sort_by_key(|chan: &Ends| core::ptr::from_ref(&chan.0.channel().header).addr());
+    Arc::new(chans)
+}
+
+#[test]
+fn a_value_is_received_with_what_came_before_it() {
+    explore(|| {
+        let [here, there] = machines();
+        let shared = Arc::new((channel::<u32, Model>(0), AtomicBool::new(false)));
+        let sending = {
+            let shared = shared.clone();
+            spawn_as(there, move |pinned| {
+                for value in [1, 2] {
+                    shared.1.store(true, Ordering::Relaxed);
+                    assert!(send(pinned, shared.0.0.channel(), value));
+                }
+            })
+        };
+        run_as(here, |pinned| {
+            assert_eq!(receive(pinned, shared.0.1.channel()), Some(1));
+            assert!(shared.1.load(Ordering::Relaxed));
+            assert_eq!(receive(pinned, shared.0.1.channel()), Some(2));
+        });
+        sending.join().unwrap();
+    });
+}
+
+#[test]
+fn the_buffer_is_a_queue() {
+    explore(|| {
+        let [here, there] = machines();
+        let ends: Arc<Ends> = Arc::new(channel(1));
+        let sending = {
+            let ends = ends.clone();
+            spawn_as(there, move |pinned| (1..4).for_each(|value| assert!(send(pinned, ends.0.channel(), value))))
+        };
+        run_as(here, |pinned| (1..4).for_each(|value| assert_eq!(receive(pinned, ends.1.channel()), Some(value))));
+        sending.join().unwrap();
+    });
+}
+
+#[test]
+fn sender_and_receiver_agree_about_a_close() {
+    explore(|| {
+        let machines = machines::<3>();
+        let ends: Arc<Ends> = Arc::new(channel(0));
+        let sent = Arc::new(AtomicBool::new(false));
+        let sending = {
+            let (ends, sent) = (ends.clone(), sent.clone());
+            spawn_as(machines[1], move |pinned| {
+                sent.store(send(pinned, ends.0.channel(), 7), Ordering::Relaxed);
+            })
+        };
+        let closing = {
+            let ends = ends.clone();
+            spawn_as(machines[2], move |pinned| close(pinned, ends.0.channel()))
+        };
+        let received = run_as(machines[0], |pinned| receive(pinned, ends.1.channel())).unwrap();
+        sending.join().unwrap();
+        closing.join().unwrap();
+        assert_eq!(received, sent.load(Ordering::Relaxed).then_some(7));
+    });
+}
+
+#[test]
+fn a_select_is_ended_once_by_a_sender_or_by_a_close() {
+    explore(|| {
+        let machines = machines::<3>();
+        let chans = two_channels();
+        let sending = {
+            let chans = chans.clone();
+            spawn_as(machines[1], move |pinned| assert!(send(pinned, chans[0].0.channel(), 7)))
+        };
+        let closing = {
+            let chans = chans.clone();
+            spawn_as(machines[2], move |pinned| close(pinned, chans[1].0.channel()))
+        };
+        run_as(machines[0], |pinned| {
+            let (mut first, mut second) = (select::recv(&chans[0].1), select::recv(&chans[1].1));
+            let chosen = select_all(pinned, &mut [first.case(), second.case()]);
+            let results = (first.into_result(), second.into_result());
+            match chosen {
+                0 => assert_eq!(results, (Some(Ok(7)), None)),
+                _ => {
+                    assert!(results.0.is_none() && results.1.is_some_and(|result| result.is_err()));
+                    // The sender was not taken for the select's.
+                    assert_eq!(receive(pinned, chans[0].1.channel()), Some(7));
+                }
+            }
+        });
+        sending.join().unwrap();
+        closing.join().unwrap();
+        assert!(chans.iter().all(|chan| chan.1.channel().header.queue(Side::Receive).is_empty()));
+    });
+}
+
+#[test]
+fn two_selects_agree_on_one_exchange() {
+    explore(|| {
+        let [here, there] = machines();
+        let chans = two_channels();
+        let chosen_there = Arc::new(AtomicBool::new(false));
+        let other = {
+            let (chans, chosen_there) = (chans.clone(), chosen_there.clone());
+            spawn_as(there, move |pinned| {
+                let (mut sending, mut receiving) = (select::send(&chans[0].0, 1), select::recv(&chans[1].1));
+                let chosen = select_all(pinned, &mut [sending.case(), receiving.case()]);
+                assert!(receiving.into_result().is_none_or(|result| result == Ok(2)));
+                chosen_there.store(chosen == 1, Ordering::Relaxed);
+            })
+        };
+        run_as(here, |pinned| {
+            let (mut sending, mut receiving) = (select::send(&chans[1].0, 2), select::recv(&chans[0].1));
+            let chosen = select_all(pinned, &mut [receiving.case(), sending.case()]);
+            assert!(receiving.into_result().is_none_or(|result| result == Ok(1)));
+            other.join().unwrap();
+            assert_eq!(chosen_there.load(Ordering::Relaxed), chosen == 1);
+        });
+    });
+}
