@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gmp_sched::context;
-use gmp_sched::native;
+use gmp_sched::native::{self, Chan, Sender, channel};
+use gmp_sched::select;
 
 fn report(name: &str, processors: usize, value: f64, unit: &str) {
     println!("bench {name} procs={processors} {value:.1} {unit}");
@@ -94,6 +95,119 @@ fn spawn_batch(processors: usize) {
     }
 }
 
+/// Two Gs and two unbuffered channels: round trips.
+fn ping_pong(processors: usize) {
+    const ROUNDS: usize = 300_000;
+    measure("chan_pingpong", processors, ROUNDS, || {
+        let (there, here) = (Chan::new(0), Chan::new(0));
+        let (to, from) = (there.clone(), here.clone());
+        let other = native::go(move || {
+            for _ in 0..ROUNDS {
+                let value: usize = to.recv().unwrap();
+                from.send(value).unwrap();
+            }
+        });
+        for round in 0..ROUNDS {
+            there.send(round).unwrap();
+            here.recv().unwrap();
+        }
+        other.join().unwrap();
+    });
+}
+
+/// Four senders, four receivers, room for 128: messages.
+fn many_to_many(processors: usize) {
+    const EACH: usize = 100_000;
+    measure("chan_mpmc_4x4_cap128", processors, 4 * EACH, || {
+        let (sender, receiver) = channel(128);
+        for _ in 0..4 {
+            let sender = sender.clone();
+            native::go(move || (0..EACH).for_each(|n| sender.send(n).unwrap())).detach();
+        }
+        drop(sender);
+        let receivers: Vec<_> = (0..4)
+            .map(|_| {
+                let receiver = receiver.clone();
+                native::go(move || receiver.into_iter().sum::<usize>())
+            })
+            .collect();
+        let sum: usize = receivers.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(sum, 2 * EACH * (EACH - 1));
+    });
+}
+
+/// One G selects over four unbuffered channels with a sender each: receives.
+fn select_of_four(processors: usize) {
+    const EACH: usize = 50_000;
+    measure("select_4", processors, 4 * EACH, || {
+        let chans: [Chan<usize>; 4] = std::array::from_fn(|_| Chan::new(0));
+        for chan in &chans {
+            let sender = chan.sender().clone();
+            native::go(move || (0..EACH).for_each(|n| sender.send(n).unwrap())).detach();
+        }
+        let [one, two, three, four] = chans.each_ref().map(Chan::receiver);
+        for _ in 0..4 * EACH {
+            select! {
+                recv(one) -> value => black_box(value),
+                recv(two) -> value => black_box(value),
+                recv(three) -> value => black_box(value),
+                recv(four) -> value => black_box(value),
+            }
+            .unwrap();
+        }
+    });
+}
+
+/// A ring of 1000 Gs, one after the other with an unbuffered channel, around which a token goes: hops.
+fn ring(processors: usize) {
+    const HOPS: usize = 1_000_000;
+    measure("ring_1000", processors, HOPS, || {
+        let (first, mut receiver) = channel::<usize>(0);
+        for _ in 0..999 {
+            let (sender, next) = channel(0);
+            native::go(move || receiver.into_iter().for_each(|token| sender.send(token).unwrap())).detach();
+            receiver = next;
+        }
+        let starter = first.clone();
+        native::go(move || starter.send(HOPS).unwrap()).detach();
+        for token in receiver.iter() {
+            let left = token.saturating_sub(1000);
+            if left == 0 {
+                break;
+            }
+            first.send(left).unwrap();
+        }
+    });
+}
+
+fn skynet_node(parent: Sender<usize>, number: usize, size: usize) {
+    if size == 1 {
+        parent.send(number).unwrap();
+        return;
+    }
+    let (sender, receiver) = channel(0);
+    for child in 0..10 {
+        let sender = sender.clone();
+        native::go(move || skynet_node(sender, number + child * (size / 10), size / 10)).detach();
+    }
+    parent.send((0..10).map(|_| receiver.recv().unwrap()).sum()).unwrap();
+}
+
+/// A tree of ten Gs for each, with 100,000 leaves: Gs. Cold, with their stacks made, and warm.
+fn skynet(processors: usize) {
+    fn once() -> Duration {
+        let start = Instant::now();
+        let (sender, receiver) = channel(0);
+        native::go(move || skynet_node(sender, 0, 100_000)).detach();
+        assert_eq!(receiver.recv(), Ok(4_999_950_000));
+        start.elapsed()
+    }
+    let (cold, warm) = native::run(processors, || (once(), once()));
+    for (name, elapsed) in [("skynet_100k_cold", cold), ("skynet_100k", warm)] {
+        report(name, processors, elapsed.as_nanos() as f64 / 111_111.0, "ns/op");
+    }
+}
+
 fn main() {
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let run = |name: &str, body: &dyn Fn()| {
@@ -107,6 +221,11 @@ fn main() {
     for processors in [1, all] {
         run("spawn_join_handle", &|| spawn_join(processors));
         run("spawn_batch", &|| spawn_batch(processors));
+        run("chan_pingpong", &|| ping_pong(processors));
+        run("chan_mpmc_4x4_cap128", &|| many_to_many(processors));
+        run("select_4", &|| select_of_four(processors));
+        run("ring_1000", &|| ring(processors));
+        run("skynet_100k", &|| skynet(processors));
     }
     println!("bench done");
 }

@@ -1,8 +1,13 @@
 //! Programs that everybody knows from Go.
 
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use super::platform::{MANY, Receiver, Sender, channel, go};
+use gmp_sched::select;
+
+use super::platform::{Chan, MANY, Receiver, Sender, channel, go, yield_now};
 
 /// Doug McIlroy's prime sieve: a filter for each prime.
 fn prime_sieve() {
@@ -63,3 +68,119 @@ fn skynet() {
     assert_eq!(receiver.recv(), Ok(size * (size - 1) / 2));
 }
 shared_test!(skynet);
+
+/// C. A. R. Hoare's bounded buffer: a G between producer and consumer, which listens to the one while it has room and
+/// offers to the other while it has something.
+fn bounded_buffer() {
+    const ROOM: usize = 10;
+    fn buffer(from: Receiver<u32>, to: Sender<u32>) {
+        let (mut held, mut open) = (VecDeque::new(), true);
+        let (no_source, no_sink) = (Receiver::never(), Sender::never());
+        while open || !held.is_empty() {
+            let source = if open && held.len() < ROOM { &from } else { &no_source };
+            let (sink, front) = held.front().map_or((&no_sink, 0), |&front| (&to, front));
+            select! {
+                recv(source) -> value => match value {
+                    Ok(value) => held.push_back(value),
+                    Err(_) => open = false,
+                },
+                send(sink, front) -> sent => {
+                    sent.unwrap();
+                    held.pop_front();
+                }
+            }
+        }
+    }
+    let (producer, from) = channel(0);
+    let (to, consumer) = channel(0);
+    go(move || buffer(from, to)).detach();
+    for n in 0..ROOM as u32 {
+        producer.send(n).unwrap();
+    }
+    // It is full, so this one waits for the consumer.
+    let more = go(move || (ROOM as u32..500).for_each(|n| producer.send(n).unwrap()));
+    (0..10).for_each(|_| yield_now());
+    assert!(!more.is_finished());
+    assert!(consumer.iter().eq(0..500));
+    more.join().unwrap();
+}
+shared_test!(bounded_buffer);
+
+/// E. W. Dijkstra's dining philosophers, who take the fork with the lower number first.
+fn dining_philosophers() {
+    const SEATS: usize = 5;
+    let forks: Vec<_> = (0..SEATS).map(|_| Chan::new(1)).collect();
+    let taken: Arc<Vec<AtomicBool>> = Arc::new((0..SEATS).map(|_| AtomicBool::new(false)).collect());
+    forks.iter().for_each(|fork| fork.send(()).unwrap());
+    let philosophers: Vec<_> = (0..SEATS)
+        .map(|seat| {
+            let (forks, taken) = (forks.clone(), taken.clone());
+            go(move || {
+                let (left, right) = (seat, (seat + 1) % SEATS);
+                let (first, second) = (left.min(right), left.max(right));
+                for meal in 0..200 {
+                    for fork in [first, second] {
+                        forks[fork].recv().unwrap();
+                        assert!(!taken[fork].swap(true, Ordering::Relaxed), "two eat with one fork");
+                    }
+                    if meal % 3 == 0 {
+                        yield_now();
+                    }
+                    for fork in [first, second] {
+                        taken[fork].store(false, Ordering::Relaxed);
+                        forks[fork].send(()).unwrap();
+                    }
+                }
+            })
+        })
+        .collect();
+    philosophers.into_iter().for_each(|philosopher| philosopher.join().unwrap());
+}
+shared_test!(dining_philosophers);
+
+/// Powers by squaring, where every product is asked of a pool of Gs over one channel that carries the channels for the
+/// answers.
+fn concurrent_power() {
+    type Matrix = [[u64; 2]; 2];
+    type Task = (Receiver<Matrix>, Receiver<Matrix>, Sender<Matrix>);
+    const MODULUS: u64 = 1_000_000_007;
+    fn product(a: Matrix, b: Matrix) -> Matrix {
+        core::array::from_fn(|row| {
+            core::array::from_fn(|column| (0..2).map(|k| a[row][k] * b[k][column] % MODULUS).sum::<u64>() % MODULUS)
+        })
+    }
+    let (tasks, queue) = channel::<Task>(0);
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let queue = queue.clone();
+            go(move || {
+                for (left, right, reply) in queue {
+                    reply.send(product(left.recv().unwrap(), right.recv().unwrap())).unwrap();
+                }
+            })
+        })
+        .collect();
+    let value = |matrix: Matrix| {
+        let (sender, receiver) = channel(1);
+        sender.send(matrix).unwrap();
+        receiver
+    };
+    let multiply = |left, right| {
+        let (reply, answer) = channel(1);
+        tasks.send((left, right, reply)).unwrap();
+        answer
+    };
+    // Fibonacci numbers, from the powers of a matrix.
+    let (mut result, mut base, mut exponent) = (value([[1, 0], [0, 1]]), [[1, 1], [1, 0]], 1_000_000u32);
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            result = multiply(result, value(base));
+        }
+        base = multiply(value(base), value(base)).recv().unwrap();
+        exponent /= 2;
+    }
+    assert_eq!(result.recv().unwrap()[0][1], 918_091_266);
+    drop(tasks);
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+}
+shared_test!(concurrent_power);

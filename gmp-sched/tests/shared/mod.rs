@@ -9,4 +9,5 @@ use super::platform;
 
 mod channels;
 mod classics;
+mod power_series;
 mod selects;

@@ -20,3 +20,36 @@ macro_rules! shared_test {
 
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
+
+/// Why Gs wait is to be read in the list of them.
+fn everyone_waits_for_channels() {
+    use gmp_sched::select::{Select, recv, send};
+    use kernel::platform::{Kernel, Receiver, Sender, channel};
+    use kernel::prelude::*;
+    let (sender, receiver) = channel::<u8>(0);
+    let (other, nobody) = (sender.clone(), receiver.clone());
+    go(move || sender.send(1)).detach();
+    yield_now();
+    receiver.recv().unwrap();
+    go(move || receiver.recv()).detach();
+    go(|| Receiver::<u8>::never().recv()).detach();
+    go(|| Sender::never().send(1)).detach();
+    go(move || Select::new(&mut [recv(&nobody).case(), send(&Sender::never(), 1).case()]).wait()).detach();
+    yield_now();
+    let _kept_open = other;
+    Select::<Kernel>::new(&mut []).wait();
+}
+guest_test!(
+    everyone_waits_for_channels,
+    smp = &[1],
+    isolated,
+    status = 2,
+    texts = &[
+        "fatal error: all goroutines are asleep - deadlock!",
+        "[select",
+        "[chan send (nil chan)",
+        "[chan receive (nil chan)",
+        "[chan receive",
+        "goroutine 1 [select (no cases)"
+    ]
+);
