@@ -40,6 +40,48 @@ macro_rules! platform_aliases {
             $crate::chan::channel(capacity)
         }
 
+        /// A value that one G at a time can get at. See [`sync::Mutex`]($crate::sync::Mutex).
+        pub type Mutex<T> = $crate::sync::Mutex<T, $platform>;
+
+        /// The right to the value of a mutex. See [`sync::MutexGuard`]($crate::sync::MutexGuard).
+        pub type MutexGuard<'a, T> = $crate::sync::MutexGuard<'a, T, $platform>;
+
+        /// A value that many Gs may look at, or one change. See [`sync::RwLock`]($crate::sync::RwLock).
+        pub type RwLock<T> = $crate::sync::RwLock<T, $platform>;
+
+        /// The right to look at a value. See [`sync::RwLockReadGuard`]($crate::sync::RwLockReadGuard).
+        pub type RwLockReadGuard<'a, T> = $crate::sync::RwLockReadGuard<'a, T, $platform>;
+
+        /// The right to change a value. See [`sync::RwLockWriteGuard`]($crate::sync::RwLockWriteGuard).
+        pub type RwLockWriteGuard<'a, T> = $crate::sync::RwLockWriteGuard<'a, T, $platform>;
+
+        /// For what is hardly ever written. See [`sync::ReadMostlyRwLock`]($crate::sync::ReadMostlyRwLock).
+        pub type ReadMostlyRwLock<T> = $crate::sync::ReadMostlyRwLock<T, $platform>;
+
+        /// Waiting, with a mutex, for something to become true. See [`sync::Condvar`]($crate::sync::Condvar).
+        pub type Condvar = $crate::sync::Condvar<$platform>;
+
+        /// Waiting for a number of Gs to finish. See [`sync::WaitGroup`]($crate::sync::WaitGroup).
+        pub type WaitGroup = $crate::sync::WaitGroup<$platform>;
+
+        /// Something that is done once. See [`sync::Once`]($crate::sync::Once).
+        pub type Once = $crate::sync::Once<$platform>;
+
+        /// A place for a value that is put there once. See [`sync::OnceCell`]($crate::sync::OnceCell).
+        pub type OnceCell<T> = $crate::sync::OnceCell<T, $platform>;
+
+        /// A value that is made when it is first wanted. See [`sync::Lazy`]($crate::sync::Lazy).
+        pub type Lazy<T, F = fn() -> T> = $crate::sync::Lazy<T, $platform, F>;
+
+        /// A number of permits. See [`sync::Semaphore`]($crate::sync::Semaphore).
+        pub type Semaphore = $crate::sync::Semaphore<$platform>;
+
+        /// Some of the permits of a semaphore. See [`sync::Permit`]($crate::sync::Permit).
+        pub type Permit<'a> = $crate::sync::Permit<'a, $platform>;
+
+        /// Waiting for each other. See [`sync::Barrier`]($crate::sync::Barrier).
+        pub type Barrier = $crate::sync::Barrier<$platform>;
+
         /// Runs `body` as a new G, next on this P. See [`spawn::go`]($crate::spawn::go).
         ///
         /// # Panics

@@ -21,6 +21,7 @@
 //! | [`mod@latency`], [`mod@trace`] | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
 //! | [`chan`] | channels | `hchan`, `chansend`, `chanrecv` |
 //! | [`mod@select`], `waiter_cache` | waiting for one of several channels | `selectgo`, `acquireSudog` |
+//! | [`sync`] | locks, and waiting for each other | package `sync`, `sema.go` |
 //! | `deadlock` | deadlock detection | `checkdead` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
@@ -29,8 +30,9 @@
 //!
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,
 //! `switch`, `body`, `join`, `slots`, `kthread::switch`), stored references (`reference`), values on their way (`chan`,
-//! `select`), the platforms (`native`, `sim`), and what an interface asks of its callers (`platform`, [`park::ready`]).
-//! Policy (search, stealing, idling, queues, timers, preemption, sysmon) has none.
+//! `select`), values under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and
+//! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
+//! preemption, sysmon) has none.
 #![no_std]
 #![deny(unsafe_code)]
 
@@ -79,6 +81,7 @@ mod slots;
 pub mod spawn;
 mod steal;
 mod switch;
+pub mod sync;
 pub mod syscall;
 pub mod sysmon;
 pub mod time;

@@ -43,6 +43,8 @@ pub enum Site {
     Channel,
     /// The word that decides who ends a wait to which several have a claim.
     Wait,
+    /// The word of something that Gs wait for: a lock, a counter.
+    Sync,
 }
 
 /// Where a simulator gets its say, and what a loop does that waits for another processor.

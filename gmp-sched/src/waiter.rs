@@ -219,6 +219,18 @@ impl<P: Platform> WaitQueue<P> {
         }
         woken
     }
+
+    /// [`pop`](Self::pop), if the first waiter is `wanted`. One whose wait is over is asked too, and may
+    /// keep those behind it from being looked at until it has left the queue.
+    pub(crate) fn pop_if(&self, wanted: impl Fn(&'static Waiter<P>) -> bool) -> Option<&'static Waiter<P>> {
+        loop {
+            let waiter = self.front().filter(|&first| wanted(first))?;
+            self.remove(waiter);
+            if waiter.claim() {
+                return Some(waiter);
+            }
+        }
+    }
 }
 
 /// Waiters whose waits have been ended and whose Gs are still to be readied. Needs no lock.

@@ -1,8 +1,8 @@
-//! Random programs on the simulated machine, one for each seed. A failure names the seed, and the seed repeats it:
-//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation`. `GMP_SIM_SEEDS=100000` runs more of them.
+//! Random programs on the simulated machine, one for each seed.
 #![cfg(not(gmp_loom))]
 
-use std::env;
+mod explore;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,44 +12,7 @@ use gmp_sched::goroutine::WaitReason;
 use gmp_sched::park::{park, ready};
 use gmp_sched::sim::{self, Config, Sim};
 
-/// Seeds of an ordinary run.
-const SEEDS: u64 = 2000;
-
-/// The seeds to run: all, or the one to be repeated.
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| env::var(name).ok().map(|value| value.parse().expect("a number"));
-    match number("GMP_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("GMP_SIM_SEEDS").unwrap_or(SEEDS),
-    }
-}
-
-/// Runs `program` with every seed on machines of all sizes, and shows what went wrong first.
-fn explore(program: fn(u64)) {
-    for seed in seeds() {
-        let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
-        let processors = [cpus, cpus, 1.max(cpus / 2), 1][seed as usize / 6 % 4];
-        let config = Config { cpus, processors, seed, ..Config::default() };
-        if let Err(failure) = sim::run(config, move || program(seed)) {
-            panic!("{failure}\nrepeat it with GMP_SIM_SEED={seed}");
-        }
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
+use explore::{Random, explore};
 
 /// Trees of Gs that do everything a G can do.
 fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {

@@ -22,8 +22,8 @@ use core::fmt::Arguments;
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
 use std::panic;
+use std::sync;
 use std::sync::mpsc;
-use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant as SystemInstant;
 
@@ -51,8 +51,8 @@ std::thread_local! {
 /// A parked thread's token.
 #[derive(Debug, Default)]
 pub struct Thread {
-    token: Mutex<bool>,
-    wake: Condvar,
+    token: sync::Mutex<bool>,
+    wake: sync::Condvar,
 }
 
 impl Thread {
@@ -79,7 +79,7 @@ impl Thread {
 }
 
 /// A lock that no panic can spoil: nothing panics under it.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
 
@@ -106,7 +106,7 @@ unsafe impl Platform for Native {
     }
 
     fn now() -> Instant {
-        static START: OnceLock<SystemInstant> = OnceLock::new();
+        static START: sync::OnceLock<SystemInstant> = sync::OnceLock::new();
         let elapsed = START.get_or_init(SystemInstant::now).elapsed();
         Instant::from_nanos(0).after(elapsed)
     }

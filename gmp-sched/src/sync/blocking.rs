@@ -1,0 +1,128 @@
+//! What all waits of this library have in common.
+
+use core::ptr;
+
+use crate::goroutine::{Ticket, WaitReason};
+use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::primitives::Ordering;
+use crate::time::Instant;
+use crate::waiter::{WaitQueue, Waiter, reserve_deadline, wait, wait_until};
+
+/// Why a G panics that cannot be given a deadline.
+pub(super) const NO_TIMER: &str = "cannot wait with a deadline: no memory for one more timer";
+
+/// The right to block once: the caller is a G that may, and there is room for the timer of its deadline.
+///
+/// Made before the lock of what is waited for is taken, so that nothing panics under that.
+#[derive(Debug)]
+pub(super) struct Blocking<P: Platform> {
+    pinned: Pinned<P>,
+    reason: WaitReason,
+    deadline: Instant,
+}
+
+impl<P: Platform> Blocking<P> {
+    /// # Panics
+    ///
+    /// The caller is not a G with a P, or has preemption turned off; there is no memory for one more timer.
+    #[track_caller]
+    pub(super) fn new(reason: WaitReason, deadline: Instant) -> Self {
+        match Self::try_new(reason, deadline) {
+            Ok(blocking) => blocking,
+            Err(OutOfResources) => panic!("{NO_TIMER}"),
+        }
+    }
+
+    /// [`new`](Self::new) for a caller that has something to put right first if there is no memory for one more timer.
+    #[track_caller]
+    pub(super) fn try_new(reason: WaitReason, deadline: Instant) -> Result<Self, OutOfResources> {
+        let pinned = Pinned::<P>::new();
+        P::assert_pinned_once();
+        pinned.machine().running_goroutine();
+        pinned.processor();
+        reserve_deadline(&pinned, deadline)?;
+        Ok(Self { pinned, reason, deadline })
+    }
+
+    /// Whether the deadline has passed already. Reads the clock only if there is one.
+    pub(super) fn is_over(&self) -> bool {
+        self.deadline != Instant::NEVER && self.deadline <= P::now()
+    }
+
+    /// Queues the calling G by `enqueue`, and waits; `guard`, the lock of the queue, is dropped when the G has been left.
+    /// Gives what the waker left as outcome, `None` if the deadline came first: then the waiter may still stand in the
+    /// queue.
+    ///
+    /// `note` is what the waker finds as outcome before it leaves its own.
+    pub(super) fn wait<G>(
+        self,
+        mut guard: G,
+        note: usize,
+        enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
+    ) -> Option<usize> {
+        let Self { pinned, reason, deadline } = self;
+        let me = pinned.goroutine();
+        let ticket = if deadline == Instant::NEVER { Ticket::SOLE } else { me.open_wait() };
+        me.waiter.prepare(me, ticket, ptr::null_mut());
+        me.waiter.outcome.store(note, Ordering::Relaxed);
+        enqueue(&mut guard, &me.waiter);
+        if ticket == Ticket::SOLE {
+            wait(pinned, me, reason, || drop(guard));
+        } else {
+            wait_until(pinned, me, reason, ticket, deadline, || drop(guard))?;
+        }
+        Some(me.waiter.outcome.load(Ordering::Relaxed))
+    }
+}
+
+/// The waiter of the calling G, which has waited.
+pub(super) fn my_waiter<P: Platform>(pinned: &Pinned<P>) -> &'static Waiter<P> {
+    &pinned.goroutine().waiter
+}
+
+/// Does something when it is dropped: what has to be undone where a wait ends without success, or panics.
+#[derive(Debug)]
+pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Waiters whose waits have been ended under a lock, to be readied without it, in the order of the queue.
+#[must_use]
+pub(super) struct Roused<P: Platform>(WaitQueue<P>);
+
+impl<P: Platform> Roused<P> {
+    /// Nobody.
+    pub(super) fn none() -> Self {
+        Self(WaitQueue::new())
+    }
+
+    /// All in `queue`.
+    pub(super) fn all_of(queue: &mut WaitQueue<P>) -> Self {
+        let mut roused = Self::none();
+        while let Some(waiter) = queue.pop() {
+            roused.push(waiter);
+        }
+        roused
+    }
+
+    /// One more, which was popped.
+    pub(super) fn push(&mut self, waiter: &'static Waiter<P>) {
+        self.0.push_back(waiter);
+    }
+
+    /// Makes all of them runnable; gives how many they were.
+    pub(super) fn ready(mut self, pinned: &Pinned<P>) -> usize {
+        let mut count = 0;
+        while let Some(waiter) = self.0.front() {
+            // Out of the list first: once its G runs it may stand in another.
+            self.0.remove(waiter);
+            waiter.ready(pinned);
+            count += 1;
+        }
+        count
+    }
+}

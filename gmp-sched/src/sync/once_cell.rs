@@ -1,0 +1,202 @@
+//! Values that are made once, when they are first wanted. Go: `sync.OnceValue` (sync/oncefunc.go, go1.27).
+
+#![expect(unsafe_code, reason = "shares a value that is written once")]
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::ops::Deref;
+
+use super::once::Once;
+use crate::platform::Platform;
+
+/// A place for a value that is put there once, by whoever comes first. Go: `sync.OnceValue`, where the function is given
+/// each time.
+///
+/// ```
+/// use gmp_sched::native::{self, OnceCell};
+/// static NAME: OnceCell<String> = OnceCell::new();
+///
+/// native::run(2, || {
+///     let names: Vec<_> = (0..4).map(|n| native::go(move || NAME.get_or_init(|| n.to_string()).clone())).collect();
+///     assert!(names.into_iter().all(|name| Some(&name.join().unwrap()) == NAME.get()));
+/// });
+/// ```
+#[doc(alias = "OnceValue")]
+pub struct OnceCell<T, P: Platform> {
+    once: Once<P>,
+    /// Written by whom `once` lets run; there when it is done.
+    value: UnsafeCell<Option<T>>,
+}
+
+// SAFETY: the value is written by one, before `once` is done; afterwards there are shared references only. It may be
+// dropped by, and put there by, another G than made the cell, hence `Send`.
+unsafe impl<T: Send + Sync, P: Platform> Sync for OnceCell<T, P> {}
+
+impl<T, P: Platform> OnceCell<T, P> {
+    /// A place without a value.
+    ///
+    /// ```
+    /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().get(), None);
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { once: Once::new(), value: UnsafeCell::new(None) }
+    }
+
+    /// The value, if it is there. Does not block; callable from anywhere.
+    ///
+    /// ```
+    /// let cell = gmp_sched::native::OnceCell::new();
+    /// cell.set(1).unwrap();
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        if !self.once.is_done() {
+            return None;
+        }
+        // SAFETY: done, so it is written no more, except through `&mut self`.
+        unsafe { &*self.value.get() }.as_ref()
+    }
+
+    /// Puts the value there. May block the G, while another makes one; not callable from interrupts.
+    ///
+    /// ```
+    /// let cell = gmp_sched::native::OnceCell::new();
+    /// assert_eq!((cell.set(1), cell.set(2)), (Ok(()), Err(2)));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// One is there already: gives `value` back.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G or has preemption turned off.
+    #[track_caller]
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.get_or_init(|| value.take().expect("this runs once"));
+        value.map_or(Ok(()), Err)
+    }
+
+    /// The value, made by `make` if it is not there; others wait meanwhile. May block the G; not callable from interrupts.
+    ///
+    /// ```
+    /// let cell = gmp_sched::native::OnceCell::new();
+    /// assert_eq!((*cell.get_or_init(|| 1), *cell.get_or_init(|| 2)), (1, 1));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// `make` panics, after which the value is still to be made, or asks for the value itself; it has to wait, and the
+    /// caller is not a G or has preemption turned off.
+    #[inline]
+    #[track_caller]
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        self.once.call_once(|| {
+            let value = make();
+            // SAFETY: `once` lets one run at a time, and none when it is done; before that there are no references.
+            unsafe { *self.value.get() = Some(value) };
+        });
+        self.get().expect("it is done when `call_once` returns")
+    }
+
+    /// The value for whoever has the cell to itself.
+    ///
+    /// ```
+    /// let mut cell = gmp_sched::native::OnceCell::new();
+    /// cell.set(1).unwrap();
+    /// *cell.get_mut().unwrap() += 1;
+    /// assert_eq!(cell.into_inner(), Some(2));
+    /// ```
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.value.get_mut().as_mut()
+    }
+
+    /// The value itself.
+    ///
+    /// ```
+    /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().into_inner(), None);
+    /// ```
+    pub fn into_inner(self) -> Option<T> {
+        self.value.into_inner()
+    }
+}
+
+impl<T, P: Platform> Default for OnceCell<T, P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnceCell").field(&self.get()).finish()
+    }
+}
+
+/// A value that is made when it is first wanted; those that want it meanwhile wait. Go: `sync.OnceValue`.
+///
+/// ```
+/// use gmp_sched::native::{self, Lazy};
+/// static SQUARES: Lazy<Vec<u32>> = Lazy::new(|| (0..10).map(|n| n * n).collect());
+///
+/// native::run(2, || assert_eq!(native::go(|| SQUARES[9]).join().unwrap(), 81));
+/// ```
+///
+/// # Panics
+///
+/// The function panics (and is tried again by the next that wants the value), or wants the value itself; it has to wait,
+/// and the caller is not a G or has preemption turned off.
+#[doc(alias = "OnceFunc")]
+#[doc(alias = "OnceValues")]
+pub struct Lazy<T, P: Platform, F = fn() -> T> {
+    cell: OnceCell<T, P>,
+    make: F,
+}
+
+impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
+    /// A value that `make` makes.
+    ///
+    /// ```
+    /// let lazy: gmp_sched::native::Lazy<u32> = gmp_sched::native::Lazy::new(|| 3);
+    /// assert_eq!(*lazy, 3);
+    /// ```
+    pub const fn new(make: F) -> Self {
+        Self { cell: OnceCell::new(), make }
+    }
+
+    /// The value. May block the G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::Lazy;
+    /// let lazy: Lazy<u32> = Lazy::new(|| 3);
+    /// assert_eq!(*Lazy::force(&lazy), 3);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// See the type.
+    #[inline]
+    #[track_caller]
+    pub fn force(lazy: &Self) -> &T {
+        lazy.cell.get_or_init(&lazy.make)
+    }
+}
+
+impl<T, P: Platform, F: Fn() -> T> Deref for Lazy<T, P, F> {
+    type Target = T;
+
+    #[inline]
+    #[track_caller]
+    fn deref(&self) -> &T {
+        Self::force(self)
+    }
+}
+
+impl<T: fmt::Debug, P: Platform, F> fmt::Debug for Lazy<T, P, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lazy").field(&self.cell.get()).finish()
+    }
+}

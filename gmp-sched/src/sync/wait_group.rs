@@ -1,0 +1,274 @@
+//! Waiting for a number of Gs to finish. Go: `sync.WaitGroup` (sync/waitgroup.go, go1.27).
+
+#[cfg(not(gmp_loom))]
+use alloc::sync::Arc;
+use core::fmt;
+#[cfg(not(gmp_loom))]
+use core::time::Duration;
+
+#[cfg(not(gmp_loom))]
+use super::blocking::OnDrop;
+use super::blocking::{Blocking, Roused, my_waiter};
+use crate::goroutine::WaitReason;
+#[cfg(not(gmp_loom))]
+use crate::platform::OutOfResources;
+use crate::platform::{Lock, Pinned, Platform, Site};
+use crate::primitives::{AtomicU64, Ordering};
+use crate::time::Instant;
+use crate::waiter::WaitQueue;
+
+/// A counter of what is under way, and the Gs that wait for it to be zero. Go: `sync.WaitGroup`.
+///
+/// Can be used again as soon as it has been zero, also before those that waited for that have run. (In Go that is a
+/// panic.) 32 bytes; can be a `static`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use gmp_sched::native::{self, WaitGroup};
+///
+/// native::run(2, || {
+///     let (group, sum) = (Arc::new(WaitGroup::new()), Arc::new(AtomicU32::new(0)));
+///     for n in 0..10 {
+///         let sum = sum.clone();
+///         group.go(move || drop(sum.fetch_add(n, Ordering::Relaxed))).unwrap();
+///     }
+///     group.wait();
+///     assert_eq!(sum.load(Ordering::Relaxed), 45);
+/// });
+/// ```
+pub struct WaitGroup<P: Platform> {
+    /// What is under way in the upper half, and Gs that wait in the lower one, which is changed under the lock only.
+    word: AtomicU64,
+    queue: Lock<WaitQueue<P>, P>,
+}
+
+const ONE: u64 = 1 << 32;
+const WAITERS: u64 = ONE - 1;
+
+impl<P: Platform> WaitGroup<P> {
+    constructor! {
+        /// One with nothing under way.
+        ///
+        /// ```
+        /// static GROUP: gmp_sched::native::WaitGroup = gmp_sched::native::WaitGroup::new();
+        /// GROUP.wait();
+        /// ```
+        #[must_use]
+        pub fn new() -> Self {
+            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()) }
+        }
+    }
+
+    /// `count` more things are under way. Does not block; callable from anywhere. Go: `Add`.
+    ///
+    /// As in Go it comes before what it counts begins, and before the wait for it: while the counter is zero and Gs still
+    /// wait, as they do for a moment, it is a mistake.
+    ///
+    /// ```
+    /// use gmp_sched::native::WaitGroup;
+    /// let group = WaitGroup::new();
+    /// group.add(2);
+    /// group.done();
+    /// group.done();
+    /// group.wait();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// It comes at the same time as a wait for zero; the counter passes 2^31.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Add")]
+    pub fn add(&self, count: u32) {
+        P::point(Site::Sync);
+        // Ordering: Relaxed: what is under way tells nobody anything until it is done.
+        let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
+        let is_late = before < ONE && before & WAITERS != 0 && count != 0;
+        if is_late || (before >> 32) + u64::from(count) > i32::MAX as u64 {
+            self.word.fetch_sub(u64::from(count) * ONE, Ordering::Relaxed);
+            assert!(!is_late, "sync: WaitGroup misuse: Add called concurrently with Wait");
+            panic!("sync: WaitGroup counter overflows");
+        }
+    }
+
+    /// One thing less is under way; what the caller did before is seen by those whose wait ends. Does not block; not
+    /// callable from interrupts. Go: `Done`.
+    ///
+    /// ```
+    /// use gmp_sched::native::WaitGroup;
+    /// static GROUP: WaitGroup = WaitGroup::new();
+    /// gmp_sched::native::run(1, || {
+    ///     GROUP.add(1);
+    ///     gmp_sched::native::go(|| GROUP.done()).detach();
+    ///     GROUP.wait();
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Nothing was under way.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Done")]
+    pub fn done(&self) {
+        P::point(Site::Sync);
+        // Ordering: Release: what was done comes before the return of `wait`; Acquire: the last one passes on what the
+        // others did.
+        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
+        if before < ONE {
+            self.word.fetch_add(ONE, Ordering::Relaxed);
+            panic!("sync: negative WaitGroup counter");
+        }
+        if before >> 32 == 1 && before & WAITERS != 0 {
+            self.release();
+        }
+    }
+
+    /// The counter is zero and Gs wait.
+    #[cold]
+    fn release(&self) {
+        let pinned = Pinned::<P>::new();
+        let roused = {
+            let mut queue = self.queue.lock();
+            let roused = Roused::all_of(&mut queue);
+            P::point(Site::Sync);
+            // Those whose deadline has passed are out of the queue, too.
+            self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+            roused
+        };
+        roused.ready(&pinned);
+    }
+
+    /// Waits until nothing is under way. Blocks the G; not callable from interrupts. Go: `Wait`.
+    ///
+    /// ```
+    /// gmp_sched::native::WaitGroup::new().wait();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G or has preemption turned off.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Wait")]
+    pub fn wait(&self) {
+        self.wait_until(Instant::NEVER);
+    }
+
+    /// [`wait`](Self::wait) until `deadline` at the latest; tells whether nothing is under way.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, WaitGroup};
+    /// native::run(1, || {
+    ///     let group = WaitGroup::new();
+    ///     group.add(1);
+    ///     assert!(!group.wait_until(gmp_sched::time::Instant::from_nanos(0)));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait), and there is no memory for one more timer.
+    #[inline]
+    #[track_caller]
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        P::point(Site::Sync);
+        // Ordering: Acquire; partner: `done`.
+        self.word.load(Ordering::Acquire) < ONE || self.wait_slow(deadline)
+    }
+
+    #[cold]
+    #[track_caller]
+    fn wait_slow(&self, deadline: Instant) -> bool {
+        let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, deadline);
+        let is_over = blocking.is_over();
+        let queue = self.queue.lock();
+        // Counted before the counter can be zero, so that the last `done` finds this G.
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            if word < ONE || is_over {
+                return word < ONE;
+            }
+            P::point(Site::Sync);
+            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        if blocking.wait(queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
+            return true;
+        }
+        let pinned = Pinned::<P>::new();
+        let mut queue = self.queue.lock();
+        if queue.remove(my_waiter(&pinned)) {
+            P::point(Site::Sync);
+            self.word.fetch_sub(1, Ordering::Relaxed);
+        }
+        false
+    }
+
+    /// [`wait`](Self::wait) for `timeout` at most; tells whether nothing is under way.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, WaitGroup};
+    /// native::run(1, || {
+    ///     let group = WaitGroup::new();
+    ///     group.add(1);
+    ///     assert!(!group.wait_timeout(std::time::Duration::from_millis(1)));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_until`](Self::wait_until).
+    #[cfg(not(gmp_loom))]
+    #[track_caller]
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        self.wait_until(P::now().after(timeout))
+    }
+
+    /// Runs `body` as a new G that this group counts. Go: `WaitGroup.Go`.
+    ///
+    /// A panic of `body` is nobody's to handle, and ends the program.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; and as [`add`](Self::add).
+    #[cfg(not(gmp_loom))]
+    #[track_caller]
+    #[doc(alias = "Go")]
+    pub fn go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
+        self.add(1);
+        let group = Arc::clone(self);
+        let spawned = crate::spawn::spawn::<P, _, _>(move || {
+            let _done = OnDrop(|| group.done());
+            body();
+        });
+        match spawned {
+            Ok(handle) => handle.detach(),
+            Err(error) => {
+                self.done();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Platform> Default for WaitGroup<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> fmt::Debug for WaitGroup<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Relaxed);
+        f.debug_struct("WaitGroup").field("under_way", &(word >> 32)).field("waiting", &(word & WAITERS)).finish()
+    }
+}
