@@ -1,0 +1,400 @@
+//! Mutexes, reader-writer locks and condition variables.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
+
+use gmp_sched::time::Instant;
+use lock_api::{MappedMutexGuard, MutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
+
+use super::platform::{Condvar, JoinHandle, Mutex, ReadMostlyRwLock, RwLock, go, sleep, yield_now};
+
+/// Runs `body` in `count` Gs, numbered in the order in which they get to run with one P, each up to where it waits.
+fn start_in_order<T: Send + 'static>(
+    count: u32,
+    body: impl Fn(u32) -> T + Clone + Send + 'static,
+) -> Vec<JoinHandle<T>> {
+    (0..count)
+        .map(|number| {
+            let body = body.clone();
+            let handle = go(move || body(number));
+            yield_now();
+            handle
+        })
+        .collect()
+}
+
+fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
+    handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+}
+
+fn a_mutex_loses_no_count() {
+    let count = Arc::new(Mutex::new(0u32));
+    let handles = start_in_order(8, {
+        let count = count.clone();
+        move |number| {
+            for n in 0..500 {
+                let mut guard = count.lock();
+                let seen = *guard;
+                if (n + number) % 100 == 0 {
+                    yield_now();
+                }
+                *guard = seen + 1;
+            }
+        }
+    });
+    join_all(handles);
+    assert_eq!(*count.lock(), 8 * 500);
+}
+shared_test!(a_mutex_loses_no_count);
+
+/// The order that Go shows with one P.
+fn a_mutex_is_passed_on_in_order() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let held = order.lock();
+    let waiting = start_in_order(5, {
+        let order = order.clone();
+        move |number| order.lock().push(number)
+    });
+    drop(held);
+    join_all(waiting);
+    assert_eq!(*order.lock(), [0, 1, 2, 3, 4]);
+}
+shared_test!(a_mutex_is_passed_on_in_order, procs = &[1]);
+
+fn a_try_does_not_wait() {
+    let mutex = Mutex::new(1);
+    let held = mutex.lock();
+    assert!(mutex.is_locked() && mutex.try_lock().is_none());
+    assert!(mutex.try_lock_until(Instant::from_nanos(0)).is_none());
+    drop(held);
+    assert!(!mutex.is_locked());
+    *mutex.try_lock().unwrap() += 1;
+    *mutex.try_lock_until(Instant::from_nanos(0)).unwrap() += 1;
+    assert_eq!(mutex.into_inner(), 3);
+}
+shared_test!(a_try_does_not_wait);
+
+fn a_deadline_ends_the_wait_for_a_mutex() {
+    let mutex = Arc::new(Mutex::new(()));
+    let held = mutex.lock();
+    let waiting = start_in_order(4, {
+        let mutex = mutex.clone();
+        move |number| mutex.try_lock_for(Duration::from_millis(5 + u64::from(number))).is_some()
+    });
+    assert_eq!(join_all(waiting), [false; 4]);
+    let patient = start_in_order(2, {
+        let mutex = mutex.clone();
+        move |_| mutex.try_lock_for(Duration::from_secs(3600)).is_some()
+    });
+    drop(held);
+    assert_eq!(join_all(patient), [true; 2]);
+}
+shared_test!(a_deadline_ends_the_wait_for_a_mutex);
+
+/// Deadlines that come when the mutex is unlocked: it is neither lost nor held by two.
+fn deadlines_and_unlocks_at_the_same_time() {
+    let mutex = Arc::new((Mutex::new(0u32), AtomicBool::new(false)));
+    let handles = start_in_order(8, {
+        let mutex = mutex.clone();
+        move |number| {
+            let mut got = 0;
+            for n in 0..60u64 {
+                let patience = Duration::from_micros((u64::from(number) * 37 + n * 11) % 150);
+                if let Some(mut count) = mutex.0.try_lock_for(patience) {
+                    assert!(!mutex.1.swap(true, Ordering::Relaxed), "two hold the mutex");
+                    *count += 1;
+                    got += 1;
+                    if n % 8 == 0 {
+                        sleep(Duration::from_micros(50));
+                    }
+                    mutex.1.store(false, Ordering::Relaxed);
+                }
+            }
+            got
+        }
+    });
+    let got: u32 = join_all(handles).into_iter().sum();
+    assert_eq!(*mutex.0.try_lock().unwrap(), got);
+}
+shared_test!(deadlines_and_unlocks_at_the_same_time);
+
+/// Whoever keeps unlocking and locking hands the mutex over to one that has waited for long.
+fn a_greedy_holder_hands_over() {
+    let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+    let greedy = {
+        let (mutex, stop) = (mutex.clone(), stop.clone());
+        go(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let _held = mutex.lock();
+                // The others queue up meanwhile, since with the mutex it lets go of the P.
+                sleep(Duration::from_micros(200));
+            }
+        })
+    };
+    yield_now();
+    let handles = start_in_order(4, {
+        let mutex = mutex.clone();
+        move |_| (0..5).for_each(|_| drop(mutex.lock()))
+    });
+    join_all(handles);
+    stop.store(true, Ordering::Relaxed);
+    greedy.join().unwrap();
+}
+shared_test!(a_greedy_holder_hands_over);
+
+fn guards_move_and_shrink() {
+    let mutex = Arc::new(Mutex::new((1, 2)));
+    // Any G may unlock it.
+    let leaked: &'static Mutex<u32> = alloc::boxed::Box::leak(alloc::boxed::Box::new(Mutex::new(5)));
+    let guard = leaked.lock();
+    assert_eq!(go(move || *guard).join().unwrap(), 5);
+    assert!(leaked.try_lock().is_some());
+    let mut second = MutexGuard::map(mutex.lock(), |pair| &mut pair.1);
+    *second = 7;
+    MappedMutexGuard::unlock_fair(second);
+    assert_eq!(*mutex.lock(), (1, 7));
+}
+shared_test!(guards_move_and_shrink);
+
+/// With one P a wait that is unlocked fairly comes next.
+fn a_fair_unlock_lets_the_first_in() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let held = order.lock();
+    let waiting = start_in_order(2, {
+        let order = order.clone();
+        move |number| order.lock().push(number)
+    });
+    MutexGuard::unlock_fair(held);
+    // It is theirs already.
+    assert!(order.try_lock().is_none());
+    order.lock().push(2);
+    join_all(waiting);
+    assert_eq!(*order.lock(), [0, 1, 2]);
+}
+shared_test!(a_fair_unlock_lets_the_first_in, procs = &[1]);
+
+macro_rules! rwlock_tests {
+    ($module:ident, $lock:ident) => {
+        mod $module {
+            use super::*;
+
+            fn readers_share_and_writers_do_not() {
+                let lock = Arc::new($lock::new(0u32));
+                let (first, second) = (lock.read(), lock.try_read().unwrap());
+                assert_eq!(*first + *second, 0);
+                assert!(lock.try_write().is_none());
+                assert!(lock.try_write_for(Duration::from_millis(1)).is_none());
+                drop((first, second));
+                let mut writer = lock.try_write().unwrap();
+                *writer += 1;
+                assert!(lock.try_read().is_none() && lock.is_locked_exclusive());
+                let reader = {
+                    let lock = lock.clone();
+                    go(move || lock.try_read_for(Duration::from_millis(1)).is_none())
+                };
+                assert!(reader.join().unwrap());
+                drop(writer);
+                assert_eq!(*lock.read(), 1);
+                assert!(lock.is_locked() == false);
+            }
+            shared_test!(readers_share_and_writers_do_not);
+
+            /// Neither reads half of what is written.
+            fn writes_are_seen_whole() {
+                let lock = Arc::new($lock::new((0u64, 0u64)));
+                let handles = start_in_order(8, {
+                    let lock = lock.clone();
+                    move |number| {
+                        for n in 0..200 {
+                            if (n + number) % 4 == 0 {
+                                let mut pair = lock.write();
+                                pair.0 += 1;
+                                if n % 16 == 0 {
+                                    yield_now();
+                                }
+                                pair.1 += 1;
+                            } else {
+                                let pair = lock.read();
+                                let first = pair.0;
+                                if n % 16 == 1 {
+                                    yield_now();
+                                }
+                                assert_eq!(first, pair.1);
+                            }
+                        }
+                    }
+                });
+                join_all(handles);
+                assert_eq!(*lock.read(), (400, 400));
+            }
+            shared_test!(writes_are_seen_whole);
+
+            /// A writer that waits keeps new readers out; when it is done all of them come, in the order that Go shows.
+            fn a_waiting_writer_comes_before_new_readers() {
+                let (lock, order) = (Arc::new($lock::new(())), Arc::new(Mutex::new(Vec::new())));
+                let reading = lock.read();
+                let log = |name: u32, write: bool| {
+                    let (lock, order) = (lock.clone(), order.clone());
+                    let handle = go(move || {
+                        if write {
+                            let _guard = lock.write();
+                            order.lock().push(name);
+                        } else {
+                            let _guard = lock.read();
+                            order.lock().push(name);
+                        }
+                    });
+                    yield_now();
+                    handle
+                };
+                let mut all = alloc::vec![log(9, true)];
+                all.extend((0..5).map(|name| log(name, false)));
+                assert!(order.lock().is_empty() && lock.try_read().is_none());
+                drop(reading);
+                join_all(all);
+                assert_eq!(*order.lock(), [9, 4, 0, 1, 2, 3]);
+            }
+            shared_test!(a_waiting_writer_comes_before_new_readers, procs = &[1]);
+
+            fn guards_go_up_and_down() {
+                let lock = Arc::new($lock::new(1u32));
+                let upgradable = lock.upgradable_read();
+                assert_eq!(*lock.try_read().expect("readers are let in beside it"), *upgradable);
+                assert!(lock.try_upgradable_read().is_none() && lock.try_write().is_none());
+                let reader = lock.read();
+                let upgradable = RwLockUpgradableReadGuard::try_upgrade(upgradable).expect_err("there is a reader");
+                let waiting = start_in_order(1, {
+                    let lock = lock.clone();
+                    move |_| *lock.write() *= 10
+                });
+                drop(reader);
+                let mut writer = RwLockUpgradableReadGuard::upgrade(upgradable);
+                *writer += 1;
+                let reader = RwLockWriteGuard::downgrade(writer);
+                // The other writer waits, so no new reader comes in; but the one that is in still reads.
+                assert_eq!(*reader, 2);
+                drop(reader);
+                join_all(waiting);
+                assert_eq!(*lock.read(), 20);
+            }
+            shared_test!(guards_go_up_and_down);
+
+            /// A writer that gave up leaves the lock as it was: the readers it kept out are let in.
+            fn a_writer_that_gives_up_lets_readers_in() {
+                let lock = Arc::new($lock::new(()));
+                let reading = lock.read();
+                let writer = start_in_order(1, {
+                    let lock = lock.clone();
+                    move |_| lock.try_write_for(Duration::from_millis(3)).is_some()
+                });
+                let readers = start_in_order(3, {
+                    let lock = lock.clone();
+                    move |_| drop(lock.read())
+                });
+                assert_eq!(join_all(writer), [false]);
+                join_all(readers);
+                drop(reading);
+                assert!(lock.try_write().is_some());
+            }
+            shared_test!(a_writer_that_gives_up_lets_readers_in);
+        }
+    };
+}
+
+rwlock_tests!(rwlock, RwLock);
+rwlock_tests!(read_mostly, ReadMostlyRwLock);
+
+/// The orders that Go shows with one P: broadcast, and one signal after the other.
+fn condvar_waiters_wake_in_order() {
+    for (all_at_once, expected) in [(true, [4, 0, 1, 2, 3]), (false, [0, 1, 2, 3, 4])] {
+        let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+        let waiting = start_in_order(5, {
+            let shared = shared.clone();
+            move |number| {
+                let mut order = shared.0.lock();
+                shared.1.wait(&mut order);
+                order.push(number);
+            }
+        });
+        if all_at_once {
+            assert_eq!(shared.1.notify_all(), 5);
+        } else {
+            while shared.1.notify_one() {
+                yield_now();
+            }
+        }
+        join_all(waiting);
+        assert_eq!(*shared.0.lock(), expected);
+        assert_eq!((shared.1.notify_one(), shared.1.notify_all()), (false, 0));
+    }
+}
+shared_test!(condvar_waiters_wake_in_order, procs = &[1]);
+
+fn a_deadline_ends_the_wait_for_a_condvar() {
+    let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+    let mut guard = mutex.lock();
+    assert!(condvar.wait_for(&mut guard, Duration::from_millis(2)).timed_out());
+    assert!(condvar.wait_until(&mut guard, Instant::from_nanos(0)).timed_out());
+    assert!(mutex.is_locked());
+    assert!(condvar.wait_while_for(&mut guard, |()| true, Duration::from_millis(2)).timed_out());
+    assert!(!condvar.wait_while_for(&mut guard, |()| false, Duration::from_millis(2)).timed_out());
+}
+shared_test!(a_deadline_ends_the_wait_for_a_condvar);
+
+/// Ping-pong: whose turn it is stands under the mutex, and each side waits for its own.
+fn a_condvar_passes_turns() {
+    let turns = Arc::new((Mutex::new(0u32), Condvar::new()));
+    let players = start_in_order(4, {
+        let turns = turns.clone();
+        move |number| {
+            for _ in 0..50 {
+                let mut turn = turns.0.lock();
+                turns.1.wait_while(&mut turn, |turn| *turn % 4 != number);
+                *turn += 1;
+                turns.1.notify_all();
+            }
+        }
+    });
+    join_all(players);
+    assert_eq!(*turns.0.lock(), 200);
+}
+shared_test!(a_condvar_passes_turns);
+
+/// Everything at once, with every lock taken accounted for.
+fn a_bounded_buffer_loses_nothing() {
+    struct Buffer {
+        items: Mutex<Vec<u32>>,
+        not_empty: Condvar,
+        not_full: Condvar,
+        sum: AtomicU32,
+    }
+    let buffer = Arc::new(Buffer {
+        items: Mutex::new(Vec::new()),
+        not_empty: Condvar::new(),
+        not_full: Condvar::new(),
+        sum: AtomicU32::new(0),
+    });
+    let handles = start_in_order(6, {
+        let buffer = buffer.clone();
+        move |number| {
+            for n in 0..100 {
+                let mut items = buffer.items.lock();
+                if number % 2 == 0 {
+                    buffer.not_full.wait_while(&mut items, |items| items.len() == 3);
+                    items.push(n);
+                    buffer.not_empty.notify_one();
+                } else {
+                    buffer.not_empty.wait_while(&mut items, |items| items.is_empty());
+                    buffer.sum.fetch_add(items.remove(0), Ordering::Relaxed);
+                    buffer.not_full.notify_one();
+                }
+            }
+        }
+    });
+    join_all(handles);
+    assert_eq!(buffer.sum.load(Ordering::Relaxed), 3 * (0..100).sum::<u32>());
+    assert!(buffer.items.lock().is_empty());
+}
+shared_test!(a_bounded_buffer_loses_nothing);

@@ -1,0 +1,192 @@
+//! Wait groups, what is done once, semaphores, barriers.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+
+use super::platform::{
+    Barrier, JoinHandle, Lazy, Mutex, Once, OnceCell, Semaphore, WaitGroup, go, sleep, yield_now,
+};
+
+fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
+    handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+}
+
+fn a_wait_group_waits_for_all() {
+    let (group, count) = (Arc::new(WaitGroup::new()), Arc::new(AtomicU32::new(0)));
+    for round in 1..=20 {
+        for n in 0..25 {
+            let count = count.clone();
+            let body = move || {
+                if n % 5 == 0 {
+                    yield_now();
+                }
+                count.fetch_add(1, Ordering::Relaxed);
+            };
+            group.go(body).unwrap();
+        }
+        group.wait();
+        assert_eq!(count.load(Ordering::Relaxed), round * 25);
+    }
+}
+shared_test!(a_wait_group_waits_for_all);
+
+/// The order that Go shows with one P; and the group is ready for use again before they have run.
+fn those_who_wait_for_a_group_wake_in_order() {
+    let (group, order) = (Arc::new(WaitGroup::new()), Arc::new(Mutex::new(Vec::new())));
+    group.add(1);
+    let waiting: Vec<_> = (0..5)
+        .map(|number| {
+            let (group, order) = (group.clone(), order.clone());
+            let handle = go(move || {
+                group.wait();
+                order.lock().push(number);
+            });
+            yield_now();
+            handle
+        })
+        .collect();
+    group.done();
+    group.add(1);
+    assert!(order.lock().is_empty());
+    group.done();
+    join_all(waiting);
+    assert_eq!(*order.lock(), [4, 0, 1, 2, 3]);
+}
+shared_test!(those_who_wait_for_a_group_wake_in_order, procs = &[1]);
+
+fn a_deadline_ends_the_wait_for_a_group() {
+    let group = Arc::new(WaitGroup::new());
+    assert!(group.wait_timeout(Duration::ZERO));
+    group.add(1);
+    assert!(!group.wait_timeout(Duration::from_millis(2)));
+    let patient = {
+        let group = group.clone();
+        go(move || group.wait_timeout(Duration::from_secs(3600)))
+    };
+    yield_now();
+    group.done();
+    assert!(patient.join().unwrap());
+}
+shared_test!(a_deadline_ends_the_wait_for_a_group);
+
+fn one_does_it_and_the_others_wait() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let once = Arc::new(Once::new());
+    let before = CALLS.load(Ordering::Relaxed);
+    let all: Vec<_> = (0..8)
+        .map(|_| {
+            let once = once.clone();
+            go(move || {
+                once.call_once(|| {
+                    sleep(Duration::from_millis(1));
+                    CALLS.fetch_add(1, Ordering::Relaxed);
+                });
+                CALLS.load(Ordering::Relaxed)
+            })
+        })
+        .collect();
+    assert!(join_all(all).into_iter().all(|seen| seen == before + 1));
+    assert!(once.is_done());
+}
+shared_test!(one_does_it_and_the_others_wait);
+
+fn cells_are_filled_once() {
+    static LAZY: Lazy<String> = Lazy::new(|| "made".to_string());
+    let cell = Arc::new(OnceCell::new());
+    let all: Vec<_> = (0..8u32)
+        .map(|n| {
+            let cell = cell.clone();
+            go(move || {
+                let value = *cell.get_or_init(|| {
+                    yield_now();
+                    n
+                });
+                (value, LAZY.len())
+            })
+        })
+        .collect();
+    let value = *cell.get_or_init(|| 99);
+    assert!(join_all(all).into_iter().all(|seen| seen == (value, 4)));
+    assert_eq!(cell.set(5), Err(5));
+    assert_eq!(Arc::try_unwrap(cell).unwrap().into_inner(), Some(value));
+}
+shared_test!(cells_are_filled_once);
+
+fn permits_are_counted() {
+    const SIZE: u32 = 6;
+    let shared = Arc::new((Semaphore::new(SIZE), AtomicU32::new(0)));
+    let all: Vec<_> = (0..8)
+        .map(|number| {
+            let shared = shared.clone();
+            go(move || {
+                for n in 0..40 {
+                    let wanted = 1 + (number + n) % SIZE;
+                    let permit = match n % 4 {
+                        0 => shared.0.try_acquire(wanted),
+                        1 => shared.0.acquire_timeout(wanted, Duration::from_micros(u64::from(n) * 7)),
+                        _ => Some(shared.0.acquire(wanted)),
+                    };
+                    if permit.is_some() {
+                        assert!(shared.1.fetch_add(wanted, Ordering::Relaxed) + wanted <= SIZE);
+                        yield_now();
+                        shared.1.fetch_sub(wanted, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    join_all(all);
+    assert_eq!(shared.0.available(), SIZE);
+}
+shared_test!(permits_are_counted);
+
+/// Who asks for many is not passed by those who ask for few; when it gives up, these get theirs.
+fn permits_go_first_come_first_served() {
+    let semaphore = Arc::new(Semaphore::new(3));
+    let held = semaphore.acquire(2);
+    let large = {
+        let semaphore = semaphore.clone();
+        go(move || semaphore.acquire_timeout(3, Duration::from_millis(20)).is_some())
+    };
+    while semaphore.try_acquire(1).is_some() {
+        yield_now();
+    }
+    let small = {
+        let semaphore = semaphore.clone();
+        go(move || drop(semaphore.acquire(1)))
+    };
+    yield_now();
+    assert!(!small.is_finished());
+    assert!(!large.join().unwrap());
+    small.join().unwrap();
+    drop(held);
+    assert_eq!(semaphore.available(), 3);
+}
+shared_test!(permits_go_first_come_first_served);
+
+fn a_barrier_lets_all_through_at_once() {
+    const SIZE: u32 = 5;
+    let shared = Arc::new((Barrier::new(SIZE), AtomicU32::new(0)));
+    let all: Vec<_> = (0..SIZE)
+        .map(|number| {
+            let shared = shared.clone();
+            go(move || {
+                let mut led = 0;
+                for round in 1..=20 {
+                    if number == round % SIZE {
+                        yield_now();
+                    }
+                    shared.1.fetch_add(1, Ordering::Relaxed);
+                    led += u32::from(shared.0.wait());
+                    assert!(shared.1.load(Ordering::Relaxed) >= round * SIZE);
+                }
+                led
+            })
+        })
+        .collect();
+    assert_eq!(join_all(all).into_iter().sum::<u32>(), 20);
+}
+shared_test!(a_barrier_lets_all_through_at_once);
