@@ -152,7 +152,6 @@ impl<P: Platform> WaitQueue<P> {
     }
 
     /// Puts a waiter that is in no queue in front of all others.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what stands on it comes next"))]
     pub(crate) fn push_front(&self, waiter: &'static Waiter<P>) {
         let first = self.front();
         waiter.queued.store(true, Ordering::Relaxed);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Duration;
 
 use gmp_sched::sim::{self, Barrier, Condvar, Mutex, Once, Semaphore, Sim, WaitGroup};
+use gmp_sched::sync::lock_api::{MutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use gmp_sched::sync::{OneCount, RawRwLock, Readers, SpreadCounts};
-use lock_api::{MutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use explore::{Random, explore};
 
@@ -71,8 +71,6 @@ fn a_mutex_lets_one_in_and_forgets_nobody() {
             }
         });
         assert_eq!(*mutex.0.try_lock().expect("nobody holds it any more"), entered.load(Ordering::Relaxed));
-        let word = format!("{:?}", unsafe { mutex.0.raw() });
-        assert!(word.contains("queued: false"), "{word}");
     });
 }
 
@@ -213,7 +211,11 @@ fn nobody_starves<R: Readers>(seed: u64) {
     for _ in 0..3 {
         sim::sleep(Duration::from_micros(200 + seed % 700));
         let before = sim::elapsed();
-        if writers_crowd { drop(lock.read()) } else { drop(lock.write()) }
+        if writers_crowd {
+            drop(lock.read());
+        } else {
+            drop(lock.write());
+        }
         let waited = sim::elapsed() - before;
         assert!(waited < Duration::from_millis(60), "waited for {waited:?}");
     }

@@ -84,7 +84,10 @@ pub mod prelude {
     pub use alloc::vec::Vec;
     pub use alloc::{format, vec};
 
-    pub use crate::platform::{Builder, JoinHandle, exit, go, num_cpu, num_goroutine, procs, sleep, yield_now};
+    pub use crate::platform::{
+        Barrier, Builder, Condvar, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell, ReadMostlyRwLock, RwLock,
+        Semaphore, WaitGroup, exit, go, num_cpu, num_goroutine, procs, sleep, yield_now,
+    };
     pub use crate::{print, println};
 }
 

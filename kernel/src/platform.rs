@@ -13,7 +13,6 @@ use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sysmon::Sysmon;
 use gmp_sched::time::Instant;
-use spin::Once;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::apic;
@@ -32,12 +31,12 @@ gmp_sched::platform_aliases!(Kernel);
 /// Bytes of an M's own stack, g0.
 const THREAD_STACK: usize = 64 * 1024;
 
-static SCHEDULER: Once<&'static Scheduler<Kernel>> = Once::new();
+static SCHEDULER: spin::Once<&'static Scheduler<Kernel>> = spin::Once::new();
 /// Set once, before the scheduler is made.
 static SEED: AtomicU64 = AtomicU64::new(0);
 /// Set once, before the scheduler is made.
 static SLICE_NS: AtomicU64 = AtomicU64::new(SLICE.as_nanos() as u64);
-static SYSMON: Once<&'static KernelThread> = Once::new();
+static SYSMON: spin::Once<&'static KernelThread> = spin::Once::new();
 
 impl Points for Kernel {}
 

@@ -79,7 +79,7 @@ impl<P: Platform> Barrier<P> {
         }
         // The next round begins, before those of this one have left.
         state.arrived = 0;
-        let roused = Roused::all_of(&mut state.queue);
+        let roused = Roused::all_of(&state.queue);
         drop(state);
         roused.ready(&Pinned::new());
         true

@@ -67,7 +67,7 @@ impl<P: Platform> Blocking<P> {
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
         if ticket == Ticket::SOLE {
-            wait(pinned, me, reason, || drop(guard));
+            wait(pinned, reason, || drop(guard));
         } else {
             wait_until(pinned, me, reason, ticket, deadline, || drop(guard))?;
         }
@@ -101,7 +101,7 @@ impl<P: Platform> Roused<P> {
     }
 
     /// All in `queue`.
-    pub(super) fn all_of(queue: &mut WaitQueue<P>) -> Self {
+    pub(super) fn all_of(queue: &WaitQueue<P>) -> Self {
         let mut roused = Self::none();
         while let Some(waiter) = queue.pop() {
             roused.push(waiter);
@@ -115,7 +115,7 @@ impl<P: Platform> Roused<P> {
     }
 
     /// Makes all of them runnable; gives how many they were.
-    pub(super) fn ready(mut self, pinned: &Pinned<P>) -> usize {
+    pub(super) fn ready(self, pinned: &Pinned<P>) -> usize {
         let mut count = 0;
         while let Some(waiter) = self.0.front() {
             // Out of the list first: once its G runs it may stand in another.

@@ -142,7 +142,7 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     #[doc(alias = "Broadcast")]
     fn notify_all(&self) -> usize {
         let pinned = Pinned::<P>::new();
-        let roused = Roused::all_of(&mut self.state.lock().queue);
+        let roused = Roused::all_of(&self.state.lock().queue);
         roused.ready(&pinned)
     }
 }

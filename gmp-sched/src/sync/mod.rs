@@ -57,6 +57,7 @@ mod rwlock;
 mod semaphore;
 mod wait_group;
 
+pub use ::lock_api;
 pub use barrier::Barrier;
 #[cfg(not(gmp_loom))]
 pub use condvar::{Condvar, RawCondvar};

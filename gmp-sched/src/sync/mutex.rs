@@ -93,7 +93,7 @@ pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
 const HELD: u32 = 1;
 /// One that stood in the queue was woken and has not tried again yet; no other is woken meanwhile. Go: `mutexWoken`.
 const AWAKE: u32 = 2;
-/// Somebody may stand in the queue. Changed under the queue's lock only.
+/// Somebody may stand in the queue. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
 
 /// How long a waiter lets others get ahead of it. Go: `starvationThresholdNs`, 1 ms.
@@ -251,15 +251,10 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// The deadline ended the wait of the calling G.
+    /// The deadline ended the wait of the calling G. `QUEUED` may stand for nobody now; the next unlock finds that out.
     fn leave_queue(&self) {
         let pinned = Pinned::<P>::new();
-        let mut queue = self.queue.lock();
-        queue.remove(my_waiter(&pinned));
-        if queue.is_empty() {
-            P::point(Site::Sync);
-            self.word.fetch_and(!QUEUED, Ordering::Relaxed);
-        }
+        self.queue.lock().remove(my_waiter(&pinned));
     }
 
     /// Waits a little for another M to unlock it, where that is likely and this P has nothing better to do. Go:
@@ -304,7 +299,7 @@ impl<P: Platform> RawMutex<P> {
             }
         }
         let now = P::now();
-        let mut queue = self.queue.lock();
+        let queue = self.queue.lock();
         let Some(first) = queue.pop() else {
             // Their deadlines have passed.
             P::point(Site::Sync);

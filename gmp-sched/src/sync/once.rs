@@ -152,7 +152,7 @@ impl<P: Platform> Once<P> {
             P::point(Site::Sync);
             // Ordering: Release; partner: the Acquire in `is_done`.
             self.word.store(word, Ordering::Release);
-            Roused::all_of(&mut state.queue)
+            Roused::all_of(&state.queue)
         };
         roused.ready(&pinned);
     }

@@ -212,11 +212,11 @@ impl<P: Platform> Semaphore<P> {
         }
         let pinned = Pinned::<P>::new();
         let roused = {
-            let mut queue = self.queue.lock();
+            let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
             // Those behind it may want less.
             let word = self.word.load(Ordering::Relaxed);
-            if word & QUEUED != 0 { self.grant(&mut queue, word / ONE) } else { Roused::none() }
+            if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { Roused::none() }
         };
         roused.ready(&pinned);
         false
@@ -265,7 +265,7 @@ impl<P: Platform> Semaphore<P> {
     #[track_caller]
     fn give_queued(&self, permits: u32) -> bool {
         let pinned = Pinned::<P>::new();
-        let mut queue = self.queue.lock();
+        let queue = self.queue.lock();
         let word = self.word.load(Ordering::Relaxed);
         if word & QUEUED == 0 {
             return false;
@@ -274,7 +274,7 @@ impl<P: Platform> Semaphore<P> {
             drop(queue);
             self.check_given(word, permits);
         } else {
-            let roused = self.grant(&mut queue, word / ONE + permits);
+            let roused = self.grant(&queue, word / ONE + permits);
             drop(queue);
             roused.ready(&pinned);
         }
@@ -283,7 +283,7 @@ impl<P: Platform> Semaphore<P> {
 
     /// Gives the first in the queue theirs out of `free` permits, as far as they go; the others are free. Under the lock,
     /// while the word says that somebody waits, and so nobody else changes it. The caller readies them without the lock.
-    fn grant(&self, queue: &mut WaitQueue<P>, mut free: u32) -> Roused<P> {
+    fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> Roused<P> {
         let mut roused = Roused::none();
         while let Some(first) = queue.pop_if(|first| first.outcome.load(Ordering::Relaxed) <= free as usize) {
             free -= first.outcome.load(Ordering::Relaxed) as u32;

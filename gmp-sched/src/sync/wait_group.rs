@@ -130,8 +130,8 @@ impl<P: Platform> WaitGroup<P> {
     fn release(&self) {
         let pinned = Pinned::<P>::new();
         let roused = {
-            let mut queue = self.queue.lock();
-            let roused = Roused::all_of(&mut queue);
+            let queue = self.queue.lock();
+            let roused = Roused::all_of(&queue);
             P::point(Site::Sync);
             // Those whose deadline has passed are out of the queue, too.
             self.word.fetch_and(!WAITERS, Ordering::Relaxed);
@@ -200,7 +200,7 @@ impl<P: Platform> WaitGroup<P> {
             return true;
         }
         let pinned = Pinned::<P>::new();
-        let mut queue = self.queue.lock();
+        let queue = self.queue.lock();
         if queue.remove(my_waiter(&pinned)) {
             P::point(Site::Sync);
             self.word.fetch_sub(1, Ordering::Relaxed);

@@ -9,5 +9,7 @@ use super::platform;
 
 mod channels;
 mod classics;
+mod locks;
 mod power_series;
 mod selects;
+mod sync;

@@ -6,9 +6,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use super::platform::{
-    Barrier, JoinHandle, Lazy, Mutex, Once, OnceCell, Semaphore, WaitGroup, go, sleep, yield_now,
-};
+use super::platform::{Barrier, JoinHandle, Lazy, Mutex, Once, OnceCell, Semaphore, WaitGroup, go, sleep, yield_now};
 
 fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
     handles.into_iter().map(|handle| handle.join().unwrap()).collect()

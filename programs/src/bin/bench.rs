@@ -20,7 +20,7 @@ kernel::main!(main);
 fn main(arguments: &[&str]) {
     let filter = arguments.first().copied().unwrap_or("");
     println!("gmp-sched cpus {}", num_cpu());
-    let workloads: [(&str, fn()); 11] = [
+    let workloads: &[(&str, fn())] = &[
         ("yield", yields),
         ("chan_pingpong", ping_pong),
         ("spawn_join_handle", spawn_join),
@@ -29,6 +29,9 @@ fn main(arguments: &[&str]) {
         ("select_4", select_of_four),
         ("ring_1000", ring),
         ("skynet_100k", skynet),
+        ("mutex_8g", mutex_8g),
+        ("uncontended", uncontended),
+        ("semaphore_8g", semaphore_8g),
         ("fib27_cut12", fib_parallel),
         ("sleep_overshoot", sleepers),
         ("hog_wakeup", hogs),
@@ -196,6 +199,49 @@ fn spawn_batch() {
     // In the first rounds main is preempted before it has spawned all, so they make do with fewer stacks.
     (0..3).for_each(|_| round());
     measure("spawn_batch", 4 * BATCH as u64, || (0..4).for_each(|_| round()));
+}
+
+/// Runs `body` in eight Gs, so many times each, and waits for all.
+fn in_eight(each: u64, body: impl Fn() + Copy + Send + 'static) {
+    static FINISHED: WaitGroup = WaitGroup::new();
+    FINISHED.add(8);
+    for _ in 0..8 {
+        go(move || {
+            (0..each).for_each(|_| body());
+            FINISHED.done();
+        })
+        .detach();
+    }
+    FINISHED.wait();
+}
+
+/// Eight Gs that count under one mutex.
+fn mutex_8g() {
+    const EACH: u64 = 200_000;
+    static COUNT: Mutex<u64> = Mutex::new(0);
+    measure("mutex_8g", 8 * EACH, || in_eight(EACH, || *COUNT.lock() += 1));
+    assert_eq!(*COUNT.lock() % (8 * EACH), 0);
+}
+
+/// Eight Gs that share four permits, one at a time.
+fn semaphore_8g() {
+    const EACH: u64 = 50_000;
+    static SEMAPHORE: Semaphore = Semaphore::new(4);
+    measure("semaphore_8g", 8 * EACH, || in_eight(EACH, || drop(SEMAPHORE.acquire(1))));
+}
+
+/// What locks cost that nobody else wants.
+fn uncontended() {
+    fn each(name: &str, body: impl Fn()) {
+        const ROUNDS: u64 = 100_000;
+        measure(name, ROUNDS, || (0..ROUNDS).for_each(|_| body()));
+    }
+    let (rwlock, read_mostly, once) = (RwLock::new(0u64), ReadMostlyRwLock::new(0u64), Once::new());
+    each("rwlock_read", || _ = black_box(*rwlock.read()));
+    each("rwlock_write", || *rwlock.write() += 1);
+    each("read_mostly_read", || _ = black_box(*read_mostly.read()));
+    each("read_mostly_write", || *read_mostly.write() += 1);
+    each("once_done", || once.call_once(|| ()));
 }
 
 fn fib(n: u64) -> u64 {

@@ -225,7 +225,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     fn wake_writer(&self) {
         let pinned = Pinned::<P>::new();
         let writer = {
-            let mut waiting = self.waiting.lock();
+            let waiting = self.waiting.lock();
             // It stays closed, so once there is no reader there will be none.
             if self.readers.is_empty::<P>() { waiting.writer.pop() } else { None }
         };
@@ -321,7 +321,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     fn open(&self) {
         let pinned = Pinned::<P>::new();
         let roused = {
-            let mut waiting = self.waiting.lock();
+            let waiting = self.waiting.lock();
             let mut roused = Roused::none();
             while let Some(reader) = waiting.readers.pop() {
                 self.readers.admit::<P>(Place::from(reader.outcome.load(Ordering::Relaxed)));
