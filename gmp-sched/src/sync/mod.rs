@@ -10,9 +10,6 @@
 //! | [`Once`], [`OnceCell`], [`Lazy`] | done once | `sync.Once`, `sync.OnceValue` |
 //! | [`Semaphore`] | a number of permits | `golang.org/x/sync/semaphore` |
 //! | [`Barrier`] | waiting for each other | |
-//! | [`Pool`] | values to be used again | `sync.Pool` |
-//! | [`ErrorGroup`] | Gs of which the first error counts | `golang.org/x/sync/errgroup` |
-//! | [`SingleFlight`] | callers that want the same at the same time share one call | `golang.org/x/sync/singleflight` |
 //!
 //! Programs use the aliases of their platform, which leave out the last type parameter: [`crate::platform_aliases`].
 //!

@@ -24,7 +24,7 @@ impl From<Place> for usize {
 /// How the readers of a lock are counted. There are two ways, [`OneCount`] and [`SpreadCounts`].
 ///
 /// Between counting a reader and looking whether it is closed, and between closing and looking for readers, there is a
-/// total order; see [`super`].
+/// total order.
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     /// No reader.
     #[cfg(not(gmp_loom))]
