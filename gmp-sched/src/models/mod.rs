@@ -15,6 +15,7 @@ mod join;
 mod kthread;
 mod platform;
 mod run_queue;
+mod sync;
 mod syscall;
 mod timers;
 mod token;

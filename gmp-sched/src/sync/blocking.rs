@@ -6,7 +6,9 @@ use crate::goroutine::{Ticket, WaitReason};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::time::Instant;
-use crate::waiter::{WaitQueue, Waiter, reserve_deadline, wait, wait_until};
+use crate::waiter::{WaitQueue, Waiter, reserve_deadline};
+#[cfg(not(gmp_loom))]
+use crate::waiter::{wait, wait_until};
 
 /// Why a G panics that cannot be given a deadline.
 pub(super) const NO_TIMER: &str = "cannot wait with a deadline: no memory for one more timer";
@@ -66,12 +68,72 @@ impl<P: Platform> Blocking<P> {
         me.waiter.prepare(me, ticket, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
+        #[cfg(gmp_loom)]
+        {
+            let _ = (pinned, reason);
+            model::wait(me, guard);
+        }
+        #[cfg(not(gmp_loom))]
         if ticket == Ticket::SOLE {
             wait(pinned, reason, || drop(guard));
         } else {
             wait_until(pinned, me, reason, ticket, deadline, || drop(guard))?;
         }
         Some(me.waiter.outcome.load(Ordering::Relaxed))
+    }
+}
+
+/// Makes the G runnable whose wait the caller has ended.
+#[inline]
+pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>) {
+    #[cfg(not(gmp_loom))]
+    waiter.ready(pinned);
+    #[cfg(gmp_loom)]
+    {
+        let _ = pinned;
+        model::ready(waiter.goroutine());
+    }
+}
+
+/// How a G waits where no stack is switched: under loom, where a thread stands for it.
+#[cfg(gmp_loom)]
+mod model {
+    use alloc::vec::Vec;
+    use core::cell::RefCell;
+
+    use loom::thread::{self, Thread};
+
+    use crate::goroutine::Goroutine;
+    use crate::platform::Platform;
+    use crate::primitives::Ordering;
+
+    std::thread_local! {
+        /// Those that wait, by the number of their G. All of loom's threads take turns on one thread of the host.
+        static WAITING: RefCell<Vec<(usize, Thread)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn number<P: Platform>(goroutine: &Goroutine<P>) -> usize {
+        core::ptr::from_ref(goroutine).addr()
+    }
+
+    pub(super) fn wait<P: Platform, G>(me: &Goroutine<P>, guard: G) {
+        WAITING.with_borrow_mut(|waiting| waiting.push((number(me), thread::current())));
+        // The far side.
+        drop(guard);
+        // Ordering: as between the two ends of a run queue.
+        while me.completion.load(Ordering::Acquire) == 0 {
+            thread::park();
+        }
+        me.completion.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn ready<P: Platform>(goroutine: &Goroutine<P>) {
+        let thread = WAITING.with_borrow_mut(|waiting| {
+            let place = waiting.iter().position(|&(each, _)| each == number(goroutine));
+            waiting.swap_remove(place.expect("readied a G that does not wait")).1
+        });
+        goroutine.completion.store(1, Ordering::Release);
+        thread.unpark();
     }
 }
 
@@ -120,7 +182,7 @@ impl<P: Platform> Roused<P> {
         while let Some(waiter) = self.0.front() {
             // Out of the list first: once its G runs it may stand in another.
             self.0.remove(waiter);
-            waiter.ready(pinned);
+            ready(waiter, pinned);
             count += 1;
         }
         count

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use lock_api::GuardSend;
 
-use super::blocking::{Blocking, Roused, my_waiter};
+use super::blocking::{Blocking, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::goroutine::WaitReason;
 use crate::platform::{Lock, Pinned, Platform};
@@ -78,7 +78,7 @@ impl<G, P: Platform> Drop for Leaving<G, P> {
         // The lock first: nobody is readied under one.
         self.state = None;
         if let Some(next) = self.next {
-            next.ready(&Pinned::new());
+            ready(next, &Pinned::new());
         }
     }
 }
@@ -136,7 +136,7 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     fn notify_one(&self) -> bool {
         let pinned = Pinned::<P>::new();
         let first = self.state.lock().queue.pop();
-        first.map(|waiter| waiter.ready(&pinned)).is_some()
+        first.map(|waiter| ready(waiter, &pinned)).is_some()
     }
 
     #[doc(alias = "Broadcast")]

@@ -25,7 +25,7 @@ use core::time::Duration;
 #[cfg(not(gmp_loom))]
 use lock_api::GuardSend;
 
-use super::blocking::{Blocking, NO_TIMER, my_waiter};
+use super::blocking::{Blocking, NO_TIMER, my_waiter, ready};
 use crate::goroutine::WaitReason;
 use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
@@ -100,7 +100,7 @@ const QUEUED: u32 = 4;
 const STARVING: Duration = Duration::from_millis(1);
 
 /// Looks at a mutex that another M is likely to unlock in a moment, before a G is queued. Go: `active_spin`.
-const SPINS: u32 = 4;
+const SPINS: u32 = if cfg!(gmp_loom) { 0 } else { 4 };
 /// Pauses between two looks. Go: `active_spin_cnt`.
 const PAUSES: u32 = 30;
 
@@ -143,7 +143,7 @@ impl<P: Platform> RawMutex<P> {
     /// Takes it, waiting as long as it takes.
     #[inline]
     #[track_caller]
-    pub(super) fn acquire(&self) {
+    pub(crate) fn acquire(&self) {
         if !self.try_acquire_idle() {
             self.acquire_slow(WaitReason::MutexLock, Instant::NEVER);
         }
@@ -158,17 +158,27 @@ impl<P: Platform> RawMutex<P> {
 
     /// Takes it if it is free; tells whether it did.
     #[inline]
-    pub(super) fn try_acquire(&self) -> bool {
+    pub(crate) fn try_acquire(&self) -> bool {
         self.try_acquire_idle() || self.try_acquire_ahead()
     }
 
     /// Lets go of it.
     #[inline]
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         P::point(Site::Sync);
         // Ordering: Release: what was done under it is seen by the next one, whose compare-exchange is an Acquire.
         if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_slow(Fairness::Normal);
+        }
+    }
+
+    /// Lets go of it, to the first of those that wait, if any.
+    #[inline]
+    pub(crate) fn release_fairly(&self) {
+        P::point(Site::Sync);
+        // Ordering: as in `release`.
+        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.release_slow(Fairness::HandOver);
         }
     }
 
@@ -273,7 +283,7 @@ impl<P: Platform> RawMutex<P> {
     fn release_slow(&self, fairness: Fairness) {
         let pinned = Pinned::<P>::new();
         if let Some(next) = self.let_go(fairness) {
-            next.ready(&pinned);
+            ready(next, &pinned);
         }
     }
 
@@ -371,10 +381,7 @@ unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
 unsafe impl<P: Platform> lock_api::RawMutexFair for RawMutex<P> {
     #[inline]
     unsafe fn unlock_fair(&self, _: GuardSend) {
-        P::point(Site::Sync);
-        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.release_slow(Fairness::HandOver);
-        }
+        self.release_fairly();
     }
 }
 

@@ -27,7 +27,7 @@ mod readers;
 use core::fmt;
 use core::ops::DerefMut;
 
-use super::blocking::{Blocking, OnDrop, Roused, my_waiter};
+use super::blocking::{Blocking, OnDrop, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::goroutine::WaitReason;
 use crate::platform::{Lock, Pinned, Platform};
@@ -166,7 +166,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     /// Takes it to read, waiting until `deadline` at the latest. Gives where the reader was counted, `None` if it was not.
     #[inline]
     #[track_caller]
-    pub(super) fn share(&self, deadline: Instant) -> Option<Place> {
+    pub(crate) fn share(&self, deadline: Instant) -> Option<Place> {
         let place = R::here::<P>();
         (self.readers.enter::<P>(place) || self.share_slow(place, deadline)).then_some(place)
     }
@@ -184,7 +184,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
     /// The reader counted at `place` leaves.
     #[inline]
-    pub(super) fn unshare(&self, place: Place) {
+    pub(crate) fn unshare(&self, place: Place) {
         if self.readers.leave::<P>(place) {
             self.wake_writer();
         }
@@ -231,7 +231,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         };
         if let Some(writer) = writer {
             writer.outcome.store(GRANTED, Ordering::Relaxed);
-            writer.ready(&pinned);
+            ready(writer, &pinned);
         }
     }
 }
@@ -241,7 +241,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     /// Takes it to write, waiting until `deadline` at the latest; tells whether it did.
     #[inline]
     #[track_caller]
-    pub(super) fn exclude(&self, deadline: Instant) -> bool {
+    pub(crate) fn exclude(&self, deadline: Instant) -> bool {
         if !self.writers.acquire_until(WaitReason::RwLockWrite, deadline) {
             return false;
         }
@@ -254,7 +254,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// Takes it to write if nobody has it; tells whether it did.
-    pub(super) fn try_exclude(&self) -> bool {
+    pub(crate) fn try_exclude(&self) -> bool {
         if !self.writers.try_acquire() {
             return false;
         }
@@ -267,7 +267,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
     /// The writer is done.
     #[inline]
-    pub(super) fn include(&self) {
+    pub(crate) fn include(&self) {
         self.open();
         self.writers.release();
     }

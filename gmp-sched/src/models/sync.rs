@@ -1,0 +1,189 @@
+//! Locks and the rest of `sync`: who gets in sees what was done before, nobody gets in beside, nobody is forgotten.
+//!
+//! What runs is the whole of their code, except that a G that would park waits for a word that whoever readies it sets
+//! (`sync::blocking`).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use loom::cell::UnsafeCell;
+
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
+use crate::time::Instant;
+
+/// A number whose every use loom checks: a change must be ordered with all others, a look with all changes.
+#[derive(Default)]
+struct Checked(UnsafeCell<u32>);
+
+// SAFETY: the cell is the thing under test: loom reports any access that the lock does not order.
+#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
+unsafe impl Sync for Checked {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
+unsafe impl Send for Checked {}
+
+impl Checked {
+    fn change(&self) {
+        #[expect(unsafe_code, reason = "writes the checked cell")]
+        // SAFETY: loom checks that no other use is at the same time.
+        self.0.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    fn look(&self) -> u32 {
+        #[expect(unsafe_code, reason = "reads the checked cell")]
+        // SAFETY: loom checks that no change is at the same time.
+        self.0.with(|value| unsafe { *value })
+    }
+}
+
+/// Runs each of `bodies` as a G on an M of its own, and gives what they share when all are through.
+fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
+    let setting = Setting::new(bodies.len());
+    let shared = Arc::new(shared);
+    let (&here, others) = bodies.split_first().expect("there is something to do");
+    let others: Vec<_> = others
+        .iter()
+        .map(|&body| {
+            let shared = shared.clone();
+            spawn_as(setting.running_machine(), move |_| body(&shared))
+        })
+        .collect();
+    run_as(setting.running_machine(), |_| here(&shared));
+    others.into_iter().for_each(|other| other.join().unwrap());
+    shared
+}
+
+type Guarded<L> = (L, Checked);
+
+fn lock_and_change((mutex, value): &Guarded<RawMutex<Model>>) {
+    mutex.acquire();
+    value.change();
+    mutex.release();
+}
+
+#[test]
+fn a_mutex_lets_one_in_after_the_other() {
+    explore(|| {
+        fn twice(guarded: &Guarded<RawMutex<Model>>) {
+            lock_and_change(guarded);
+            lock_and_change(guarded);
+        }
+        let shared = run_all((RawMutex::new(), Checked::default()), &[twice, twice]);
+        assert_eq!(shared.1.look(), 4);
+        assert!(shared.0.try_acquire());
+    });
+}
+
+#[test]
+fn three_want_one_mutex() {
+    explore(|| {
+        let shared =
+            run_all((RawMutex::new(), Checked::default()), &[lock_and_change, lock_and_change, lock_and_change]);
+        assert_eq!(shared.1.look(), 3);
+    });
+}
+
+#[test]
+fn a_mutex_is_handed_over() {
+    explore(|| {
+        fn fairly((mutex, value): &Guarded<RawMutex<Model>>) {
+            mutex.acquire();
+            value.change();
+            mutex.release_fairly();
+        }
+        let shared = run_all((RawMutex::new(), Checked::default()), &[fairly, fairly, lock_and_change]);
+        assert_eq!(shared.1.look(), 3);
+    });
+}
+
+type Shared<R> = Guarded<RawRwLock<Model, R>>;
+
+fn read<R: Readers>((lock, value): &Shared<R>) {
+    let place = lock.share(Instant::NEVER).expect("it waits for ever");
+    assert!(value.look() <= 2);
+    lock.unshare(place);
+}
+
+fn write<R: Readers>((lock, value): &Shared<R>) {
+    assert!(lock.exclude(Instant::NEVER));
+    value.change();
+    lock.include();
+}
+
+fn try_write<R: Readers>((lock, value): &Shared<R>) {
+    if lock.try_exclude() {
+        value.change();
+        lock.include();
+    }
+}
+
+fn readers_and_writers<R: Readers>() {
+    for bodies in [[read::<R>, read, write].as_slice(), &[write, write, read], &[read, try_write]] {
+        explore(|| {
+            let shared = run_all((RawRwLock::<Model, R>::new(), Checked::default()), bodies);
+            assert!(shared.0.try_exclude());
+        });
+    }
+}
+
+#[test]
+fn readers_and_writers_of_one_count() {
+    readers_and_writers::<OneCount>();
+}
+
+#[test]
+fn readers_and_writers_of_spread_counts() {
+    readers_and_writers::<SpreadCounts>();
+}
+
+#[test]
+fn a_permit_is_one_ones_at_a_time() {
+    explore(|| {
+        fn take((semaphore, value): &Guarded<Semaphore<Model>>) {
+            let _permit = semaphore.acquire(1);
+            value.change();
+        }
+        let shared = run_all((Semaphore::new(1), Checked::default()), &[take, take, take]);
+        assert_eq!((shared.1.look(), shared.0.available()), (3, 1));
+    });
+}
+
+#[test]
+fn what_is_done_once_is_seen_by_all() {
+    explore(|| {
+        fn once((once, value): &Guarded<Once<Model>>) {
+            once.call_once(|| value.change());
+            assert_eq!(value.look(), 1);
+        }
+        run_all((Once::new(), Checked::default()), &[once, once, once]);
+    });
+}
+
+#[test]
+fn what_was_done_is_seen_by_those_that_waited_for_it() {
+    explore(|| {
+        type Group = (WaitGroup<Model>, [Checked; 2]);
+        fn wait((group, values): &Group) {
+            group.wait();
+            assert_eq!((values[0].look(), values[1].look()), (1, 1));
+        }
+        let group = WaitGroup::new();
+        group.add(2);
+        run_all(
+            (group, [Checked::default(), Checked::default()]),
+            &[
+                wait,
+                |(group, values)| {
+                    values[0].change();
+                    group.done();
+                },
+                |(group, values)| {
+                    values[1].change();
+                    group.done();
+                },
+            ],
+        );
+    });
+}
