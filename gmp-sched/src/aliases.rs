@@ -82,6 +82,15 @@ macro_rules! platform_aliases {
         /// Waiting for each other. See [`sync::Barrier`]($crate::sync::Barrier).
         pub type Barrier = $crate::sync::Barrier<$platform>;
 
+        /// Values to be used again. See [`sync::Pool`]($crate::sync::Pool).
+        pub type Pool<T, F = fn() -> T> = $crate::sync::Pool<T, $platform, F>;
+
+        /// Gs of which the first error counts. See [`sync::ErrorGroup`]($crate::sync::ErrorGroup).
+        pub type ErrorGroup<E> = $crate::sync::ErrorGroup<E, $platform>;
+
+        /// Callers that want the same share one call. See [`sync::SingleFlight`]($crate::sync::SingleFlight).
+        pub type SingleFlight<K, V> = $crate::sync::SingleFlight<K, V, $platform>;
+
         /// Runs `body` as a new G, next on this P. See [`spawn::go`]($crate::spawn::go).
         ///
         /// # Panics

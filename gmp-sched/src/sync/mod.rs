@@ -10,6 +10,9 @@
 //! | [`Once`], [`OnceCell`], [`Lazy`] | done once | `sync.Once`, `sync.OnceValue` |
 //! | [`Semaphore`] | a number of permits | `golang.org/x/sync/semaphore` |
 //! | [`Barrier`] | waiting for each other | |
+//! | [`Pool`] | values to be used again | `sync.Pool` |
+//! | [`ErrorGroup`] | Gs of which the first error counts | `golang.org/x/sync/errgroup` |
+//! | [`SingleFlight`] | callers that want the same at the same time share one call | `golang.org/x/sync/singleflight` |
 //!
 //! Programs use the aliases of their platform, which leave out the last type parameter: [`crate::platform_aliases`].
 //!
@@ -46,26 +49,38 @@ mod barrier;
 mod blocking;
 #[cfg(not(gmp_loom))]
 mod condvar;
+#[cfg(not(gmp_loom))]
+mod error_group;
 mod mutex;
 mod once;
 #[cfg(not(gmp_loom))]
 mod once_cell;
+#[cfg(not(gmp_loom))]
+mod pool;
 mod rwlock;
 mod semaphore;
+#[cfg(not(gmp_loom))]
+mod single_flight;
 mod wait_group;
 
 pub use ::lock_api;
 pub use barrier::Barrier;
 #[cfg(not(gmp_loom))]
 pub use condvar::{Condvar, RawCondvar};
+#[cfg(not(gmp_loom))]
+pub use error_group::ErrorGroup;
 pub use mutex::RawMutex;
 #[cfg(not(gmp_loom))]
 pub use mutex::{Mutex, MutexGuard};
 pub use once::Once;
 #[cfg(not(gmp_loom))]
 pub use once_cell::{Lazy, OnceCell};
+#[cfg(not(gmp_loom))]
+pub use pool::{Pool, Pooled};
 pub use rwlock::{OneCount, Place, RawRwLock, Readers, SpreadCounts};
 #[cfg(not(gmp_loom))]
 pub use rwlock::{ReadMostlyRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};
+#[cfg(not(gmp_loom))]
+pub use single_flight::{Fetched, SingleFlight};
 pub use wait_group::WaitGroup;

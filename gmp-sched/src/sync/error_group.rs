@@ -1,0 +1,261 @@
+//! Gs of which the first error counts. Go: `golang.org/x/sync/errgroup`.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::blocking::OnDrop;
+use super::{Mutex, Semaphore, WaitGroup};
+use crate::platform::{OutOfResources, Platform};
+use crate::spawn::spawn;
+
+/// Gs that work on parts of one task: [`wait`](Self::wait) waits for all and gives the first error. Go:
+/// `errgroup.Group`.
+///
+/// The first error cancels the group: its hook is called, once, by the G that failed, and what looks at
+/// [`is_cancelled`](Self::is_cancelled) knows. It stops nobody by itself.
+///
+/// ```
+/// use gmp_sched::native::{self, ErrorGroup};
+///
+/// native::run(2, || {
+///     let group = ErrorGroup::new();
+///     for n in 1..=4 {
+///         group.go(move || if n == 3 { Err("three") } else { Ok(()) }).unwrap();
+///     }
+///     assert_eq!(group.wait(), Err("three"));
+/// });
+/// ```
+#[doc(alias = "errgroup")]
+pub struct ErrorGroup<E, P: Platform> {
+    shared: Arc<Shared<E, P>>,
+}
+
+struct Shared<E, P: Platform> {
+    under_way: WaitGroup<P>,
+    /// Permits for as many as may run at once.
+    limit: Option<Semaphore<P>>,
+    error: Mutex<Option<E>, P>,
+    is_cancelled: AtomicBool,
+    on_cancel: Mutex<Option<Box<dyn FnOnce() + Send>>, P>,
+}
+
+impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
+    /// A group without Gs.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// native::run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for what its Gs share.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(None, None)
+    }
+
+    /// A group of which at most `limit` Gs are under way at once: [`go`](Self::go) waits. Go: `SetLimit`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// native::run(2, || {
+    ///     let group = ErrorGroup::<()>::with_limit(1);
+    ///     group.go(|| Ok(())).unwrap();
+    ///     group.go(|| Ok(())).unwrap();
+    ///     assert_eq!(group.wait(), Ok(()));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// `limit` is zero; there is no memory for what its Gs share.
+    #[must_use]
+    #[doc(alias = "SetLimit")]
+    pub fn with_limit(limit: u32) -> Self {
+        assert!(limit > 0, "an ErrorGroup of which no G may run");
+        Self::with(Some(Semaphore::new(limit)), None)
+    }
+
+    /// Has `on_cancel` called when the first of its Gs fails, to tell the others: to cancel their context, say.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use gmp_sched::native::{self, ErrorGroup};
+    ///
+    /// native::run(2, || {
+    ///     let stop = Arc::new(AtomicBool::new(false));
+    ///     let told = stop.clone();
+    ///     let group = ErrorGroup::new().on_cancel(move || told.store(true, Ordering::Relaxed));
+    ///     group.go(|| Err("failed")).unwrap();
+    ///     assert_eq!(group.wait(), Err("failed"));
+    ///     assert!(stop.load(Ordering::Relaxed));
+    /// });
+    /// ```
+    #[must_use]
+    pub fn on_cancel(self, on_cancel: impl FnOnce() + Send + 'static) -> Self {
+        *self.shared.on_cancel.lock() = Some(Box::new(on_cancel));
+        self
+    }
+
+    fn with(limit: Option<Semaphore<P>>, on_cancel: Option<Box<dyn FnOnce() + Send>>) -> Self {
+        let shared = Shared {
+            under_way: WaitGroup::new(),
+            limit,
+            error: Mutex::new(None),
+            is_cancelled: AtomicBool::new(false),
+            on_cancel: Mutex::new(on_cancel),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Runs `body` as a new G of the group, when its limit allows. Blocks the G till then; not callable from interrupts.
+    /// Go: `Go`.
+    ///
+    /// A panic of `body` is nobody's to handle, and ends the program.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack; `body` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; it has to wait with preemption turned off.
+    #[track_caller]
+    #[doc(alias = "Go")]
+    pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) -> Result<(), OutOfResources> {
+        if let Some(limit) = &self.shared.limit {
+            limit.acquire(1).forget();
+        }
+        self.start(body)
+    }
+
+    /// [`go`](Self::go), if the limit allows it now; gives `body` back if not. Go: `TryGo`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// native::run(1, || {
+    ///     let group = ErrorGroup::<()>::with_limit(1);
+    ///     assert!(group.try_go(|| Ok(())).is_ok());
+    ///     assert!(group.try_go(|| Ok(())).is_err(), "the first has not run yet");
+    ///     assert_eq!(group.wait(), Ok(()));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As many are under way as may be.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; there is no memory for a stack.
+    #[track_caller]
+    #[doc(alias = "TryGo")]
+    pub fn try_go<F: FnOnce() -> Result<(), E> + Send + 'static>(&self, body: F) -> Result<(), F> {
+        if let Some(limit) = &self.shared.limit {
+            match limit.try_acquire(1) {
+                Some(permit) => permit.forget(),
+                None => return Err(body),
+            }
+        }
+        match self.start(body) {
+            Ok(()) => Ok(()),
+            Err(error) => panic!("cannot spawn a G: {error}"),
+        }
+    }
+
+    #[track_caller]
+    fn start(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) -> Result<(), OutOfResources> {
+        self.shared.under_way.add(1);
+        let shared = Arc::clone(&self.shared);
+        let spawned = spawn::<P, _, _>(move || {
+            let _end = OnDrop(|| shared.end());
+            if let Err(error) = body() {
+                shared.fail(error);
+            }
+        });
+        match spawned {
+            Ok(handle) => {
+                handle.detach();
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.end();
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether one of its Gs has failed. Callable from anywhere.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// native::run(1, || assert!(!ErrorGroup::<()>::new().is_cancelled()));
+    /// ```
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// Waits until all have ended. Blocks the G; not callable from interrupts. Go: `Wait`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// native::run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// That of the G that failed first.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G or has preemption turned off.
+    #[track_caller]
+    #[doc(alias = "Wait")]
+    pub fn wait(self) -> Result<(), E> {
+        self.shared.under_way.wait();
+        self.shared.error.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+impl<E, P: Platform> Shared<E, P> {
+    /// One of its Gs has failed.
+    fn fail(&self, error: E) {
+        {
+            let mut first = self.error.lock();
+            if first.is_some() {
+                return;
+            }
+            *first = Some(error);
+        }
+        self.is_cancelled.store(true, Ordering::Release);
+        let on_cancel = self.on_cancel.lock().take();
+        if let Some(on_cancel) = on_cancel {
+            on_cancel();
+        }
+    }
+
+    /// One of its Gs is through, or could not be made.
+    fn end(&self) {
+        if let Some(limit) = &self.limit {
+            limit.release(1);
+        }
+        self.under_way.done();
+    }
+}
+
+impl<E: Send + 'static, P: Platform> Default for ErrorGroup<E, P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E, P: Platform> fmt::Debug for ErrorGroup<E, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ErrorGroup").field("under_way", &self.shared.under_way).finish_non_exhaustive()
+    }
+}

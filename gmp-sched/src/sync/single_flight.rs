@@ -1,0 +1,141 @@
+//! Callers that want the same at the same time share one call. Go: `golang.org/x/sync/singleflight`.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Mutex, OnceCell};
+use crate::platform::Platform;
+
+/// Calls under way, by key: who wants what is being fetched already waits for that. Go: `singleflight.Group`.
+///
+/// Nothing is kept: when a call has ended the next one makes another.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use gmp_sched::native::{self, SingleFlight};
+///
+/// native::run(2, || {
+///     let (flights, calls) = (Arc::new(SingleFlight::new()), Arc::new(AtomicU32::new(0)));
+///     let all: Vec<_> = (0..8)
+///         .map(|_| {
+///             let (flights, calls) = (flights.clone(), calls.clone());
+///             native::go(move || {
+///                 let fetched = flights.call("name", || {
+///                     calls.fetch_add(1, Ordering::Relaxed);
+///                     native::sleep(std::time::Duration::from_millis(20));
+///                     42
+///                 });
+///                 fetched.value
+///             })
+///         })
+///         .collect();
+///     assert!(all.into_iter().all(|handle| handle.join().unwrap() == 42));
+///     assert_eq!(calls.load(Ordering::Relaxed), 1);
+/// });
+/// ```
+#[doc(alias = "singleflight")]
+pub struct SingleFlight<K, V, P: Platform> {
+    calls: Mutex<BTreeMap<K, Arc<Call<V, P>>>, P>,
+}
+
+struct Call<V, P: Platform> {
+    value: OnceCell<V, P>,
+    /// Somebody besides the one that began it wants the value.
+    is_shared: AtomicBool,
+}
+
+/// What [`SingleFlight::call`] gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched<V> {
+    /// The value.
+    pub value: V,
+    /// Others were given it, too.
+    pub is_shared: bool,
+}
+
+impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
+    /// No call under way.
+    ///
+    /// ```
+    /// use gmp_sched::native::SingleFlight;
+    /// static FLIGHTS: SingleFlight<u32, u32> = SingleFlight::new();
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { calls: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The value that `fetch` makes, or that of a call with the same key that is under way. Blocks the G meanwhile;
+    /// allocates; not callable from interrupts. Go: `Do`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, SingleFlight};
+    /// native::run(1, || {
+    ///     let fetched = SingleFlight::new().call(1, || "one");
+    ///     assert_eq!((fetched.value, fetched.is_shared), ("one", false));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// `fetch` panics: then one of those that wait makes the call in its place, with its own function; or it wants the same
+    /// key itself. There is no memory for the call; it has to wait, and the caller is not a G or has preemption turned off.
+    #[track_caller]
+    #[doc(alias = "Do")]
+    pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {
+        let call = {
+            let mut calls = self.calls.lock();
+            match calls.get(&key) {
+                Some(call) => {
+                    call.is_shared.store(true, Ordering::Relaxed);
+                    Arc::clone(call)
+                }
+                None => {
+                    let call = Arc::new(Call { value: OnceCell::new(), is_shared: AtomicBool::new(false) });
+                    calls.insert(key.clone(), Arc::clone(&call));
+                    call
+                }
+            }
+        };
+        let value = call.value.get_or_init(fetch).clone();
+        // Before anyone returns with the value: who comes after that is to make a call of its own.
+        self.remove(&key, &call);
+        Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
+    }
+
+    /// Lets the next call with this key fetch anew, though one may be under way. Go: `Forget`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, SingleFlight};
+    /// native::run(1, || SingleFlight::<u32, u32>::new().forget(&1));
+    /// ```
+    #[doc(alias = "Forget")]
+    pub fn forget(&self, key: &K) {
+        let forgotten = self.calls.lock().remove(key);
+        drop(forgotten);
+    }
+
+    fn remove(&self, key: &K, ended: &Arc<Call<V, P>>) {
+        let removed = {
+            let mut calls = self.calls.lock();
+            let is_it = calls.get(key).is_some_and(|call| Arc::ptr_eq(call, ended));
+            if is_it { calls.remove(key) } else { None }
+        };
+        drop(removed);
+    }
+}
+
+impl<K: Ord + Clone, V: Clone, P: Platform> Default for SingleFlight<K, V, P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K, V, P: Platform> fmt::Debug for SingleFlight<K, V, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SingleFlight").finish_non_exhaustive()
+    }
+}
