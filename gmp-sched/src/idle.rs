@@ -195,6 +195,7 @@ impl<P: Platform> Machine<P> {
                 return;
             }
             if scheduler.is_shut_down() {
+                scheduler.give_back_all_stacks();
                 P::exit_thread();
             }
             scheduler.check_dead();

@@ -168,6 +168,16 @@ impl<P: Platform> Scheduler<P> {
         at_most
     }
 
+    /// Gives back the stacks of all dead Gs that no running P keeps for itself. For the end: takes the idle Ps out of use.
+    pub(crate) fn give_back_all_stacks(&'static self) {
+        loop {
+            let idle = self.take_idle_processor(&mut self.shared.lock());
+            let Some(processor) = idle else { break };
+            spill(self, processor, 0);
+        }
+        self.give_back_stacks(usize::MAX);
+    }
+
     /// How many stacks dead Gs keep for the next ones.
     #[must_use]
     pub fn cached_stacks(&'static self) -> usize {

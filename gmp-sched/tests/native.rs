@@ -362,3 +362,20 @@ fn names_and_stack_sizes_are_as_chosen() {
         }
     });
 }
+
+#[test]
+fn a_scheduler_that_has_ended_keeps_no_stacks() {
+    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let before = mappings();
+    for _ in 0..40 {
+        native::run(8, || {
+            let all: Vec<_> = (0..500).map(|_| native::go(|| native::sleep(Duration::from_micros(100)))).collect();
+            for handle in all {
+                handle.join().unwrap();
+            }
+        });
+    }
+    // Threads of the last runs may not have ended yet; 40 runs would have 40,000 otherwise.
+    let after = mappings();
+    assert!(after < before + 8_000, "{before} mappings before, {after} after");
+}
