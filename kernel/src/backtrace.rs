@@ -5,12 +5,11 @@
 //! does nothing worse.
 
 use core::arch::asm;
-use core::ptr::with_exposed_provenance;
 
 use x86_64::VirtAddr;
 
 use crate::arch::x86_64::trap::TrapFrame;
-use crate::mm::{layout, paging};
+use crate::mm::{layout, paging, physical_to_virtual};
 
 /// Longer backtraces are cut: the chain may be a circle.
 const MAX_FRAMES: usize = 64;
@@ -78,9 +77,12 @@ fn read(address: u64) -> Option<u64> {
     if !address.is_multiple_of(8) {
         return None;
     }
-    // An aligned word lies in one page.
-    paging::translate(VirtAddr::try_new(address).ok()?)?;
-    let pointer = with_exposed_provenance::<u64>(usize::try_from(address).ok()?);
-    // SAFETY: mapped, aligned, and pages stay mapped. What is read may be meaningless, which the caller expects.
+    // An aligned word lies in one page. It is read where all memory is mapped for good, since a free stack may lose its
+    // pages in between. What is not memory is not mapped there.
+    let physical = paging::translate(VirtAddr::try_new(address).ok()?)?;
+    let mapped = physical_to_virtual(physical);
+    paging::translate(mapped)?;
+    let pointer = mapped.as_ptr::<u64>();
+    // SAFETY: mapped and aligned. What is read may be meaningless, which the caller expects.
     Some(unsafe { pointer.read_volatile() })
 }

@@ -7,6 +7,7 @@ use spin::Once;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
+use crate::mm::flush;
 use crate::percpu::{self, CpuId};
 use crate::{cpus, platform};
 
@@ -57,6 +58,7 @@ unsafe impl Cpu for KernelCpu {
     }
 
     fn halt() {
+        flush::halts();
         interrupts::enable_and_hlt();
         interrupts::disable();
     }

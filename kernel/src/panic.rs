@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use boot_protocol::console::Frame;
 use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
+use gmp_sched::goroutine::GoroutineId;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::cpu;
@@ -17,6 +18,7 @@ use crate::arch::x86_64::exception::{Description, Registers};
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::backtrace::Backtrace;
 use crate::console::{self, Emergency};
+use crate::mm::stack::{self, Slot};
 use crate::percpu::{self, CpuId};
 use crate::{exit, platform, snapshot};
 
@@ -61,6 +63,17 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
     end(EXCEPTION, Some(frame), Show::Cpus, |console, cpu| {
         writeln!(console, "exception on CPU {cpu}: {description}")?;
         write!(console, "{}", Registers(frame))?;
+        print_backtrace(console, Backtrace::of(frame))
+    })
+}
+
+/// Ends the machine because a G has used up its stack. Called on another one.
+pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
+    // What is left to preemption is not counted, here as in the size.
+    let touched = stack::high_water_mark(slot).min(slot.bytes()) / 1024;
+    end(platform::STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
+        writeln!(console, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")?;
+        writeln!(console, "fatal error: stack overflow\n\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
         print_backtrace(console, Backtrace::of(frame))
     })
 }

@@ -26,6 +26,7 @@ use x86_64::registers::model_specific::GsBase;
 
 use crate::arch::x86_64::preempt::{self, Diverted};
 use crate::mm::heap::CpuCache;
+use crate::mm::stack::LastFrames;
 use crate::snapshot::Snapshot;
 
 /// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
@@ -88,6 +89,10 @@ pub struct CpuLocal {
     /// Where this CPU was when another one asked it.
     pub(crate) snapshot: Snapshot,
     pub(crate) heap_cache: CpuCache,
+    /// For pages of stacks when there is no other frame.
+    pub(crate) last_frames: LastFrames,
+    /// The epoch in which this CPU flushed its translations last, see `mm::flush`.
+    pub(crate) flushed: AtomicU64,
 }
 
 impl CpuLocal {
@@ -106,6 +111,8 @@ impl CpuLocal {
             started_at: AtomicU64::new(0),
             snapshot: Snapshot::new(),
             heap_cache: CpuCache::new(),
+            last_frames: LastFrames::new(),
+            flushed: AtomicU64::new(0),
         }
     }
 

@@ -18,7 +18,7 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::kthread::{self, KernelThread};
-use crate::mm::stack::Stack;
+use crate::mm::stack::{Slot, Stack};
 use crate::percpu::{self, CpuId};
 use crate::{args, cpus, exit, panic, program};
 
@@ -165,7 +165,7 @@ pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
 }
 
 fn make_thread(entry: fn(usize) -> !, argument: usize) -> Result<&'static KernelThread, OutOfResources> {
-    let stack = Stack::allocate(THREAD_STACK).map_err(|_| OutOfResources)?;
+    let stack = Stack::allocate_whole(THREAD_STACK).map_err(|_| OutOfResources)?;
     let range = stack.bottom()..stack.into_raw();
     // SAFETY: the stack is given up for good and is this thread's alone.
     Ok(unsafe { kthread::all().create(range, entry, argument) })
@@ -195,6 +195,7 @@ fn run_sysmon(_: usize) -> ! {
 /// program as its main G.
 pub fn boot_main() -> ! {
     kthread::init();
+    cpus::all().filter_map(percpu::of).for_each(|cpu| cpu.last_frames.fill());
     SEED.store(args::number("seed").unwrap_or(0), Ordering::Relaxed);
     SLICE_NS.store(wanted_slice().as_nanos() as u64, Ordering::Relaxed);
     let scheduler = Scheduler::new(wanted_procs());
@@ -264,6 +265,21 @@ pub(crate) fn preemption_interrupt() {
 /// and a preempt count of zero.
 pub(crate) fn interrupted_goroutine() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
+}
+
+/// The G whose stack is in that slot. Callable from everywhere; takes as long as there are Gs.
+pub(crate) fn goroutine_with_stack(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
+    scheduler()?.goroutines().find(|goroutine| goroutine.stack().contains(&slot.bottom()))
+}
+
+/// Takes stacks off dead Gs, for memory that is needed otherwise. Gives how many.
+pub(crate) fn give_back_stacks(at_most: usize) -> usize {
+    scheduler().map_or(0, |scheduler| scheduler.give_back_stacks(at_most))
+}
+
+/// How many stacks dead Gs keep.
+pub(crate) fn cached_stacks() -> usize {
+    scheduler().map_or(0, Scheduler::cached_stacks)
 }
 
 /// Does what was asked of the G on this CPU: lets a ready thread run, due timers fire, the next G run. Gives the pin

@@ -29,7 +29,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     console::set_log_level(args::option("log"));
     acpi::init(boot_info.rsdp_addr.into_option());
 
-    let stack = Stack::allocate(stack::CPU_STACK_BYTES).expect("no memory for the boot CPU's stack");
+    let stack = Stack::allocate_whole(stack::CPU_STACK_BYTES).expect("no memory for the boot CPU's stack");
     // SAFETY: the stack is whole, was just allocated and is never freed; `start_devices` does not return to this one.
     unsafe { enter(stack.into_raw(), start_devices) }
 }

@@ -8,7 +8,14 @@
 //!
 //! Memory below 1 MiB is never handed out: the other CPUs start there, and firmware leaves tables in it.
 //!
-//! All of it may be called from everywhere, interrupt and page fault handlers included, and takes one leaf lock.
+//! All of it may be called from everywhere, interrupt and page fault handlers included, and takes one leaf lock. A page
+//! fault handler that commits a stack takes it as well, so no page of a stack may be touched for the first time while it
+//! is held: see `lock`.
+//!
+//! # When memory runs short
+//!
+//! Who asks says how urgent it is (`Priority`). Some frames are kept from the heap, and twice as many from new stacks,
+//! so that the stacks that Gs have been promised can still be committed when nothing else can be had.
 
 use core::ptr;
 use core::slice;
@@ -17,8 +24,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 
-use super::{OutOfMemory, PAGE_SIZE, PhysAddr, physical_to_virtual};
-use crate::sync::InterruptMutex;
+use super::{OutOfMemory, PAGE_SIZE, PhysAddr, physical_to_virtual, stack};
+use crate::sync::{InterruptMutex, InterruptMutexGuard};
 
 /// Block sizes: 1 to 1024 frames.
 const ORDERS: usize = 11;
@@ -29,10 +36,28 @@ const FIRST_ADDRESS: u64 = 1 << 20;
 /// What is mapped before the kernel has page tables of its own.
 const EARLY_END: u64 = 1 << 32;
 
+/// The reserve is this share of all frames,
+const RESERVE_SHARE: usize = 64;
+/// but at least so many
+const RESERVE_LEAST: usize = 64;
+/// and at most so many.
+const RESERVE_MOST: usize = 4096;
+
 /// What the byte of a frame says if the frame is not the first of a free block; else it is the order of the block.
 const NOT_FREE: u8 = 0xff;
 
 static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
+
+/// Who asks for a frame: what is less urgent goes without first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Priority {
+    /// New stacks: the caller of spawn can be told no. Leaves twice the reserve.
+    Spawn,
+    /// The heap and devices. Leaves the reserve.
+    Ordinary,
+    /// Pages of stacks that are in use, and page tables: takes the last.
+    Urgent,
+}
 
 /// A usable page below 1 MiB, or 0: what a CPU can start in.
 static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
@@ -58,11 +83,25 @@ struct Buddies {
     /// For each frame of the machine, whether a free block begins there.
     states: &'static mut [u8],
     free_frames: usize,
+    /// Frames that only the urgent get.
+    reserve: usize,
+    /// Frames there ever were.
+    total_frames: usize,
 }
 
 impl Buddies {
     const fn new() -> Self {
-        Self { heads: [None; ORDERS], states: &mut [], free_frames: 0 }
+        Self { heads: [None; ORDERS], states: &mut [], free_frames: 0, reserve: 0, total_frames: 0 }
+    }
+
+    /// Whether `frames` frames may be given to who asks.
+    fn may_give(&self, frames: usize, priority: Priority) -> bool {
+        let kept = match priority {
+            Priority::Spawn => 2 * self.reserve,
+            Priority::Ordinary => self.reserve,
+            Priority::Urgent => 0,
+        };
+        frames + kept <= self.free_frames
     }
 
     /// Takes a block of 2^`order` frames.
@@ -178,7 +217,7 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
     let states = physical_to_virtual(address(table)).as_mut_ptr::<u8>();
     // SAFETY: usable memory, mapped, and not in the allocator: the loop below leaves it out.
     unsafe { ptr::write_bytes(states, NOT_FREE, bytes) };
-    let mut buddies = FRAMES.lock();
+    let mut buddies = lock();
     // SAFETY: initialised by the line above and never handed out.
     buddies.states = unsafe { slice::from_raw_parts_mut(states, bytes) };
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
@@ -196,14 +235,24 @@ pub(crate) fn low_page() -> Option<PhysAddr> {
     (page != 0).then(|| PhysAddr::new(page))
 }
 
-/// Takes over the rest of the memory, once it is mapped.
+/// Takes over the rest of the memory, once it is mapped, and sets some aside.
 pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     for (first, count) in usable(regions, EARLY_END, u64::MAX) {
-        FRAMES.lock().free_range(first, count);
+        lock().free_range(first, count);
     }
+    let mut buddies = lock();
+    let total: u64 = usable(regions, FIRST_ADDRESS, u64::MAX).map(|(_, count)| count).sum();
+    buddies.total_frames = usize::try_from(total).expect("64 bits");
+    buddies.reserve = (buddies.total_frames / RESERVE_SHARE).clamp(RESERVE_LEAST, RESERVE_MOST);
 }
 
-/// Takes a frame, with whatever is in it.
+/// Takes the lock. The holder uses at most the next two pages of its stack, and those are there.
+fn lock() -> InterruptMutexGuard<'static, Buddies> {
+    stack::touch_ahead();
+    FRAMES.lock()
+}
+
+/// Takes a frame, with whatever is in it, even if it is the last.
 ///
 /// # Errors
 /// If there is none left.
@@ -223,16 +272,28 @@ pub unsafe fn free(frame: PhysFrame) {
     unsafe { free_contiguous(frame, 1) }
 }
 
-/// Takes `pages` frames that follow each other; the first is aligned to their number, rounded up to a power of two.
+/// Takes `pages` frames that follow each other, even if they are the last; the first is aligned to their number, rounded
+/// up to a power of two.
 ///
 /// # Errors
 /// If there is no such block, or more than 1024 pages are asked for, or none.
 pub fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory> {
+    allocate_for(Priority::Urgent, pages)
+}
+
+/// [`allocate_contiguous`], leaving what is kept for those more urgent.
+///
+/// # Errors
+/// As [`allocate_contiguous`]; and if what would be left is less than that.
+pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame, OutOfMemory> {
     let order = pages.checked_next_power_of_two().ok_or(OutOfMemory)?.ilog2() as usize;
     if pages == 0 || order >= ORDERS {
         return Err(OutOfMemory);
     }
-    let mut buddies = FRAMES.lock();
+    let mut buddies = lock();
+    if !buddies.may_give(pages, priority) {
+        return Err(OutOfMemory);
+    }
     let first = buddies.allocate(order).ok_or(OutOfMemory)?.get();
     // What the rounding added goes back.
     buddies.free_range(first + pages as u64, (1 << order) - pages as u64);
@@ -247,12 +308,23 @@ pub fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory> {
 /// # Panics
 /// If one of them is free already (not every such case is noticed).
 pub unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
-    FRAMES.lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
+    lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
 }
 
 /// How many frames are free.
 pub fn free_frames() -> usize {
-    FRAMES.lock().free_frames
+    lock().free_frames
+}
+
+/// How many frames the allocator has taken over, free or not.
+pub fn total_frames() -> usize {
+    lock().total_frames
+}
+
+/// How many frames the heap may still have.
+pub(super) fn ordinary_frames() -> usize {
+    let buddies = lock();
+    buddies.free_frames.saturating_sub(buddies.reserve)
 }
 
 /// The frame allocator, for the `x86_64` crate's page tables.

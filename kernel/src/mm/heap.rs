@@ -14,7 +14,7 @@ use core::ptr::{self, NonNull};
 use linked_list_allocator::Heap;
 
 use super::paging::{HEAP, WINDOW_BYTES};
-use super::{OutOfMemory, PAGE_SIZE, VirtAddr, frame, object_cache, paging};
+use super::{OutOfMemory, PAGE_SIZE, VirtAddr, object_cache, paging, pressure};
 use crate::percpu;
 use crate::sync::PreemptMutex;
 
@@ -52,16 +52,27 @@ impl LargeHeap {
 /// Takes memory from the large heap. Grows it in steps, with preemption possible in between.
 pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     loop {
-        let mut large = LARGE.lock();
-        if let Ok(memory) = large.0.allocate_first_fit(layout) {
-            return Ok(memory);
-        }
+        let wanted = {
+            let mut large = LARGE.lock();
+            if let Ok(memory) = large.0.allocate_first_fit(layout) {
+                return Ok(memory);
+            }
+            (layout.size() / PAGE_SIZE).saturating_sub(large.0.free() / PAGE_SIZE)
+        };
         // What cannot fit is refused before all memory is taken for it.
-        if layout.size() / PAGE_SIZE > frame::free_frames() + large.0.free() / PAGE_SIZE {
+        if pressure::frames_within_reach(wanted) < wanted {
             return Err(OutOfMemory);
         }
-        large.grow()?;
+        let grown = LARGE.lock().grow();
+        if grown.is_err() && pressure::relieve(STEP_PAGES) == 0 {
+            return Err(OutOfMemory);
+        }
     }
+}
+
+/// Bytes of the heap.
+pub(super) fn bytes() -> usize {
+    LARGE.lock().0.size()
 }
 
 /// Gives memory back to the large heap.

@@ -8,21 +8,28 @@
 //! |---|---|---|
 //! | `0xffff_8000_0000_0000` | all physical memory ([`PHYSICAL_OFFSET`]) | large, not executable |
 //! | `0xffff_c000_0000_0000` | device registers ([`paging::map_device`]) | 4 KiB, uncached |
-//! | `0xffff_d000_0000_0000` | stacks with guard pages ([`stack`]) | 4 KiB |
+//! | `0xffff_d000_0000_0000` | stacks with guard pages ([`stack`]) | 4 KiB, most of them committed on first touch |
 //! | `0xffff_e000_0000_0000` | the heap ([`heap`]) | 4 KiB |
 //! | `0xffff_ffff_8000_0000` | the image: text read-only, the rest not executable | 4 KiB |
 
 pub(crate) mod dma;
+pub(crate) mod flush;
 pub mod frame;
 pub mod heap;
 pub mod layout;
 mod object_cache;
 pub mod paging;
+mod pressure;
 pub mod stack;
+mod usage;
 
 use core::fmt;
 
 use bootloader_api::info::MemoryRegion;
+pub use pressure::free_cached_memory;
+pub(crate) use pressure::make_room;
+pub use usage::{Usage, usage};
+pub use x86_64::structures::paging::PhysFrame;
 pub use x86_64::{PhysAddr, VirtAddr};
 
 /// Bytes in a page and in a frame.

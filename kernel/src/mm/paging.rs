@@ -1,8 +1,9 @@
 //! The kernel's page tables: one address space for all CPUs.
 //!
-//! Pages are added while the machine runs, never taken away or given other rights, so no CPU ever holds a translation
-//! that is out of date and nothing is flushed. Changes take one leaf lock; [`translate`] takes none, so that a page
-//! fault or panic handler can ask what is mapped whoever holds the lock.
+//! Once it is set up, entries change by compare-exchange and no lock is taken: a page fault handler may add a page
+//! whoever else is adding one, and [`translate`] may ask at any moment. Tables are never freed. Pages are added, and taken
+//! away again from stacks that nobody uses; how other CPUs come to forget those is told in `super::flush`. Rights never
+//! change.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,29 +16,32 @@ use x86_64::structures::paging::{
     Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PageTableIndex, PhysFrame, Size2MiB, Size4KiB,
 };
 
-use super::frame::{self, Frames};
+use super::frame::{self, Frames, Priority};
 use super::layout::{self, Access};
 use super::{OutOfMemory, PAGE_SIZE, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
-use crate::sync::InterruptMutex;
 
 /// Where device registers are mapped.
 const DEVICES: u64 = 0xffff_c000_0000_0000;
 /// Where [`super::stack`] puts its slots.
 pub(super) const STACKS: u64 = 0xffff_d000_0000_0000;
+/// Bytes that it may use.
+pub(super) const STACKS_BYTES: u64 = 9 * ENTRY_BYTES;
 /// Where [`super::heap`] grows.
 pub(super) const HEAP: u64 = 0xffff_e000_0000_0000;
-/// Bytes that each of the three may use: what one entry of the top table maps.
-pub(super) const WINDOW_BYTES: u64 = 1 << 39;
+/// Bytes that the heap, and the devices, may use.
+pub(super) const WINDOW_BYTES: u64 = ENTRY_BYTES;
+/// What one entry of the top table maps.
+const ENTRY_BYTES: u64 = 1 << 39;
 
 /// Bits of a page table entry that hold the physical address.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// Rights of memory that holds data.
-const DATA: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
+pub(super) const DATA: PageTableFlags =
+    PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
 /// Rights in upper tables; the last level decides.
 const TABLE: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE);
 
-static TABLES: InterruptMutex<Option<OffsetPageTable<'static>>> = InterruptMutex::new(None);
 /// The top table.
 static TOP: Once<PhysFrame> = Once::new();
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
@@ -56,7 +60,6 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
     map_physical_memory(&mut tables, regions);
     // SAFETY: the new tables map the code, data and stack in use where they were.
     unsafe { Cr3::write(frame, Cr3Flags::empty()) };
-    *TABLES.lock() = Some(tables);
     TOP.call_once(|| frame);
 }
 
@@ -70,9 +73,9 @@ pub(crate) fn load() {
 /// Puts the kernel's upper half into another top table. It stays complete: what is mapped later goes into tables that
 /// both share.
 pub(crate) fn copy_upper_half(to: &mut PageTable) {
-    let top = TOP.get().expect("paging is up").start_address();
+    let top = top();
     for index in (256..512).map(PageTableIndex::new) {
-        let entry = entry(top, index);
+        let entry = entry(top, index).load(Ordering::Relaxed);
         to[index].set_addr(PhysAddr::new(entry & ADDRESS), PageTableFlags::from_bits_truncate(entry & !ADDRESS));
     }
 }
@@ -84,12 +87,13 @@ fn keep_boot_mappings(top: &mut PageTable) {
     let physical_map_end = VirtAddr::new(DEVICES).p4_index();
     let image = VirtAddr::new(layout::KERNEL_BASE).p4_index();
     for index in (256..512).map(PageTableIndex::new) {
-        let entry = entry(boot_top, index);
+        let entry = entry(boot_top, index).load(Ordering::Relaxed);
         if index >= physical_map_end && index != image && entry & PageTableFlags::PRESENT.bits() != 0 {
             top[index].set_addr(PhysAddr::new(entry & ADDRESS), PageTableFlags::from_bits_truncate(entry & !ADDRESS));
         }
     }
-    for window in [DEVICES, STACKS, HEAP] {
+    let stacks = (STACKS..STACKS + STACKS_BYTES).step_by(ENTRY_BYTES as usize);
+    for window in [DEVICES, HEAP].into_iter().chain(stacks) {
         let table = frame::allocate().expect("no memory for page tables");
         let pointer = physical_to_virtual(table.start_address()).as_mut_ptr::<PageTable>();
         // SAFETY: the frame is mapped and nobody else's; all-zero bytes are an empty table.
@@ -108,7 +112,13 @@ fn map_image(tables: &mut OffsetPageTable<'static>) {
             Access::Read => PageTableFlags::PRESENT | PageTableFlags::NO_EXECUTE,
             Access::Write => DATA,
         };
-        map_page(tables, Page::containing_address(address), frame, flags).expect("no memory for page tables");
+        let page = Page::<Size4KiB>::containing_address(address);
+        // SAFETY: the image stays where it is, with the rights its parts need.
+        match unsafe { tables.map_to_with_table_flags(page, frame, flags, TABLE, &mut Frames) } {
+            // These tables are not in use yet.
+            Ok(flush) => flush.ignore(),
+            Err(error) => panic!("cannot map the image at {address:#x}: {error:?}"),
+        }
     }
 }
 
@@ -135,50 +145,32 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
     }
 }
 
-/// Maps one page that may be mapped already, which is a success and changes nothing.
-///
-/// Returns whether it was mapped by this call.
-fn map_page(
-    tables: &mut OffsetPageTable<'static>,
-    page: Page<Size4KiB>,
-    frame: PhysFrame,
-    flags: PageTableFlags,
-) -> Result<bool, OutOfMemory> {
-    // SAFETY: the callers map frames that are theirs, into ranges that belong to this module.
-    match unsafe { tables.map_to_with_table_flags(page, frame, flags, TABLE, &mut Frames) } {
-        // The page was not mapped before, and the processor does not remember what is not mapped.
-        Ok(flush) => {
-            flush.ignore();
-            Ok(true)
-        }
-        Err(MapToError::PageAlreadyMapped(_)) => Ok(false),
-        Err(MapToError::FrameAllocationFailed) => Err(OutOfMemory),
-        Err(MapToError::ParentEntryHugePage) => panic!("{page:?} is inside a large page"),
-    }
-}
-
 /// Puts memory behind `pages` pages from `start` on, which must lie in a window of this module. What is mapped already
 /// stays as it is. The memory is not cleared. Callable from everywhere.
 ///
 /// # Errors
 /// If there are too few frames. Then the first pages may have been mapped; they stay so.
 pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
-    let start = Page::<Size4KiB>::from_start_address(start).expect("page aligned");
-    for page in Page::range(start, start + pages as u64) {
-        if translate(page.start_address()).is_some() {
-            continue;
+    for address in (start.as_u64()..).step_by(PAGE_SIZE).take(pages) {
+        let address = VirtAddr::new(address);
+        if translate(address).is_none() {
+            add(address, || frame::allocate_for(Priority::Ordinary, 1))?;
         }
-        let frame = frame::allocate()?;
-        let mut tables = TABLES.lock();
-        let mapped = map_page(tables.as_mut().expect("paging is up"), page, frame, DATA);
-        drop(tables);
-        if mapped != Ok(true) {
-            // SAFETY: allocated above and not mapped.
-            unsafe { frame::free(frame) };
-        }
-        mapped?;
     }
     Ok(())
+}
+
+/// Puts a frame behind the page of `address`, unless there is one. Tells whether there was none. Takes no lock but that
+/// of `allocate`, which is also asked for page tables.
+///
+/// # Errors
+/// If `allocate` gives one.
+pub(super) fn add(
+    address: VirtAddr,
+    mut allocate: impl FnMut() -> Result<PhysFrame, OutOfMemory>,
+) -> Result<bool, OutOfMemory> {
+    let entry = entry_for(address, &mut allocate)?;
+    Ok(install(entry, allocate()?, DATA))
 }
 
 /// Maps `bytes` bytes of device registers, uncached. The mapping is never undone. Callable from everywhere.
@@ -194,23 +186,76 @@ pub fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOf
     if start + length > DEVICES + WINDOW_BYTES {
         return Err(OutOfMemory);
     }
-    let first_page = Page::from_start_address(VirtAddr::new(start)).expect("page aligned");
-    let first_frame = PhysFrame::containing_address(physical);
+    let first_frame = PhysFrame::<Size4KiB>::containing_address(physical);
     for index in 0..pages {
-        let mut tables = TABLES.lock();
-        map_page(tables.as_mut().expect("paging is up"), first_page + index, first_frame + index, flags)?;
+        let page = VirtAddr::new(start + index * PAGE_SIZE as u64);
+        let entry = entry_for(page, &mut frame::allocate)?;
+        entry.store(value(first_frame + index, flags), Ordering::Release);
     }
     NonNull::new(VirtAddr::new(start + offset).as_mut_ptr()).ok_or(OutOfMemory)
 }
 
+/// What an entry says that maps `frame`.
+pub(super) fn value(frame: PhysFrame, flags: PageTableFlags) -> u64 {
+    frame.start_address().as_u64() | flags.bits()
+}
+
+/// The frame that an entry of the last level maps; `None` if it maps none.
+pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
+    let is_present = value & PageTableFlags::PRESENT.bits() != 0;
+    is_present.then(|| PhysFrame::containing_address(PhysAddr::new(value & ADDRESS)))
+}
+
+/// Has an empty entry map `frame`; the frame goes back if another CPU was faster. Tells whether it was this one.
+fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
+    // Ordering: Release, so that other CPUs find a new table cleared. The processor remembers nothing of what was not
+    // mapped, so there is nothing to flush.
+    let installed = entry.compare_exchange(0, value(frame, flags), Ordering::Release, Ordering::Relaxed);
+    if installed.is_err() {
+        // SAFETY: the caller allocated it, and it is mapped nowhere.
+        unsafe { frame::free(frame) };
+    }
+    installed.is_ok()
+}
+
+/// The entry of the last level for `address`, in a window of this module; adds the tables that lead there.
+pub(super) fn entry_for(
+    address: VirtAddr,
+    allocate: &mut impl FnMut() -> Result<PhysFrame, OutOfMemory>,
+) -> Result<&'static AtomicU64, OutOfMemory> {
+    let mut table = top();
+    for index in [address.p4_index(), address.p3_index(), address.p2_index()] {
+        let entry = entry(table, index);
+        if entry.load(Ordering::Relaxed) & PageTableFlags::PRESENT.bits() == 0 {
+            let new = allocate()?;
+            let pointer = physical_to_virtual(new.start_address()).as_mut_ptr::<PageTable>();
+            // SAFETY: the frame is mapped and nobody else's; all-zero bytes are an empty table.
+            unsafe { pointer.write_bytes(0, 1) };
+            install(entry, new, TABLE);
+        }
+        // Ordering: pairs with `install`: the table is cleared.
+        table = PhysAddr::new(entry.load(Ordering::Acquire) & ADDRESS);
+    }
+    Ok(entry(table, address.p1_index()))
+}
+
+/// The entry of the last level for `address`, in a window of this module, if there are tables that lead there.
+pub(super) fn find_entry(address: VirtAddr) -> Option<&'static AtomicU64> {
+    entry_for(address, &mut || Err(OutOfMemory)).ok()
+}
+
+/// The top table.
+fn top() -> PhysAddr {
+    TOP.get().expect("paging is up").start_address()
+}
+
 /// One entry of a page table.
-fn entry(table: PhysAddr, index: PageTableIndex) -> u64 {
+fn entry(table: PhysAddr, index: PageTableIndex) -> &'static AtomicU64 {
     let entries = physical_to_virtual(table).as_mut_ptr::<u64>();
     // SAFETY: `table` is a page table, so the index is inside of it.
     let entry = unsafe { entries.add(usize::from(index)) };
-    // SAFETY: mapped and aligned; page tables are never freed. Other CPUs change entries as a whole.
-    let entry = unsafe { AtomicU64::from_ptr(entry) };
-    entry.load(Ordering::Relaxed)
+    // SAFETY: mapped and aligned; page tables are never freed, and their entries are only accessed as a whole.
+    unsafe { AtomicU64::from_ptr(entry) }
 }
 
 /// The physical address behind `address`, or `None` if nothing is mapped there. Takes no lock; callable from
@@ -219,7 +264,7 @@ pub fn translate(address: VirtAddr) -> Option<PhysAddr> {
     let mut table = Cr3::read().0.start_address();
     let indices = [address.p4_index(), address.p3_index(), address.p2_index(), address.p1_index()];
     for (index, shift) in indices.into_iter().zip([39, 30, 21, 12]) {
-        let entry = entry(table, index);
+        let entry = entry(table, index).load(Ordering::Relaxed);
         let flags = PageTableFlags::from_bits_truncate(entry);
         if !flags.contains(PageTableFlags::PRESENT) {
             return None;

@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use gmp_sched::select;
 use kernel::arch::x86_64::timer::now;
+use kernel::mm;
 use kernel::platform::{Chan, Sender, channel};
 use kernel::prelude::*;
 
@@ -35,6 +36,7 @@ fn main(arguments: &[&str]) {
         ("fib27_cut12", fib_parallel),
         ("sleep_overshoot", sleepers),
         ("hog_wakeup", hogs),
+        ("bytes_per_parked_g", parked),
     ];
     for (_, workload) in workloads.iter().filter(|(name, _)| name.contains(filter)) {
         workload();
@@ -316,4 +318,22 @@ fn hogs() {
     STOP.store(true, Ordering::Relaxed);
     hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
     report_late("hog_wakeup", late);
+}
+
+/// 100,000 Gs that wait for a channel: memory of the machine that each takes.
+fn parked() {
+    const COUNT: usize = 100_000;
+    mm::free_cached_memory();
+    let before = mm::usage().free;
+    let (sender, receiver) = channel::<bool>(0);
+    for _ in 0..COUNT {
+        let receiver = receiver.clone();
+        go(move || receiver.recv().is_err()).detach();
+    }
+    for _ in 0..10 {
+        yield_now();
+        sleep(Duration::from_millis(10));
+    }
+    report("bytes_per_parked_g", (before - mm::usage().free) as f64 / COUNT as f64, "B");
+    drop(sender);
 }

@@ -20,6 +20,7 @@ mod provoke;
 mod reports;
 mod scheduler;
 mod signals;
+mod stacks;
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;

@@ -72,8 +72,15 @@ fn execution_of_data_is_reported() {
 guest_test!(
     stack_overflow_is_reported,
     smp = &[1, 8],
-    status = 102,
-    texts = &["stack overflow: ", "deeper (qemu-tests/guest/src/provoke.rs:"],
+    status = 2,
+    texts = &[
+        "exceeds its 64 KiB stack",
+        "of which 64 KiB have been in use",
+        "fatal error: stack overflow",
+        "[running] on CPU",
+        "deeper (qemu-tests/guest/src/provoke.rs:",
+        "goroutine 1 [",
+    ],
 );
 fn stack_overflow_is_reported() {
     go(provoke::stack_overflow).join().expect("it does not come back");

@@ -9,8 +9,6 @@ use kernel::percpu;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
-use crate::provoke;
-
 fn counts() -> gmp_sched::Counts {
     scheduler().expect("the scheduler runs").counts()
 }
@@ -275,8 +273,3 @@ guest_test!(
     status = 2,
     texts = &["other 4 goes on", "fatal error: no goroutines (main called exit) - deadlock!"]
 );
-
-fn stack_overflow_in_a_goroutine() {
-    go(provoke::stack_overflow).join().unwrap();
-}
-guest_test!(stack_overflow_in_a_goroutine, status = 102, texts = &["exception on CPU", "overflow", "stack_overflow"]);

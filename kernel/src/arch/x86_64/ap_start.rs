@@ -153,7 +153,7 @@ fn prepare(count: usize) -> usize {
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
     let local = heap::leak(CpuLocal::new(id, 0))?;
     let tables = gdt::Tables::allocate()?;
-    let stack = Stack::allocate(stack::CPU_STACK_BYTES)?;
+    let stack = Stack::allocate_whole(stack::CPU_STACK_BYTES)?;
     Ok((Prepared { local, tables }, stack.into_raw() as u64))
 }
 

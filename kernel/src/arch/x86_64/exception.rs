@@ -6,13 +6,17 @@ use x86_64::registers::control::{Cr2, Cr3};
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorErrorCode};
 
+use super::page_fault;
 use super::trap::{TrapFrame, Vector};
 use crate::mm::stack::Slot;
-use crate::panic;
+use crate::{panic, platform};
 
-/// Handles an exception: none is served, so it ends the machine with a report.
-pub(super) fn handle(frame: &TrapFrame) {
-    panic::exception(frame)
+/// Handles an exception: only page faults may be served, so any other ends the machine with a report.
+pub(super) fn handle(frame: &mut TrapFrame) {
+    match frame.vector() {
+        Vector::PAGE_FAULT => page_fault::handle(frame),
+        _ => panic::exception(frame),
+    }
 }
 
 /// Name and abbreviation of an exception.
@@ -79,14 +83,21 @@ impl<'a> Description<'a> {
         self.overflow(f, self.fault_address)
     }
 
-    /// Adds what an access to a guard page, or to the first page, means.
+    /// Adds what an access to a guard page, to another page of a stack, or to the first page, means.
     fn overflow(&self, f: &mut fmt::Formatter<'_>, address: u64) -> fmt::Result {
         if address < 4096 {
             return f.write_str(" (a null pointer)");
         }
-        match usize::try_from(address).ok().and_then(|address| Slot::containing(address).map(|slot| (address, slot))) {
-            Some((address, slot)) if slot.guard_contains(address) => write!(f, "\nstack overflow: {slot}"),
-            _ => Ok(()),
+        let address = usize::try_from(address).expect("64 bits");
+        let Some(slot) = Slot::containing(address) else { return Ok(()) };
+        if slot.guard_contains(address) {
+            write!(f, "\nstack overflow: {slot}")?;
+        } else {
+            write!(f, "\nin a {slot}")?;
+        }
+        match platform::goroutine_with_stack(slot) {
+            Some(goroutine) => write!(f, " of goroutine {}", goroutine.id()),
+            None => Ok(()),
         }
     }
 

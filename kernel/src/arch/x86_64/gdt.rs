@@ -83,7 +83,7 @@ impl Tables {
     pub(crate) fn allocate() -> Result<&'static Self, OutOfMemory> {
         let mut task = TaskStateSegment::new();
         for index in 0..TRAP_STACKS {
-            let stack = Stack::allocate(TRAP_STACK_BYTES)?;
+            let stack = Stack::allocate_whole(TRAP_STACK_BYTES)?;
             task.interrupt_stack_table[index] = VirtAddr::new(stack.into_raw() as u64);
         }
         Ok(&*heap::leak(Self::new(heap::leak(task)?))?)

@@ -8,6 +8,7 @@ use x86_64::instructions::port::Port;
 
 use super::{apic, timer};
 use crate::kthread;
+use crate::mm::flush;
 
 pub use super::trap::Vector;
 
@@ -79,6 +80,7 @@ pub(crate) fn init() {
 
 /// Serves an interrupt. Called on the interrupt stack.
 pub(super) fn handle(vector: Vector) {
+    flush::pass();
     match vector {
         TIMER => timer::interrupt(),
         RESCHEDULE => kthread::reschedule_interrupt(),

@@ -10,6 +10,8 @@
 //! data there. "User code" means: a preempt count of zero and a stack pointer inside the stack of the current G. A
 //! request that comes at another moment stays pending and is honoured when the count gets back to zero
 //! ([`honour_pending`]).
+//!
+//! A G for whose stack there is no memory is diverted in the same way, see `page_fault`.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -18,6 +20,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gmp_sched::platform::Pinned;
 
 use super::trap::TrapFrame;
+use crate::mm::stack::RESERVE;
 use crate::percpu::{self, CpuLocal};
 use crate::platform;
 
@@ -28,22 +31,24 @@ pub(crate) struct Diverted {
     rip: AtomicU64,
     rflags: AtomicU64,
     rsp: AtomicU64,
+    /// What [`entry`] calls.
+    function: AtomicU64,
 }
 
 impl Diverted {
     pub(crate) const fn new() -> Self {
-        Self { rip: AtomicU64::new(0), rflags: AtomicU64::new(0), rsp: AtomicU64::new(0) }
+        Self { rip: AtomicU64::new(0), rflags: AtomicU64::new(0), rsp: AtomicU64::new(0), function: AtomicU64::new(0) }
     }
 }
 
 /// The System V ABI's red zone.
 const RED_ZONE: u64 = 128;
 /// What the entry and the scheduler under it may need of a G's stack. Less room than that and the G is not diverted
-/// now: it is either deep in a call that will return, or about to overflow.
-const RESERVE: u64 = 4096;
+/// now: it is about to overflow, since the size that was asked for does not count this.
+const ROOM: u64 = RESERVE as u64;
 
 const TRAP_FLAG: u64 = 1 << 8;
-const INTERRUPT_FLAG: u64 = 1 << 9;
+pub(super) const INTERRUPT_FLAG: u64 = 1 << 9;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const NESTED_TASK: u64 = 1 << 14;
 const ALIGNMENT_CHECK: u64 = 1 << 18;
@@ -51,23 +56,33 @@ const ALIGNMENT_CHECK: u64 = 1 << 18;
 /// Called at the end of every interrupt, after the end-of-interrupt, on the interrupt stack, with interrupts off. May
 /// change where the interrupted code continues.
 pub fn on_interrupt_return(frame: &mut TrapFrame) {
-    if !percpu::is_pending() || percpu::preempt_count() != 0 {
-        return;
+    if percpu::is_pending() {
+        divert(frame, give_way_diverted);
     }
-    let Some(goroutine) = platform::interrupted_goroutine() else { return };
+}
+
+/// Has the interrupted G call `function`, pinned, as if by itself, if it is in user code and its stack has room; tells
+/// whether it will. `function` lowers the pin. Called at the end of a handler, with interrupts off.
+pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
+    if percpu::preempt_count() != 0 {
+        return false;
+    }
+    let Some(goroutine) = platform::interrupted_goroutine() else { return false };
     let stack = goroutine.stack();
-    let room = stack.start as u64 + RESERVE..=stack.end as u64;
+    let room = stack.start as u64 + ROOM..=stack.end as u64;
     if !room.contains(&frame.rsp) {
-        return;
+        return false;
     }
     percpu::preempt_disable();
     let slots = &percpu::local().diverted;
     slots.rip.store(frame.rip, Ordering::Relaxed);
     slots.rflags.store(frame.rflags, Ordering::Relaxed);
     slots.rsp.store(frame.rsp, Ordering::Relaxed);
+    slots.function.store(function as *const () as u64, Ordering::Relaxed);
     frame.rip = entry as *const () as u64;
     frame.rflags &= !(TRAP_FLAG | INTERRUPT_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK);
     frame.rsp -= RED_ZONE;
+    true
 }
 
 /// Where a diverted G goes on: on its own stack, below its red zone, with interrupts off and a preempt count of one. All
@@ -95,9 +110,10 @@ extern "C" fn entry() {
         "fninit",
         "mov dword ptr [rsp + 512], {default_mxcsr}",
         "ldmxcsr [rsp + 512]",
+        "mov rax, gs:[{function}]",
         // The slots are consumed: the next interrupt may come.
         "sti",
-        "call {give_way}",
+        "call rax",
         "fxrstor64 [rsp]",
         "mov rsp, rbx",
         "pop r15", "pop r14", "pop r13", "pop r12", "pop r11", "pop r10", "pop r9", "pop r8",
@@ -110,11 +126,11 @@ extern "C" fn entry() {
         rflags = const offset_of!(CpuLocal, diverted.rflags),
         rip = const offset_of!(CpuLocal, diverted.rip),
         default_mxcsr = const 0x1f80,
-        give_way = sym give_way_diverted,
+        function = const offset_of!(CpuLocal, diverted.function),
     )
 }
 
-/// The part of [`entry`] that is Rust.
+/// What a G does that is preempted.
 extern "sysv64" fn give_way_diverted() {
     percpu::clear_pending();
     // SAFETY: the handler raised the pin for us.

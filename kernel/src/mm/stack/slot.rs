@@ -1,0 +1,127 @@
+//! Slots: where stacks lie.
+//!
+//! ```text
+//!   lowest address                                                          highest
+//!   ┌────────────┬──────────────┬───────────────────────────────────────────┐
+//!   │ guard page │ room for     │ 2^k pages, used from the top; those never │  next slot of
+//!   │ never      │ preemption   │ touched have no frame                     │  this class …
+//!   │ mapped     │ (Gs only)    │                                           │
+//!   └────────────┴──────────────┴───────────────────────────────────────────┘
+//!                ↑ bottom                                                   ↑ top
+//! ```
+//!
+//! Slots of one class (a size, and whether it is committed on first touch) lie one after the other in a range of their
+//! own, so the slot of any address, and with it the stack that overflowed, is found by a division.
+
+use core::fmt;
+
+use super::RESERVE;
+use crate::mm::paging::{STACKS, STACKS_BYTES};
+use crate::mm::{PAGE_SIZE, VirtAddr};
+
+/// Bytes of the smallest stacks.
+const SMALLEST: usize = 16 * 1024;
+/// Sizes: 16 KiB to 4 MiB.
+const SIZES: usize = 9;
+/// Classes: each size, committed on first touch; then each size, whole from the start.
+pub(super) const CLASSES: usize = 2 * SIZES;
+/// Address range of each class. For stacks of 64 KiB, the usual ones, that is 3.8 million slots.
+const CLASS_BYTES: usize = 1 << 38;
+const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
+
+/// How the pages of a stack get their frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Commit {
+    /// The highest when the stack is made, the others when they are touched: stacks of Gs.
+    OnTouch,
+    /// All when the stack is made: stacks of which the page fault handler, and what it needs, may be part.
+    Whole,
+}
+
+/// The class of stacks of at least `bytes` bytes; `None` for more than 4 MiB.
+pub(super) fn class_of(bytes: usize, commit: Commit) -> Option<usize> {
+    let size = bytes.div_ceil(SMALLEST).checked_next_power_of_two()?.ilog2() as usize;
+    (size < SIZES).then_some(match commit {
+        Commit::OnTouch => size,
+        Commit::Whole => SIZES + size,
+    })
+}
+
+/// Bytes from one slot of a class to the next, and how many there are.
+const STRIDES: [(usize, usize); CLASSES] = {
+    let mut strides = [(0, 0); CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        let stride = PAGE_SIZE + reserve(class) + (SMALLEST << (class % SIZES));
+        strides[class] = (stride, CLASS_BYTES / stride);
+        class += 1;
+    }
+    strides
+};
+
+/// How many slots a class has.
+pub(super) fn capacity(class: usize) -> usize {
+    STRIDES[class].1
+}
+
+/// A slot: where it is and how large.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    pub(super) class: usize,
+    pub(super) index: usize,
+}
+
+impl Slot {
+    /// The slot that an address belongs to, guard page included, whether or not it is in use. Callable from everywhere.
+    pub fn containing(address: usize) -> Option<Self> {
+        let offset = address.checked_sub(STACKS as usize)?;
+        let class = offset / CLASS_BYTES;
+        let &(stride, capacity) = STRIDES.get(class)?;
+        let index = offset % CLASS_BYTES / stride;
+        (index < capacity).then_some(Self { class, index })
+    }
+
+    /// Bytes that were asked for, rounded up to a size there is. A G has 4 KiB more, in which it can be preempted.
+    pub fn bytes(self) -> usize {
+        SMALLEST << (self.class % SIZES)
+    }
+
+    /// The stack's lowest address. The guard page ends here.
+    pub fn bottom(self) -> usize {
+        STACKS as usize + self.class * CLASS_BYTES + self.index * STRIDES[self.class].0 + PAGE_SIZE
+    }
+
+    /// The end of the stack, where it begins to grow down from.
+    pub fn top(self) -> usize {
+        self.bottom() + reserve(self.class) + self.bytes()
+    }
+
+    /// Whether `address` lies in the guard page: a stack overflow.
+    pub fn guard_contains(self, address: usize) -> bool {
+        (self.bottom() - PAGE_SIZE..self.bottom()).contains(&address)
+    }
+
+    pub(super) fn commit(self) -> Commit {
+        if self.class < SIZES { Commit::OnTouch } else { Commit::Whole }
+    }
+
+    /// The addresses of the pages, highest first.
+    pub(super) fn pages(self) -> impl Iterator<Item = VirtAddr> {
+        (self.bottom()..self.top()).step_by(PAGE_SIZE).rev().map(|page| VirtAddr::new(page as u64))
+    }
+
+    pub(super) fn highest_page(self) -> VirtAddr {
+        VirtAddr::new((self.top() - PAGE_SIZE) as u64)
+    }
+}
+
+/// Bytes of a slot in addition to what was asked for.
+const fn reserve(class: usize) -> usize {
+    if class < SIZES { RESERVE } else { 0 }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} KiB stack {:#x}..{:#x}", self.bytes() / 1024, self.bottom(), self.top())
+    }
+}

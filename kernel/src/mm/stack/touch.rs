@@ -1,0 +1,132 @@
+//! The first touch of a page of a stack.
+//!
+//! Any code may touch any G's stack: its own, or another's, to hand over a result. So a page fault here may come at any
+//! moment, with any lock held but one: the handler takes that of the frame allocator. Who takes it elsewhere touches the
+//! next pages of its own stack before ([`touch_ahead`]), so that it cannot fault while it has it.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use x86_64::structures::paging::PhysFrame;
+
+use super::class::COMMITTED;
+use super::slot::{Commit, Slot};
+use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging};
+use crate::percpu;
+
+/// What came of a page fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Touch {
+    /// The page is there now; the instruction can be tried again.
+    Committed,
+    /// The address is in the guard page of a stack that is in use.
+    Overflow(Slot),
+    /// The page should get a frame, and there is none.
+    OutOfMemory,
+    /// The address is not of a stack that is committed on touch.
+    Elsewhere,
+}
+
+/// Where frames come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// The frame allocator.
+    Allocator,
+    /// What this CPU has put aside.
+    LastFrames,
+}
+
+/// `address` was touched and nothing is mapped there: gives its page a frame if it is of a stack. Called by the handler
+/// of page faults, with interrupts off.
+pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
+    let Some(slot) = Slot::containing(address).filter(|slot| is_in_use(*slot)) else { return Touch::Elsewhere };
+    if slot.guard_contains(address) {
+        return Touch::Overflow(slot);
+    }
+    if slot.commit() == Commit::Whole {
+        return Touch::Elsewhere;
+    }
+    let last_frames = &percpu::local().last_frames;
+    let added = match source {
+        Source::Allocator => paging::add(VirtAddr::new(address as u64), frame::allocate),
+        Source::LastFrames => paging::add(VirtAddr::new(address as u64), || last_frames.take().ok_or(OutOfMemory)),
+    };
+    match added {
+        Ok(added) => {
+            // If another CPU was faster, it has counted the page.
+            COMMITTED.fetch_add(usize::from(added), Ordering::Relaxed);
+            if source == Source::Allocator {
+                last_frames.fill();
+            }
+            Touch::Committed
+        }
+        Err(OutOfMemory) => Touch::OutOfMemory,
+    }
+}
+
+/// Whether a slot has its highest page: it is somebody's stack, or free with its memory.
+fn is_in_use(slot: Slot) -> bool {
+    paging::translate(slot.highest_page()).is_some()
+}
+
+/// Bytes from the lowest page that has been touched to the top: the most that the stack has held since it got its memory.
+/// Callable from everywhere.
+pub(crate) fn high_water_mark(slot: Slot) -> usize {
+    let lowest = slot.pages().filter(|&page| paging::translate(page).is_some()).last();
+    lowest.map_or(0, |lowest| slot.top() - lowest.as_u64() as usize)
+}
+
+/// Sees to it that the next two pages below the caller's stack pointer can be used without a page fault. The guard page
+/// is left alone: who gets there has overflowed the stack anyway.
+#[inline]
+pub(in crate::mm) fn touch_ahead() {
+    touch_pages_ahead(2);
+}
+
+/// [`touch_ahead`] for another number of pages.
+pub(crate) fn touch_pages_ahead(pages: usize) {
+    let here: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags)) };
+    let Some(slot) = Slot::containing(here).filter(|slot| slot.commit() == Commit::OnTouch) else { return };
+    for page in 1..=pages {
+        let address = here - page * PAGE_SIZE;
+        if address >= slot.bottom() {
+            // SAFETY: a byte of the caller's own stack, below what is in use.
+            unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() };
+        }
+    }
+}
+
+/// Frames that each CPU puts aside: enough for the pages that code with preemption off, or a G that dies of the lack of
+/// memory, comes to touch, and for their page tables.
+const LAST_FRAMES: usize = 12;
+
+/// Frames put aside by a CPU, for pages of stacks when there is no other frame. 0 is none.
+#[derive(Debug)]
+pub(crate) struct LastFrames([AtomicU64; LAST_FRAMES]);
+
+impl LastFrames {
+    pub(crate) const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; LAST_FRAMES])
+    }
+
+    fn take(&self) -> Option<PhysFrame> {
+        self.0.iter().map(|place| place.swap(0, Ordering::Relaxed)).find(|&frame| frame != 0).map(|frame| {
+            // Every frame was put there by `fill`.
+            PhysFrame::containing_address(PhysAddr::new(frame))
+        })
+    }
+
+    /// Puts frames aside where there is room. Called with interrupts off, or before the CPU runs Gs.
+    pub(crate) fn fill(&self) {
+        // `take` begins at the first place, and this ends there: a look at that one says whether any is empty.
+        if self.0[0].load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        for place in self.0.iter().rev().filter(|place| place.load(Ordering::Relaxed) == 0) {
+            let Ok(frame) = frame::allocate() else { return };
+            place.store(frame.start_address().as_u64(), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Stacks of Gs: pages that come when they are touched, whoever touches them, and go when memory is short.
+
+use core::hint::black_box;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::spawn::spawn;
+use kernel::mm::{self, PAGE_SIZE, frame};
+use kernel::percpu::PreemptGuard;
+use kernel::platform::Kernel;
+use kernel::prelude::*;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// Uses so many bytes of the stack: calls itself, with frames full of marks, until it is that deep, calls `at_the_end`
+/// there, and looks on the way back whether the marks are still there.
+#[inline(never)]
+fn dig(bytes: usize, mark: u64, at_the_end: &dyn Fn()) {
+    #[inline(never)]
+    fn deeper(until: usize, mark: u64, at_the_end: &dyn Fn()) {
+        let mut frame = [mark; 32];
+        black_box(&mut frame);
+        if frame.as_ptr().addr() > until {
+            deeper(until, mark.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1), at_the_end);
+        } else {
+            at_the_end();
+        }
+        assert!(black_box(&frame).iter().all(|&word| word == mark), "a stack has changed");
+    }
+    let here = 0u8;
+    deeper((&raw const here).addr() - bytes, mark, at_the_end);
+}
+
+guest_test!(stacks_grow_and_are_reused, smp = &[1, 2, 8]);
+/// Gs use nearly all of their stacks; the next ones find the pages there.
+fn stacks_grow_and_are_reused() {
+    const GOROUTINES: u64 = 32;
+    let round = || {
+        let digging: Vec<_> = (0..GOROUTINES).map(|mark| go(move || dig(56 * KIB, mark, &yield_now))).collect();
+        digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+        mm::usage().stacks_committed
+    };
+    // So that what was used before does not count.
+    mm::free_cached_memory();
+    let before = mm::usage().stacks_committed;
+    let first = round();
+    // Gs that have ended are followed by others on the same stacks, so there may be few.
+    assert!(first >= before + 56 * KIB, "{before} and then {first}");
+    for _ in 0..100 {
+        round();
+    }
+    // 3,232 Gs have had some 60 KiB each. Dead ones stay on the P on which they ended, at most 64 on each.
+    assert!(mm::usage().stacks_committed <= before + 600 * 68 * KIB, "pages are not reused: {:?}", mm::usage());
+}
+
+guest_test!(stacks_grow_under_preemption, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);
+/// All CPUs touch new pages while the shortest slices end: the registers of preempted Gs go to new pages as well, and what
+/// is on the stacks is there when they go on elsewhere.
+fn stacks_grow_under_preemption() {
+    for round in 0..10 {
+        mm::free_cached_memory();
+        let digging: Vec<_> = (0..64)
+            .map(|g| {
+                go(move || {
+                    for depth in 1..=14 {
+                        dig(depth * 4 * KIB, round * 100 + g, &|| {
+                            if g % 2 == 0 {
+                                yield_now();
+                            }
+                        });
+                    }
+                })
+            })
+            .collect();
+        digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    }
+}
+
+guest_test!(stacks_grow_by_the_touch_of_others, smp = &[1, 2, 8]);
+/// A G writes to pages of another's stack that this one has not touched itself.
+fn stacks_grow_by_the_touch_of_others() {
+    const WORDS: usize = 4 * PAGE_SIZE / size_of::<usize>();
+    let owner = || {
+        let here = 0usize;
+        let start = (&raw const here).addr() / PAGE_SIZE * PAGE_SIZE - 12 * PAGE_SIZE;
+        let word = move |index: usize| core::ptr::with_exposed_provenance_mut::<usize>(start).wrapping_add(index);
+        let writer = go(move || {
+            for index in (0..WORDS).step_by(99) {
+                #[expect(unsafe_code, reason = "writes to the stack of another G")]
+                // SAFETY: on the stack of the G that waits for this one, far below of what it uses.
+                unsafe {
+                    word(index).write_volatile(index);
+                }
+            }
+        });
+        writer.join().expect("no panic");
+        for index in (0..WORDS).step_by(99) {
+            #[expect(unsafe_code, reason = "reads what is not in use")]
+            // SAFETY: on this G's own stack, below what it uses.
+            let found = unsafe { word(index).read_volatile() };
+            assert_eq!(found, index);
+        }
+        dig(56 * KIB, 1, &|| {});
+    };
+    mm::free_cached_memory();
+    let owners: Vec<_> = (0..20).map(|_| go(owner)).collect();
+    owners.into_iter().for_each(|handle| handle.join().expect("no panic"));
+}
+
+guest_test!(memory_of_dead_goroutines_comes_back, smp = &[1, 2, 8], seconds = 60);
+/// Stacks lose their pages and get others, again and again, on all CPUs: one that remembered an old page would write to
+/// memory that is somebody else's.
+fn memory_of_dead_goroutines_comes_back() {
+    let mut given_back = 0;
+    for round in 0..100 {
+        let digging: Vec<_> =
+            (0..40).map(|g| go(move || dig((1 + g as usize % 14) * 4 * KIB, round * 40 + g, &yield_now))).collect();
+        digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+        given_back += mm::free_cached_memory();
+    }
+    assert!(given_back > MIB, "{given_back} bytes came back");
+}
+
+/// Spawns Gs that wait for one another until there is no memory, or there are `most`. The first waits for the gate.
+fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static AtomicUsize) -> usize {
+    gate.store(false, Ordering::Relaxed);
+    finished.store(0, Ordering::Relaxed);
+    let mut last = go(move || {
+        while !gate.load(Ordering::Relaxed) {
+            sleep(Duration::from_millis(1));
+        }
+    });
+    for spawned in 0..most {
+        let next = spawn::<Kernel, _, _>(move || {
+            last.join().expect("no panic");
+            finished.fetch_add(1, Ordering::Relaxed);
+        });
+        match next {
+            Ok(next) => last = next,
+            Err(_) => return spawned,
+        }
+    }
+    most
+}
+
+fn wait_for(finished: &AtomicUsize, count: usize) {
+    while finished.load(Ordering::Relaxed) < count {
+        sleep(Duration::from_millis(1));
+    }
+}
+
+guest_test!(spawn_fails_when_memory_is_short, smp = &[1, 2, 8], memory = 64, isolated, seconds = 60);
+/// With all memory in stacks spawn gives an error, and nothing else breaks; when Gs have ended it works again.
+fn spawn_fails_when_memory_is_short() {
+    static GATE: AtomicBool = AtomicBool::new(false);
+    static FINISHED: AtomicUsize = AtomicUsize::new(0);
+    let first = spawn_waiting(usize::MAX, &GATE, &FINISHED);
+    assert!(first > 3_000, "only {first} Gs fit");
+    for _ in 0..1000 {
+        assert!(spawn::<Kernel, _, _>(|| ()).is_err(), "there is memory again, though no G has ended");
+    }
+    // The heap has some left, and so have stacks.
+    assert!(Vec::<u8>::new().try_reserve(64 * KIB).is_ok());
+    dig(48 * KIB, 7, &yield_now);
+    println!("{first} Gs, {:?}", mm::usage());
+    GATE.store(true, Ordering::Relaxed);
+    wait_for(&FINISHED, first);
+    let second = spawn_waiting(usize::MAX, &GATE, &FINISHED);
+    assert!(second >= first - first / 20, "{first} Gs at first, then {second}");
+    GATE.store(true, Ordering::Relaxed);
+    wait_for(&FINISHED, second);
+}
+
+guest_test!(stacks_are_given_back_to_the_heap, smp = &[1, 8], memory = 128, isolated, seconds = 60);
+/// Memory that Gs have had can be allocated when they are dead, and the next Gs find some again.
+fn stacks_are_given_back_to_the_heap() {
+    static GATE: AtomicBool = AtomicBool::new(false);
+    static FINISHED: AtomicUsize = AtomicUsize::new(0);
+    let count = spawn_waiting(9_000, &GATE, &FINISHED);
+    GATE.store(true, Ordering::Relaxed);
+    wait_for(&FINISHED, count);
+    let usage = mm::usage();
+    assert!(usage.stacks_cached >= count && usage.stacks_committed >= count * PAGE_SIZE, "{usage:?}");
+    let bytes = usage.free + 16 * MIB;
+    let mut block = Vec::<u8>::new();
+    block.try_reserve_exact(bytes).expect("the stacks of dead Gs are given back");
+    block.resize(bytes, 0x5a);
+    assert!(mm::usage().stacks_cached < count, "{:?}", mm::usage());
+    let handles: Vec<_> = (0..100).map(|g| go(move || dig(40 * KIB, g, &yield_now))).collect();
+    handles.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    assert!(block.iter().step_by(4001).all(|&byte| byte == 0x5a));
+}
+
+/// Takes every frame there is, also those kept for later, and gives them back when dropped.
+struct NoMemory(Vec<mm::PhysFrame>);
+
+impl NoMemory {
+    fn new() -> Self {
+        let mut frames = Vec::with_capacity(mm::usage().total / PAGE_SIZE);
+        loop {
+            while let Ok(frame) = frame::allocate() {
+                frames.push(frame);
+            }
+            if mm::free_cached_memory() == 0 {
+                return Self(frames);
+            }
+        }
+    }
+}
+
+impl Drop for NoMemory {
+    fn drop(&mut self) {
+        for &frame in &self.0 {
+            #[expect(unsafe_code, reason = "gives frames back")]
+            // SAFETY: `new` allocated it, and nobody uses it.
+            unsafe {
+                frame::free(frame);
+            }
+        }
+    }
+}
+
+guest_test!(
+    without_memory_for_its_stack_a_goroutine_dies,
+    smp = &[1, 8],
+    memory = 64,
+    status = 2,
+    texts = &["out of memory: there is no frame for a page of a stack", "deeper (qemu-tests/guest/src/stacks.rs:"],
+);
+fn without_memory_for_its_stack_a_goroutine_dies() {
+    let digging = go(|| {
+        let no_memory = NoMemory::new();
+        dig(56 * KIB, 1, &|| {});
+        drop(no_memory);
+    });
+    digging.join().expect("no panic");
+}
+
+guest_test!(without_memory_code_that_cannot_die_goes_on, smp = &[1, 8], memory = 64, isolated);
+/// With preemption off a G gets the frames that its CPU has put aside; there are others for the next time.
+fn without_memory_code_that_cannot_die_goes_on() {
+    for mark in 0..10 {
+        mm::free_cached_memory();
+        let digging = go(move || {
+            let no_memory = NoMemory::new();
+            {
+                let _preemption_off = PreemptGuard::new();
+                dig(24 * KIB, mark, &|| {});
+            }
+            drop(no_memory);
+            // Puts frames aside again.
+            dig(56 * KIB, mark, &|| {});
+        });
+        digging.join().expect("no panic");
+    }
+}
+
+guest_test!(memory_is_accounted_for, isolated);
+/// What is said to be used is what was taken.
+fn memory_is_accounted_for() {
+    static GATE: AtomicBool = AtomicBool::new(false);
+    static FINISHED: AtomicUsize = AtomicUsize::new(0);
+    mm::free_cached_memory();
+    let before = mm::usage();
+    assert!(before.total <= 1024 * MIB && before.free < before.total, "{before:?}");
+    assert_eq!(spawn_waiting(1_000, &GATE, &FINISHED), 1_000);
+    let during = mm::usage();
+    assert_eq!(during.stacks_in_use, before.stacks_in_use + 1_001);
+    let new = 1_001 - before.stacks_cached;
+    assert!(during.stacks_committed >= before.stacks_committed + new * PAGE_SIZE, "{before:?}, then {during:?}");
+    assert!(during.stacks_reserved >= during.stacks_committed, "{during:?}");
+    assert!(before.free - during.free >= new * PAGE_SIZE, "{before:?}, then {during:?}");
+    GATE.store(true, Ordering::Relaxed);
+    wait_for(&FINISHED, 1_000);
+    // The last one may still be on its way out.
+    while mm::usage().stacks_in_use != before.stacks_in_use {
+        yield_now();
+    }
+    assert!(mm::usage().stacks_cached >= 1_001);
+    mm::free_cached_memory();
+    // But for those that other Ps keep.
+    assert!(mm::usage().stacks_committed <= before.stacks_committed + 7 * 64 * 2 * PAGE_SIZE, "{:?}", mm::usage());
+}
+
+guest_test!(a_hundred_thousand_goroutines_fit_in_a_gibibyte, smp = &[1, 8], isolated, seconds = 120);
+fn a_hundred_thousand_goroutines_fit_in_a_gibibyte() {
+    many_goroutines(100_000);
+}
+
+guest_test!(a_million_goroutines_fit_in_8_gibibytes, memory = 8192, isolated, ignored, seconds = 1200);
+fn a_million_goroutines_fit_in_8_gibibytes() {
+    many_goroutines(1_000_000);
+}
+
+fn many_goroutines(count: usize) {
+    static GATE: AtomicBool = AtomicBool::new(false);
+    static FINISHED: AtomicUsize = AtomicUsize::new(0);
+    let before = mm::usage();
+    assert_eq!(spawn_waiting(count, &GATE, &FINISHED), count, "{:?}", mm::usage());
+    assert!(num_goroutine() >= count);
+    let after = mm::usage();
+    println!("{count} Gs take {} bytes each", (before.free - after.free) / count);
+    GATE.store(true, Ordering::Relaxed);
+    wait_for(&FINISHED, count);
+}
