@@ -21,6 +21,7 @@ use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use gmp_sched::kthread::epoch::CpuEpoch;
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
@@ -92,7 +93,7 @@ pub struct CpuLocal {
     /// For pages of stacks when there is no other frame.
     pub(crate) last_frames: LastFrames,
     /// The epoch in which this CPU flushed its translations last, see `mm::flush`.
-    pub(crate) flushed: AtomicU64,
+    pub(crate) epoch: CpuEpoch,
 }
 
 impl CpuLocal {
@@ -112,7 +113,7 @@ impl CpuLocal {
             snapshot: Snapshot::new(),
             heap_cache: CpuCache::new(),
             last_frames: LastFrames::new(),
-            flushed: AtomicU64::new(0),
+            epoch: CpuEpoch::new(),
         }
     }
 

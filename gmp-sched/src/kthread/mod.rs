@@ -12,7 +12,9 @@
 //! | `place` | ready lists, idle CPUs, where a thread goes, displacement |
 //! | `sleepers` | parking with a deadline |
 //! | `switch` | from thread to thread |
+//! | [`epoch`] | when every CPU has forgotten what it knew before a change |
 
+pub mod epoch;
 mod place;
 mod sleepers;
 mod switch;

@@ -10,6 +10,7 @@
 //! alarms.
 
 mod channel;
+mod epoch;
 mod idle;
 mod join;
 mod kthread;

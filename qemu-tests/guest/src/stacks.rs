@@ -5,9 +5,10 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use gmp_sched::spawn::spawn;
+use kernel::mm::stack::Slot;
 use kernel::mm::{self, PAGE_SIZE, frame};
 use kernel::percpu::PreemptGuard;
-use kernel::platform::Kernel;
+use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
 const KIB: usize = 1024;
@@ -75,6 +76,28 @@ fn stacks_grow_under_preemption() {
             .collect();
         digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
     }
+}
+
+guest_test!(a_full_stack_can_be_preempted, smp = &[1, 8], options = &["slice_us=100"]);
+/// A G that has used up what it asked for still gives way: the room for that comes on top.
+fn a_full_stack_can_be_preempted() {
+    fn preemptions() -> u64 {
+        scheduler().expect("the scheduler runs").counts().preemptions
+    }
+    let full = || {
+        let here = 0u8;
+        let stack = Slot::containing((&raw const here).addr()).expect("a G's stack");
+        let used = stack.top() - (&raw const here).addr();
+        // But for the last call.
+        dig(stack.bytes() - used - 512, 1, &|| {
+            let before = preemptions();
+            while preemptions() < before + 100 {
+                core::hint::spin_loop();
+            }
+        });
+    };
+    let handles: Vec<_> = (0..2 * procs()).map(|_| go(full)).collect();
+    handles.into_iter().for_each(|handle| handle.join().expect("no panic"));
 }
 
 guest_test!(stacks_grow_by_the_touch_of_others, smp = &[1, 2, 8]);

@@ -1,0 +1,109 @@
+//! Epochs: when no CPU remembers any more what it knew before a change that all must come to know.
+//!
+//! A kernel uses this for what processors cache of its page tables, and nobody is interrupted for it. Whoever takes pages
+//! away begins a new epoch; a CPU that takes an interrupt and finds a new epoch forgets what it remembers; and what must
+//! wait until all have forgotten, such as the use of the same addresses for other pages, asks whether the epoch has passed.
+//! A CPU that halts forgets nothing, but looks at nothing either: it does not keep an epoch from passing, and forgets when
+//! an interrupt wakes it, before it looks at anything. Linux: lazy flushing, and what a CPU in `cpu_tlbstate` does.
+//!
+//! ```text
+//!   who takes away              a CPU that wakes
+//!   page tables change          "I do not halt"
+//!   epoch + 1                   fence
+//!   fence                       read the epoch: is it new?
+//!   does the CPU halt?          forget
+//! ```
+//!
+//! Either the one finds that the CPU does not halt, and waits for it, or the CPU finds the new epoch.
+
+use crate::primitives::{AtomicU64, Ordering, fence};
+
+/// Set in the word of a CPU that halts.
+const HALTS: u64 = 1 << 63;
+
+/// The latest epoch.
+#[derive(Debug)]
+pub struct Epochs(AtomicU64);
+
+/// The epoch in which a CPU forgot last.
+#[derive(Debug)]
+pub struct CpuEpoch(AtomicU64);
+
+impl Epochs {
+    /// Epoch 0, in which nobody remembers anything.
+    #[cfg(not(gmp_loom))]
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "not something to make by default: there is one of a kind")]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[cfg(gmp_loom)]
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Begins an epoch, after the change. Callable from everywhere.
+    pub fn begin(&self) -> u64 {
+        // Ordering: Release: who finds this epoch finds the change. Partner: the Acquire in `pass`.
+        self.0.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Whether each of `cpus`, which are all there are, has forgotten in this epoch or a later one, or is going to before
+    /// it looks at anything. Callable from everywhere.
+    pub fn has_passed<'a>(&self, epoch: u64, cpus: impl Iterator<Item = &'a CpuEpoch>) -> bool {
+        // Ordering: SeqCst, between the beginning of the epoch and the look at who halts; partner: the fence in `pass`.
+        fence(Ordering::SeqCst);
+        cpus.map(|cpu| {
+            // Ordering: Acquire: what the CPU did before is over. Partner: the Release stores in `pass` and `halts`.
+            cpu.0.load(Ordering::Acquire)
+        })
+        .all(|word| word & HALTS != 0 || word >= epoch)
+    }
+}
+
+impl CpuEpoch {
+    /// Of a CPU that runs, and remembers nothing.
+    #[cfg(not(gmp_loom))]
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "as for the epochs")]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[cfg(gmp_loom)]
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// By this CPU, in an interrupt, before anything is looked at that must not be remembered: calls `forget` if there is a
+    /// new epoch.
+    #[inline(always)]
+    pub fn pass(&self, epochs: &Epochs, forget: impl FnOnce()) {
+        // One comparison for both: a CPU that halts has another word than any epoch.
+        if self.0.load(Ordering::Relaxed) != epochs.0.load(Ordering::Relaxed) {
+            self.catch_up(epochs, forget);
+        }
+    }
+
+    #[cold]
+    fn catch_up(&self, epochs: &Epochs, forget: impl FnOnce()) {
+        let last = self.0.load(Ordering::Relaxed) & !HALTS;
+        self.0.store(last, Ordering::Relaxed);
+        // Ordering: SeqCst, between "I do not halt" and the look at the epoch; partner: the fence in `has_passed`.
+        fence(Ordering::SeqCst);
+        // Ordering: Acquire: what is remembered from here on is from after the change. Partner: `begin`.
+        let epoch = epochs.0.load(Ordering::Acquire);
+        if epoch != last {
+            forget();
+            // Ordering: Release: forgotten before anybody relies on it. Partner: the Acquire in `has_passed`.
+            self.0.store(epoch, Ordering::Release);
+        }
+    }
+
+    /// By this CPU, with interrupts off: it halts, and looks at nothing until [`pass`](Self::pass).
+    pub fn halts(&self) {
+        // Ordering: Release: it has looked at nothing since. Partner: the Acquire in `has_passed`.
+        self.0.store(self.0.load(Ordering::Relaxed) | HALTS, Ordering::Release);
+    }
+}

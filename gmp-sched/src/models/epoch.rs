@@ -1,0 +1,85 @@
+//! An address that loses its page and gets another one, and a CPU that remembers the first.
+
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::iter;
+
+use super::explore;
+use crate::kthread::epoch::{CpuEpoch, Epochs};
+use crate::primitives::{AtomicBool, AtomicU32, Ordering};
+
+const NO_PAGE: u32 = 0;
+const OLD: u32 = 1;
+const NEW: u32 = 2;
+
+struct World {
+    epochs: Epochs,
+    cpu: CpuEpoch,
+    /// What the page tables say of the address.
+    entry: AtomicU32,
+    /// The address is in use again, by a G that may run on the CPU.
+    in_use: AtomicBool,
+}
+
+/// What the CPU's cache says of the address.
+struct Processor<'a> {
+    world: &'a World,
+    remembered: Cell<u32>,
+}
+
+impl Processor<'_> {
+    /// An interrupt: afterwards the G that owns the address may run here.
+    fn interrupt(&self) {
+        self.world.cpu.pass(&self.world.epochs, || self.remembered.set(NO_PAGE));
+        if self.world.in_use.load(Ordering::Acquire) {
+            self.touch();
+        }
+    }
+
+    fn touch(&self) {
+        if self.remembered.get() == NO_PAGE {
+            self.remembered.set(self.world.entry.load(Ordering::Relaxed));
+        }
+        assert_eq!(self.remembered.get(), NEW, "a CPU goes to a page that is somebody else's");
+    }
+}
+
+/// Whether the CPU halts before it is interrupted.
+fn an_address_is_used_again(halts: bool) {
+    explore(move || {
+        let world = Arc::new(World {
+            epochs: Epochs::new(),
+            cpu: CpuEpoch::new(),
+            entry: AtomicU32::new(OLD),
+            in_use: AtomicBool::new(false),
+        });
+        let cpu = {
+            let world = world.clone();
+            loom::thread::spawn(move || {
+                let processor = Processor { world: &world, remembered: Cell::new(OLD) };
+                if halts {
+                    world.cpu.halts();
+                }
+                processor.interrupt();
+                processor.interrupt();
+            })
+        };
+        world.entry.store(NO_PAGE, Ordering::Relaxed);
+        let epoch = world.epochs.begin();
+        if world.epochs.has_passed(epoch, iter::once(&world.cpu)) {
+            world.entry.store(NEW, Ordering::Relaxed);
+            world.in_use.store(true, Ordering::Release);
+        }
+        cpu.join().expect("the model holds");
+    });
+}
+
+#[test]
+fn an_address_waits_for_a_cpu_that_runs() {
+    an_address_is_used_again(false);
+}
+
+#[test]
+fn an_address_waits_for_a_cpu_that_wakes() {
+    an_address_is_used_again(true);
+}
