@@ -78,6 +78,30 @@ fn stacks_grow_under_preemption() {
     }
 }
 
+guest_test!(stacks_have_the_size_that_was_chosen, smp = &[1, 8]);
+/// Of any size up to 4 MiB: each holds what it should, goes back when its G is dead, and is found again.
+fn stacks_have_the_size_that_was_chosen() {
+    for kib in [16, 40, 64, 100, 512, 3_000, 4_096] {
+        let round = || {
+            let digging: Vec<_> = (0..20)
+                .map(|g| {
+                    let builder = Builder::new().stack_size(kib * KIB);
+                    builder.spawn(move || dig(kib * KIB - 6 * KIB, g, &yield_now)).expect("memory for the stack")
+                })
+                .collect();
+            digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+        };
+        round();
+        let before = mm::usage();
+        round();
+        let after = mm::usage();
+        // Up to 20 if those of the first round had not all left their stacks when the second began.
+        let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
+        assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
+    }
+    assert!(Builder::new().stack_size(4 * MIB + 1).spawn(|| ()).is_err());
+}
+
 guest_test!(a_full_stack_can_be_preempted, smp = &[1, 8], options = &["slice_us=100"]);
 /// A G that has used up what it asked for still gives way: the room for that comes on top.
 fn a_full_stack_can_be_preempted() {
