@@ -31,16 +31,18 @@ impl Processor<'_> {
     /// An interrupt: afterwards the G that owns the address may run here.
     fn interrupt(&self) {
         self.world.cpu.pass(&self.world.epochs, || self.remembered.set(NO_PAGE));
+        // Processors look up addresses also before they are used, and remember what is there.
+        self.look_up();
         if self.world.in_use.load(Ordering::Acquire) {
-            self.touch();
+            self.look_up();
+            assert_eq!(self.remembered.get(), NEW, "a CPU goes to a page that is somebody else's");
         }
     }
 
-    fn touch(&self) {
+    fn look_up(&self) {
         if self.remembered.get() == NO_PAGE {
             self.remembered.set(self.world.entry.load(Ordering::Relaxed));
         }
-        assert_eq!(self.remembered.get(), NEW, "a CPU goes to a page that is somebody else's");
     }
 }
 
