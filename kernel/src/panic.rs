@@ -69,7 +69,7 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
 
 /// Ends the machine because a G has used up its stack. Called on another one.
 pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
-    // What is left to preemption is not counted, here as in the size.
+    // What is left to preemption is not counted.
     let touched = stack::high_water_mark(slot).min(slot.bytes()) / 1024;
     end(platform::STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
         writeln!(console, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")?;

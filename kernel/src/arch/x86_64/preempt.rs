@@ -20,7 +20,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gmp_sched::platform::Pinned;
 
 use super::trap::TrapFrame;
-use crate::mm::stack::RESERVE;
 use crate::percpu::{self, CpuLocal};
 use crate::platform;
 
@@ -43,9 +42,6 @@ impl Diverted {
 
 /// The System V ABI's red zone.
 const RED_ZONE: u64 = 128;
-/// What the entry and the scheduler under it may need of a G's stack. Less room than that and the G is not diverted
-/// now: it is about to overflow, since the size that was asked for does not count this.
-const ROOM: u64 = RESERVE as u64;
 
 const TRAP_FLAG: u64 = 1 << 8;
 pub(super) const INTERRUPT_FLAG: u64 = 1 << 9;
@@ -69,8 +65,9 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
     }
     let Some(goroutine) = platform::interrupted_goroutine() else { return false };
     let stack = goroutine.stack();
-    let room = stack.start as u64 + ROOM..=stack.end as u64;
-    if !room.contains(&frame.rsp) {
+    // Below a stack there is room for the entry and what it calls (`mm::stack::RESERVE`). Who is in there is about to
+    // overflow.
+    if !(stack.start as u64..=stack.end as u64).contains(&frame.rsp) {
         return false;
     }
     percpu::preempt_disable();

@@ -35,9 +35,9 @@ pub(crate) use touch::{LastFrames, Source, Touch, first_touch, high_water_mark, 
 /// Bytes of the stack on which a CPU boots and later idles.
 pub const CPU_STACK_BYTES: usize = 64 * 1024;
 
-/// Bytes at the lower end of a G's stack, beyond what was asked for, that are left to preemption: the registers of the G,
-/// and the scheduler that is called below them.
-pub(crate) const RESERVE: usize = PAGE_SIZE;
+/// Bytes below a G's stack that are left to preemption: the registers of the G, and the scheduler that is called below
+/// them.
+const RESERVE: usize = PAGE_SIZE;
 
 /// A stack. Dropping it frees it; nothing may run on it then.
 #[derive(PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ impl Stack {
         slot.map(Self)
     }
 
-    /// The lowest address.
+    /// The lowest address of what was asked for.
     pub fn bottom(&self) -> usize {
         self.0.bottom()
     }

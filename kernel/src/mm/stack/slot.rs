@@ -7,7 +7,7 @@
 //!   │ never      │ preemption   │ touched have no frame                     │  this class …
 //!   │ mapped     │ (Gs only)    │                                           │
 //!   └────────────┴──────────────┴───────────────────────────────────────────┘
-//!                ↑ bottom                                                   ↑ top
+//!                ↑ lowest       ↑ bottom                                    ↑ top
 //! ```
 //!
 //! Slots of one class (a size, and whether it is committed on first touch) lie one after the other in a range of their
@@ -81,24 +81,29 @@ impl Slot {
         (index < capacity).then_some(Self { class, index })
     }
 
-    /// Bytes that were asked for, rounded up to a size there is. A G has 4 KiB more, in which it can be preempted.
+    /// Bytes of the stack: what was asked for, rounded up to a size there is.
     pub fn bytes(self) -> usize {
         SMALLEST << (self.class % SIZES)
     }
 
-    /// The stack's lowest address. The guard page ends here.
+    /// The stack's lowest address. Below it a G has some room in which it can be preempted, but not call anything.
     pub fn bottom(self) -> usize {
-        STACKS as usize + self.class * CLASS_BYTES + self.index * STRIDES[self.class].0 + PAGE_SIZE
+        self.lowest() + reserve(self.class)
     }
 
     /// The end of the stack, where it begins to grow down from.
     pub fn top(self) -> usize {
-        self.bottom() + reserve(self.class) + self.bytes()
+        self.bottom() + self.bytes()
     }
 
     /// Whether `address` lies in the guard page: a stack overflow.
     pub fn guard_contains(self, address: usize) -> bool {
-        (self.bottom() - PAGE_SIZE..self.bottom()).contains(&address)
+        (self.lowest() - PAGE_SIZE..self.lowest()).contains(&address)
+    }
+
+    /// The lowest address that can be used. The guard page ends here.
+    pub(super) fn lowest(self) -> usize {
+        STACKS as usize + self.class * CLASS_BYTES + self.index * STRIDES[self.class].0 + PAGE_SIZE
     }
 
     pub(super) fn commit(self) -> Commit {
@@ -107,7 +112,7 @@ impl Slot {
 
     /// The addresses of the pages, highest first.
     pub(super) fn pages(self) -> impl Iterator<Item = VirtAddr> {
-        (self.bottom()..self.top()).step_by(PAGE_SIZE).rev().map(|page| VirtAddr::new(page as u64))
+        (self.lowest()..self.top()).step_by(PAGE_SIZE).rev().map(|page| VirtAddr::new(page as u64))
     }
 
     pub(super) fn highest_page(self) -> VirtAddr {

@@ -91,7 +91,7 @@ pub(crate) fn touch_pages_ahead(pages: usize) {
     let Some(slot) = Slot::containing(here).filter(|slot| slot.commit() == Commit::OnTouch) else { return };
     for page in 1..=pages {
         let address = here - page * PAGE_SIZE;
-        if address >= slot.bottom() {
+        if address >= slot.lowest() {
             // SAFETY: a byte of the caller's own stack, below what is in use.
             unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() };
         }
