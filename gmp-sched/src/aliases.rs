@@ -125,6 +125,149 @@ macro_rules! platform_aliases {
             $crate::exit::exit::<$platform>()
         }
 
+        /// Fires once, and can be set again. See [`time::Timer`]($crate::time::Timer).
+        pub type Timer = $crate::time::Timer<$platform>;
+
+        /// Fires at regular intervals. See [`time::Ticker`]($crate::time::Ticker).
+        pub type Ticker = $crate::time::Ticker<$platform>;
+
+        /// The right to take back what [`after_func`] is to run. See [`time::AfterFunc`]($crate::time::AfterFunc).
+        pub type AfterFunc = $crate::time::AfterFunc<$platform>;
+
+        /// The values of a coroutine. See [`coroutine::Pull`]($crate::coroutine::Pull).
+        pub type Pull<T> = $crate::coroutine::Pull<T, $platform>;
+
+        /// The side of a coroutine that has the values. See [`coroutine::Yielder`]($crate::coroutine::Yielder).
+        pub type Yielder<T> = $crate::coroutine::Yielder<T, $platform>;
+
+        /// Makes a coroutine. See [`coroutine::pull`]($crate::coroutine::pull).
+        ///
+        /// # Errors
+        ///
+        /// There is no memory for the G's stack.
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P.
+        pub fn pull<T, F>(body: F) -> ::core::result::Result<Pull<T>, $crate::platform::OutOfResources>
+        where
+            T: Send + 'static,
+            F: FnOnce(&mut Yielder<T>) + Send + 'static,
+        {
+            $crate::coroutine::pull(body)
+        }
+
+        /// What the names here are for.
+        type ThisPlatform = $platform;
+
+        /// Bubbles with a clock of their own. See [`synctest`]($crate::synctest).
+        pub mod synctest {
+            /// Runs `body` in a bubble of its own. See [`synctest::test`]($crate::synctest::test).
+            ///
+            /// # Panics
+            ///
+            /// The body panics; all Gs of the bubble wait for good; the caller is not a G with a P, or is in a bubble.
+            pub fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+                $crate::synctest::test::<super::ThisPlatform, T>(body)
+            }
+
+            /// Waits until every other G of the bubble waits durably. See [`synctest::wait`]($crate::synctest::wait).
+            ///
+            /// # Panics
+            ///
+            /// The caller is in no bubble, or another G of it is in this function.
+            pub fn wait() {
+                $crate::synctest::wait::<super::ThisPlatform>();
+            }
+        }
+
+        /// Where scoped Gs are spawned. See [`scope::Scope`]($crate::scope::Scope).
+        pub type Scope<'scope, 'env> = $crate::scope::Scope<'scope, 'env, $platform>;
+
+        /// The right to the result of a scoped G. See [`scope::ScopedJoinHandle`]($crate::scope::ScopedJoinHandle).
+        pub type ScopedJoinHandle<'scope, T> = $crate::scope::ScopedJoinHandle<'scope, T, $platform>;
+
+        /// Where scoped Gs are spawned that may fail. See [`scope::TryScope`]($crate::scope::TryScope).
+        pub type TryScope<'scope, 'env, E> = $crate::scope::TryScope<'scope, 'env, E, $platform>;
+
+        /// Calls `body` with a scope, and waits for all Gs spawned in it. See [`scope::scope`]($crate::scope::scope).
+        ///
+        /// # Panics
+        ///
+        /// The body panics, or a child does that nobody joins; the caller is not a G with a P.
+        pub fn scope<'env, F, T>(body: F) -> T
+        where
+            F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+        {
+            $crate::scope::scope(body)
+        }
+
+        /// [`scope`] whose Gs may fail, and are cancelled together. See [`scope::try_scope`]($crate::scope::try_scope).
+        ///
+        /// # Errors
+        ///
+        /// The first one that a child or the body gave.
+        ///
+        /// # Panics
+        ///
+        /// The body or a child panics; the caller is not a G with a P.
+        pub fn try_scope<'env, E, F, T>(context: &Context, body: F) -> ::core::result::Result<T, E>
+        where
+            E: Send + 'env,
+            F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> ::core::result::Result<T, E>,
+        {
+            $crate::scope::try_scope(context, body)
+        }
+
+        /// Runs a future to its end in the calling G. See [`future::block_on`]($crate::future::block_on).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P; the future panics.
+        pub fn block_on<F: ::core::future::Future>(future: F) -> F::Output {
+            $crate::future::block_on::<$platform, F>(future)
+        }
+
+        /// Says whether work is still wanted. See [`cancel::Context`]($crate::cancel::Context).
+        pub type Context = $crate::cancel::Context<$platform>;
+
+        /// The right to cancel a context. See [`cancel::CancelHandle`]($crate::cancel::CancelHandle).
+        pub type CancelHandle = $crate::cancel::CancelHandle<$platform>;
+
+        /// How long to wait. See [`cancel::Limit`]($crate::cancel::Limit).
+        pub type Limit<'a> = $crate::cancel::Limit<'a, $platform>;
+
+        /// What time it is. See [`time::now`]($crate::time::now).
+        #[must_use]
+        pub fn now() -> $crate::time::Instant {
+            $crate::time::now::<$platform>()
+        }
+
+        /// Runs `function` in a G of its own after `duration`. See [`time::after_func`]($crate::time::after_func).
+        ///
+        /// # Errors
+        ///
+        /// There is no memory for the G or the timer.
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P.
+        pub fn after_func(
+            duration: ::core::time::Duration,
+            function: impl FnOnce() + Send + 'static,
+        ) -> ::core::result::Result<AfterFunc, $crate::platform::OutOfResources> {
+            $crate::time::after_func(duration, function)
+        }
+
+        /// Lets the calling G sleep until `when`. See [`sleep::sleep_until`]($crate::sleep::sleep_until).
+        ///
+        /// # Panics
+        ///
+        /// As [`sleep`].
+        pub fn sleep_until(when: $crate::time::Instant) {
+            $crate::sleep::sleep_until::<$platform>(when);
+        }
+
         /// Lets the calling G sleep. See [`sleep::sleep`]($crate::sleep::sleep).
         ///
         /// # Panics

@@ -17,7 +17,8 @@ use crate::goroutine::Goroutine;
 use crate::join::JoinError;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::spawn::goroutine_main;
+use crate::scope::Children;
+use crate::spawn::{self, goroutine_main};
 
 /// Bytes that a closure or result may take at most; larger ones belong into a `Box`.
 pub const BODY_LIMIT: usize = 4096;
@@ -47,21 +48,48 @@ struct Types<F, T>(PhantomData<(F, T)>);
 
 impl<F, T> Types<F, T>
 where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
+    F: FnOnce() -> T + Send,
+    T: Send,
 {
     const fn functions<P: Platform>() -> &'static BodyFunctions<P> {
         const { &BodyFunctions { run: run::<P, F, T>, fail: fail::<P, T> } }
     }
+
+    /// Those of a child of a scope.
+    const fn scoped_functions<P: Platform>() -> &'static BodyFunctions<P> {
+        const { &BodyFunctions { run: run_scoped::<P, F, T>, fail: fail_scoped::<P, T> } }
+    }
 }
 
-/// Puts `closure` on the stack of `goroutine` and prepares its first frame. The caller owns the slot.
+/// Puts `closure` on the stack of `goroutine` and prepares its first frame. The caller owns the slot, and sees to it that
+/// what closure and result borrow lives long enough.
 #[inline]
 pub(crate) fn install<P, F, T>(goroutine: &Goroutine<P>, closure: F)
 where
     P: Platform,
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    install_with::<P, F, T>(goroutine, closure, Types::<F, T>::functions());
+}
+
+/// [`install`] for a child of a scope.
+pub(crate) fn install_scoped<P, F, T>(goroutine: &Goroutine<P>, closure: F, children: &Children<P>)
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
+    install_with::<P, F, T>(goroutine, closure, Types::<F, T>::scoped_functions());
+}
+
+#[inline(always)]
+fn install_with<P, F, T>(goroutine: &Goroutine<P>, closure: F, functions: &'static BodyFunctions<P>)
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
 {
     let body = place::<F, T>(goroutine.stack_top());
     #[expect(unsafe_code, reason = "writes to the stack of a G that does not run")]
@@ -74,7 +102,7 @@ where
     // SAFETY: the bytes below the body are free stack, as above.
     let stack_pointer = unsafe { context::prepare(body, goroutine_main::<P>) };
     goroutine.body.store(body, Ordering::Relaxed);
-    goroutine.body_functions.store(Some(Types::<F, T>::functions()), Ordering::Relaxed);
+    goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
     goroutine.context.set(stack_pointer);
 }
 
@@ -82,8 +110,31 @@ where
 fn run<P, F, T>(me: &'static Goroutine<P>) -> !
 where
     P: Platform,
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let panicked = run_closure::<P, F, T>(me);
+    spawn::finish(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)))
+}
+
+/// See [`BodyFunctions`].
+fn run_scoped<P, F, T>(me: &'static Goroutine<P>) -> !
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let panicked = run_closure::<P, F, T>(me);
+    spawn::finish_scoped(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)), children(me))
+}
+
+/// Runs the closure of the calling G and puts its result in its place; tells whether it panicked.
+#[inline(always)]
+fn run_closure<P, F, T>(me: &'static Goroutine<P>) -> bool
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
 {
     let body = core::ptr::with_exposed_provenance_mut::<()>(me.body.load(Ordering::Relaxed));
     #[expect(unsafe_code, reason = "moves the closure out of its place")]
@@ -92,17 +143,38 @@ where
     let result = P::run_body(closure);
     let panicked = matches!(result, Err(JoinError::Panicked));
     put_result(me, result);
-    crate::spawn::finish(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)))
+    panicked
+}
+
+/// The count among which a scoped G is.
+fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
+    let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
+    #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+    // SAFETY: `install_scoped` stored it, and a scope does not go away before its last child has been removed from the
+    // count, which is the last thing that is done with it.
+    unsafe {
+        &*children
+    }
 }
 
 /// See [`BodyFunctions`].
-fn fail<P: Platform, T: Send + 'static>(goroutine: &'static Goroutine<P>, error: JoinError) {
+fn fail<P: Platform, T: Send>(goroutine: &'static Goroutine<P>, error: JoinError) {
     put_result::<P, T>(goroutine, Err(error));
+}
+
+/// See [`BodyFunctions`].
+fn fail_scoped<P: Platform, T: Send>(goroutine: &'static Goroutine<P>, error: JoinError) {
+    put_result::<P, T>(goroutine, Err(error));
+    let children = children(goroutine);
+    if error == JoinError::Panicked {
+        children.panicked();
+    }
+    children.remove(&Pinned::new());
 }
 
 /// Puts the result of a G whose closure has been moved out in its place.
 #[inline(always)]
-fn put_result<P: Platform, T: Send + 'static>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
+fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
     let place = core::ptr::with_exposed_provenance_mut::<Result<T, JoinError>>(goroutine.body.load(Ordering::Relaxed));
     #[expect(unsafe_code, reason = "puts the result in the closure's place")]
     // SAFETY: the place is large and aligned enough for both, and the closure has been moved out.
@@ -126,7 +198,7 @@ fn functions<P: Platform>(goroutine: &Goroutine<P>) -> &'static BodyFunctions<P>
 }
 
 /// Moves the result out. The caller has the right to it, knows that it is there, and does this once.
-pub(crate) fn take_result<T: Send + 'static, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
+pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
     let place = core::ptr::with_exposed_provenance::<Result<T, JoinError>>(goroutine.body.load(Ordering::Relaxed));
     #[expect(unsafe_code, reason = "moves the result out of its place")]
     // SAFETY: only the handle of type `T`, or `run` itself, calls this, after the completion word said that the result

@@ -1,6 +1,6 @@
 //! Deadlock detection: nothing runs, nothing will. Go: `checkdead`.
 
-use crate::goroutine::Status;
+use crate::goroutine::{Status, WaitReason};
 use crate::platform::Platform;
 use crate::primitives::Ordering;
 use crate::scheduler::Scheduler;
@@ -13,6 +13,7 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// The last M to come here sees all that the others left: what an M has to publish it publishes before it goes to the
     /// idle list, or in the same hold of the lock. An M that is blocked in a system call is not idle, so a G it carries counts as one that will go on.
+    /// Where threads that are no Ms may wake a G that waits for a future, that one will go on, too.
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let shared = self.shared.lock();
@@ -26,7 +27,11 @@ impl<P: Platform> Scheduler<P> {
         if !no_timer || self.is_work_visible() || self.is_shut_down() {
             return;
         }
-        let someone_waits = self.goroutines().any(|goroutine| goroutine.status() == Status::Waiting);
+        let mut waiting = self.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting).peekable();
+        let someone_waits = waiting.peek().is_some();
+        if P::HAS_OTHER_THREADS && waiting.any(|goroutine| goroutine.wait_reason() == WaitReason::Future) {
+            return;
+        }
         drop(shared);
         if someone_waits {
             P::fatal(self, format_args!("all goroutines are asleep - deadlock!"));

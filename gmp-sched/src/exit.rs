@@ -56,6 +56,9 @@ pub fn abandon<P: Platform>(reason: JoinError) -> ! {
     // Nobody else drops the error, and it needs no dropping.
     let _audience = finished(&pinned, me);
     processor.counters.finished.add(1);
+    if let Some(bubble) = me.bubble() {
+        bubble.left(&pinned, me);
+    }
     processor.counters.abandoned.add(1);
     drop(leave(pinned, machine, processor, me, Leave::End, Commit::new(quarantine, 0)));
     unreachable!("an abandoned G was resumed: {me:?}")

@@ -2,6 +2,7 @@
 
 use crate::goroutine::Goroutine;
 use crate::machine::Machine;
+use crate::park::queue;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
@@ -125,7 +126,10 @@ pub(crate) fn run_timers<P: Platform>(pinned: &Pinned<P>, of: &'static Processor
     of.set_clock(now);
     let mut any = false;
     while let Some(action) = of.timers.pop_due(now) {
-        any |= action.run(pinned);
+        if let Some(readied) = action.run(pinned, now) {
+            queue(pinned, readied);
+            any = true;
+        }
     }
     // The interrupt that made us look is spent; the next one is for the timer that is the earliest now.
     let earliest = of.timers.earliest();

@@ -24,6 +24,7 @@ use crate::name::{Name, NameCell};
 use crate::platform::Platform;
 use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
+use crate::synctest::Bubble;
 use crate::time::Instant;
 use crate::timers::Timer;
 use crate::waiter::Waiter;
@@ -53,7 +54,7 @@ impl Status {
             1 => Self::Runnable,
             2 => Self::Running,
             3 => Self::Syscall,
-            4 | 0x84 => Self::Waiting,
+            4 | 0x44 | 0x84 | 0xC4 => Self::Waiting,
             _ => Self::Dead,
         }
     }
@@ -67,8 +68,15 @@ pub(crate) enum ParkedStatus {
     /// Nobody does.
     Unwatched = Status::Waiting as u8,
     /// See `observe`.
-    Watched = Status::Waiting as u8 | 0x80,
+    Watched = Status::Waiting as u8 | WATCHED,
 }
+
+/// The bit that says so.
+const WATCHED: u8 = 0x80;
+
+/// A further bit of [`Status::Waiting`] as it is stored: the G waits durably in a bubble, which counts those that do not. See
+/// [`crate::synctest`].
+const IN_BUBBLE: u8 = 0x40;
 
 impl ParkedStatus {
     /// From the number that it is.
@@ -152,6 +160,8 @@ wait_reasons! {
     Scope = "scope",
     /// For the other side of a coroutine.
     Coroutine = "coroutine",
+    /// For a context to be done.
+    Context = "context",
     /// For a future.
     Future = "future",
     /// For all Gs of a bubble to block. Go: `testing/synctest`.
@@ -165,6 +175,23 @@ wait_reasons! {
 }
 
 impl WaitReason {
+    /// Whether a G of a bubble that waits for this counts as one that only the bubble can wake. Go: `isIdleInSynctest`.
+    #[doc(alias = "isIdleInSynctest")]
+    pub(crate) fn is_durable(self) -> bool {
+        !matches!(
+            self,
+            Self::None
+                | Self::IoWait
+                | Self::MutexLock
+                | Self::RwLockRead
+                | Self::RwLockWrite
+                | Self::Future
+                | Self::StoppingTheWorld
+                | Self::SynctestRun
+                | Self::Parked
+        )
+    }
+
     fn from_u8(value: u8) -> Self {
         Self::ALL.get(usize::from(value)).copied().unwrap_or(Self::Parked)
     }
@@ -240,10 +267,16 @@ pub struct Goroutine<P: Platform> {
     pub(crate) body: AtomicUsize,
     /// What is done with them; known since the G was spawned.
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
+    /// The address of the count of the scope it is a child of; see [`crate::scope`]. Of use to scoped Gs only.
+    pub(crate) scope: AtomicUsize,
+    /// The bubble it is in, `None` for nearly all. Go: `g.bubble`.
+    bubble: AtomicRef<Bubble<P>>,
     /// The link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
     /// Its place in a queue, for waiting for one thing.
     pub(crate) waiter: Waiter<P>,
+    /// Its place among those that wait with a context.
+    pub(crate) context_waiter: Waiter<P>,
     /// The waiter through which its last wait was ended. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
     /// The number of the last ticket while that can be claimed, one more when it has been.
@@ -271,8 +304,11 @@ impl<P: Platform> Goroutine<P> {
             completion: AtomicUsize::new(0),
             body: AtomicUsize::new(0),
             body_functions: AtomicRef::none(),
+            scope: AtomicUsize::new(0),
+            bubble: AtomicRef::none(),
             all_link: AtomicRef::none(),
             waiter: Waiter::new(),
+            context_waiter: Waiter::new(),
             woken_by: AtomicRef::none(),
             wait: AtomicU64::new(0),
             timer: Timer::new(),
@@ -407,6 +443,32 @@ impl<P: Platform> Goroutine<P> {
         self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
         self.status.store(parked as u8, Ordering::Relaxed);
+    }
+
+    /// It has been said to be waiting, and waits durably in a bubble.
+    pub(crate) fn set_waiting_in_bubble(&self) {
+        self.status.store(self.status.load(Ordering::Relaxed) | IN_BUBBLE, Ordering::Relaxed);
+    }
+
+    /// Whether it waits durably in a bubble.
+    pub(crate) fn is_waiting_in_bubble(&self) -> bool {
+        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & IN_BUBBLE != 0
+    }
+
+    /// Whether it waits, and somebody wants to know when that is over.
+    pub(crate) fn is_waiting_watched(&self) -> bool {
+        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & WATCHED != 0
+    }
+
+    /// The bubble it is in.
+    #[inline(always)]
+    pub(crate) fn bubble(&self) -> Option<&'static Bubble<P>> {
+        self.bubble.load(Ordering::Relaxed)
+    }
+
+    /// By the G itself, or whoever makes it.
+    pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
+        self.bubble.store(bubble, Ordering::Relaxed);
     }
 
     /// Begins a life.

@@ -53,14 +53,25 @@ impl core::error::Error for JoinError {}
 
 /// The right to the result of a G. Dropping it detaches the G, which runs on.
 #[must_use = "dropping the handle detaches the G; call `detach` to say so"]
-pub struct JoinHandle<T: Send + 'static, P: Platform> {
+pub struct JoinHandle<T: Send, P: Platform> {
     goroutine: &'static Goroutine<P>,
     _result: PhantomData<fn() -> T>,
 }
 
-impl<T: Send + 'static, P: Platform> JoinHandle<T, P> {
+impl<T: Send, P: Platform> JoinHandle<T, P> {
     pub(crate) fn new(goroutine: &'static Goroutine<P>) -> Self {
         Self { goroutine, _result: PhantomData }
+    }
+
+    /// The G itself.
+    pub(crate) fn goroutine(&self) -> &'static Goroutine<P> {
+        self.goroutine
+    }
+
+    /// Has `me`, which is about to park, readied when the G finishes. The G does not run: it can be resumed by the caller
+    /// only.
+    pub(crate) fn set_waiter(&self, me: &'static Goroutine<P>) {
+        self.goroutine.completion.store(core::ptr::from_ref(me).expose_provenance(), Ordering::Relaxed);
     }
 
     /// The number of the G.
@@ -77,6 +88,24 @@ impl<T: Send + 'static, P: Platform> JoinHandle<T, P> {
 
     /// Lets the G run on its own.
     pub fn detach(self) {}
+
+    /// Drops the handle; gives the result if it is there already, which is not the G's to drop then.
+    pub(crate) fn discard(self) -> Option<Result<T, JoinError>> {
+        let mut result = None;
+        if !self.detach_running() {
+            result = Some(body::take_result(self.goroutine));
+            release_slot(self.goroutine);
+        }
+        core::mem::forget(self);
+        result
+    }
+
+    /// Gives the result to the G, if there is none yet; tells whether that was so.
+    fn detach_running(&self) -> bool {
+        P::point(Site::Join);
+        // Ordering: AcqRel: if the result is there, it and all that the G did come before what follows.
+        self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
 
     /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts.
     ///
@@ -99,23 +128,24 @@ impl<T: Send + 'static, P: Platform> JoinHandle<T, P> {
     }
 }
 
-impl<T: Send + 'static, P: Platform> Drop for JoinHandle<T, P> {
+impl<T: Send, P: Platform> Drop for JoinHandle<T, P> {
     fn drop(&mut self) {
-        P::point(Site::Join);
-        // Ordering: AcqRel: if the result is there, it and all that the G did come before what follows.
-        let detached =
-            self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire);
-        if detached.is_err() {
+        if !self.detach_running() {
             drop(body::take_result::<T, P>(self.goroutine));
             release_slot(self.goroutine);
         }
     }
 }
 
-impl<T: Send + 'static, P: Platform> fmt::Debug for JoinHandle<T, P> {
+impl<T: Send, P: Platform> fmt::Debug for JoinHandle<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "JoinHandle({})", self.goroutine.id())
     }
+}
+
+/// Nobody waits any more for `me`, the calling G, to finish: what [`JoinHandle::set_waiter`] said is taken back.
+pub(crate) fn forget_waiter<P: Platform>(me: &'static Goroutine<P>) {
+    me.completion.store(ATTACHED, Ordering::Relaxed);
 }
 
 pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {

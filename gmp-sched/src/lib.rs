@@ -17,6 +17,12 @@
 //! | [`sysmon`] | the watch | `sysmon`, `retake` |
 //! | [`poller`] | waiting for devices | `netpoll`, `pollDesc` |
 //! | `timers`, [`mod@sleep`] | timers | `timers`, `timeSleep` |
+//! | [`mod@time`] | points in time, timers of programs, tickers, functions that run later | `time` |
+//! | [`cancel`] | contexts, how long to wait | `context` |
+//! | [`coroutine`] | values by direct switch | `coro`, `iter.Pull` |
+//! | [`future`] | `core::future` in a G | |
+//! | [`mod@scope`] | children that borrow from their parent | |
+//! | [`synctest`] | bubbles with a clock of their own, for tests | `testing/synctest` |
 //! | `waiter` | standing in a queue | `sudog`, `waitq` |
 //! | [`mod@latency`], [`mod@trace`] | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
 //! | [`chan`] | channels | `hchan`, `chansend`, `chanrecv` |
@@ -31,6 +37,7 @@
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,
 //! `switch`, `body`, `join`, `slots`, `kthread::switch`), stored references (`reference`), values on their way (`chan`,
 //! `select`), values under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and
+//! `switch`, `body`, `join`, `scope`, `slots`, `kthread::switch`), stored references (`reference`), the platforms (`native`, `sim`), and
 //! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
 //! preemption, sysmon) has none.
 #![no_std]
@@ -45,11 +52,14 @@ pub mod context;
 
 mod aliases;
 mod body;
+pub mod cancel;
 pub mod chan;
+pub mod coroutine;
 mod counters;
 mod deadlock;
 pub mod exit;
 mod find;
+pub mod future;
 pub mod goroutine;
 pub mod idle;
 pub mod join;
@@ -73,6 +83,7 @@ mod reference;
 pub mod run_queue;
 pub mod schedule;
 pub mod scheduler;
+pub mod scope;
 pub mod select;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod sim;
@@ -82,6 +93,7 @@ pub mod spawn;
 mod steal;
 mod switch;
 pub mod sync;
+pub mod synctest;
 pub mod syscall;
 pub mod sysmon;
 pub mod time;

@@ -10,6 +10,7 @@ use crate::platform::{Pinned, Platform};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::switch::{Commit, Leave, commit_closure, leave};
+use crate::synctest::Bubble;
 use crate::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
@@ -55,7 +56,35 @@ pub(crate) fn park_with<P: Platform>(
     let processor = machine.held_processor();
     processor.counters.parks.add(1);
     me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
+    if let Some(bubble) = me.bubble() {
+        return park_in_bubble(pinned, machine, me, bubble, reason, commit);
+    }
     drop(leave(pinned, machine, processor, me, Leave::Park, commit));
+}
+
+/// The rest of a park of a G in a bubble, which counts those that do not wait.
+#[cold]
+#[inline(never)]
+fn park_in_bubble<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
+    bubble: &'static Bubble<P>,
+    reason: WaitReason,
+    commit: Commit<P>,
+) {
+    let is_durable = reason.is_durable();
+    if is_durable {
+        me.set_waiting_in_bubble();
+    }
+    let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
+        commit.run(pinned, me);
+        // Last: whoever readied the G in between has counted it, so that the count is never too low.
+        if is_durable {
+            bubble.blocked(pinned);
+        }
+    });
+    drop(leave(pinned, machine, machine.held_processor(), me, Leave::Park, commit_closure(&commit)));
 }
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.
@@ -80,30 +109,65 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 /// [`ready`] for a caller that is pinned.
 #[inline(always)]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    if !goroutine.is_parked_as(ParkedStatus::Unwatched) {
-        ready_watched(pinned, goroutine);
-    }
-    goroutine.set_status(Status::Runnable);
+    make_runnable(pinned, goroutine);
+    queue(pinned, goroutine);
+}
+
+/// Puts a G that has just become runnable where the current P finds it next.
+#[inline(always)]
+pub(crate) fn queue<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
     match machine.processor() {
-        Some(processor) => {
-            processor.counters.readies.add(1);
-            put_next(machine, processor, goroutine);
-        }
+        Some(processor) => put_next(machine, processor, goroutine),
         // In a system call whose P was given away.
         None => machine.scheduler().inject(goroutine),
     }
 }
 
-/// Notes that a G becomes runnable that is watched, unless it does not wait at all.
+/// A parked G is runnable from here on, and the caller's to run or to queue.
+#[inline(always)]
+pub(crate) fn make_runnable<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+) -> &'static Goroutine<P> {
+    if !goroutine.is_parked_as(ParkedStatus::Unwatched) {
+        ready_in_bubble_or_watched(pinned, goroutine);
+    }
+    goroutine.set_status(Status::Runnable);
+    if let Some(processor) = pinned.machine().processor() {
+        processor.counters.readies.add(1);
+    }
+    goroutine
+}
+
+/// Notes that a G becomes runnable that is watched or waits in a bubble, unless it does not wait at all.
 #[cold]
 #[inline(never)]
-fn ready_watched<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    assert!(goroutine.is_parked_as(ParkedStatus::Watched), "readied a G that does not wait: {goroutine:?}");
-    let machine = pinned.machine();
-    match machine.processor() {
-        Some(processor) => observe::runnable(machine, processor, goroutine, EventKind::Ready),
-        None => observe::stamp(goroutine),
+fn ready_in_bubble_or_watched<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
+    if goroutine.is_waiting_in_bubble() {
+        goroutine.bubble().expect("it says that it waits in one").unblocked();
+    }
+    if goroutine.is_waiting_watched() {
+        let machine = pinned.machine();
+        match machine.processor() {
+            Some(processor) => observe::runnable(machine, processor, goroutine, EventKind::Ready),
+            None => observe::stamp(goroutine),
+        }
+    }
+}
+
+/// [`ready`] for a caller that may be anywhere, also on a thread that is no M of `scheduler`, the G's own.
+pub(crate) fn ready_from_anywhere<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
+    let pinned = Pinned::new();
+    match pinned.try_machine() {
+        Some(machine) if core::ptr::eq(machine.scheduler(), scheduler) => ready_pinned(&pinned, goroutine),
+        _ => {
+            // Nobody hears of it there who watches, and those who wait for a future are not counted by a bubble.
+            assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
+            goroutine.set_status(Status::Runnable);
+            scheduler.inject(goroutine);
+        }
     }
 }
 

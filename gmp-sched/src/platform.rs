@@ -95,6 +95,9 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// whenever it picks a G while a timer is armed.
     const TIMER_INTERRUPTS: bool;
 
+    /// Whether there are threads that are no Ms of any scheduler and may call a [`Waker`](core::task::Waker) of a G.
+    const HAS_OTHER_THREADS: bool = false;
+
     /// Keeps the caller on its M from here on. Nests. Callable from anywhere on an M.
     fn raise_pin();
 

@@ -33,7 +33,7 @@ use crate::primitives::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, 
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
-use crate::timers::{Action, arm};
+use crate::timers::{Action, arm, reserve};
 
 const EMPTY: u8 = 0;
 const RAISED: u8 = 1;
@@ -113,7 +113,7 @@ impl<P: Platform> Signal<P> {
                 _ => panic!("two Gs wait for one signal"),
             }
             if deadline != Instant::NEVER {
-                pinned.processor().timers.reserve()?;
+                reserve(&pinned)?;
             }
             if let Some(raised) = self.park(pinned, scheduler, deadline) {
                 return Ok(raised);
@@ -132,7 +132,7 @@ impl<P: Platform> Signal<P> {
         scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
         park_pinned(pinned, WaitReason::IoWait, |pinned, me| {
             if deadline != Instant::NEVER {
-                arm(pinned, deadline, &me.timer, Action::Wake(me, ticket));
+                arm(pinned, me, deadline, &me.timer, Action::Wake(me, ticket));
             }
             P::point(Site::Poller);
             // Ordering: Release publishes who waits to whoever takes the signal from the ready list.

@@ -16,6 +16,8 @@ use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
 use crate::reference::AtomicRef;
 use crate::slots::FreeSlots;
 use crate::steal::StealOrder;
+use crate::synctest::Bubble;
+use crate::time::TimerSlot;
 use crate::waiter_cache::WaiterCache;
 
 /// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
@@ -54,6 +56,10 @@ pub struct Scheduler<P: Platform> {
     pub(crate) free: Lock<FreeSlots<P>, P>,
     /// Waiters that Ps had too many of. Go: `sched.sudogcache`.
     pub(crate) waiters: Lock<WaiterCache<P>, P>,
+    /// Timers of programs that nobody uses.
+    pub(crate) timer_slots: Lock<List<TimerSlot<P>>, P>,
+    /// Bubbles that nobody uses.
+    pub(crate) bubbles: Lock<List<Bubble<P>>, P>,
     all_goroutines: AtomicRef<Goroutine<P>>,
     all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
@@ -95,6 +101,8 @@ impl<P: Platform> Scheduler<P> {
             timekeeper: AtomicRef::none(),
             free: Lock::new(FreeSlots::new()),
             waiters: Lock::new(WaiterCache::new()),
+            timer_slots: Lock::new(List::new()),
+            bubbles: Lock::new(List::new()),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),
             // The first batch starts at 16 rather than 0, except that the main G gets number 1.
@@ -208,11 +216,11 @@ impl<P: Platform> Scheduler<P> {
         })
     }
 
-    /// Gs that are alive. Go: `NumGoroutine`.
+    /// Gs that are alive; those that have been made but not been started are not among them. Go: `NumGoroutine`.
     #[must_use]
     #[doc(alias = "NumGoroutine")]
     pub fn num_goroutine(&'static self) -> usize {
-        self.goroutines().filter(|goroutine| goroutine.status() != Status::Dead).count()
+        self.goroutines().filter(|goroutine| !matches!(goroutine.status(), Status::Dead | Status::Idle)).count()
     }
 
     /// What all Ps together have done.

@@ -5,8 +5,8 @@ use core::time::Duration;
 use crate::goroutine::{Ticket, WaitReason};
 use crate::park::park_pinned;
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::time::Instant;
-use crate::timers::{Action, arm};
+use crate::time::{Instant, now};
+use crate::timers::{Action, arm, reserve};
 
 /// Lets the calling G sleep for `duration`; returns at once if that is zero. Go: `time.Sleep`.
 ///
@@ -18,7 +18,7 @@ use crate::timers::{Action, arm};
 #[doc(alias = "timeSleep")]
 pub fn sleep<P: Platform>(duration: Duration) {
     if !duration.is_zero() {
-        sleep_until::<P>(P::now().after(duration));
+        sleep_until::<P>(now::<P>().after(duration));
     }
 }
 
@@ -29,13 +29,13 @@ pub fn sleep<P: Platform>(duration: Duration) {
 /// As [`sleep`].
 pub fn sleep_until<P: Platform>(when: Instant) {
     let pinned = Pinned::<P>::new();
-    if let Err(OutOfResources) = pinned.processor().timers.reserve() {
+    if let Err(OutOfResources) = reserve(&pinned) {
         drop(pinned);
         panic!("cannot sleep: no memory for one more timer");
     }
     // Armed when the G is parked: a short timer would otherwise ready a G that still runs.
     park_pinned(pinned, WaitReason::Sleep, |pinned, me| {
-        arm(pinned, when, &me.timer, Action::Wake(me, Ticket::SOLE));
+        arm(pinned, me, when, &me.timer, Action::Wake(me, Ticket::SOLE));
         true
     });
 }

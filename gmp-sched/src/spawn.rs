@@ -12,6 +12,7 @@ use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
+use crate::scope::Children;
 use crate::slots;
 use crate::switch::{Commit, Leave, arrive_words, leave};
 use crate::trace::EventKind;
@@ -60,21 +61,113 @@ fn start<P, F, T>(
 ) -> JoinHandle<T, P>
 where
     P: Platform,
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
+    F: FnOnce() -> T + Send,
+    T: Send,
 {
-    let scheduler = machine.scheduler();
     body::install(goroutine, body);
+    begin(machine, processor, goroutine);
+    enter(machine, processor, goroutine);
+    JoinHandle::new(goroutine)
+}
+
+/// Begins the life of a G whose body is in place.
+#[inline(always)]
+fn begin<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    let scheduler = machine.scheduler();
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     let id = processor.next_goroutine_id(|| scheduler.take_goroutine_ids());
     goroutine.begin(id, Some(machine.running_goroutine().id()));
+}
+
+/// Makes a new G of the calling G's runnable: next on the current P.
+#[inline(always)]
+fn enter<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    if let Some(bubble) = machine.running_goroutine().bubble() {
+        goroutine.set_bubble(Some(bubble));
+        bubble.entered();
+    }
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     if processor.watch.wants_next() {
         observe::runnable(machine, processor, goroutine, EventKind::Spawn);
     }
     put_next(machine, processor, goroutine);
-    JoinHandle::new(goroutine)
+}
+
+/// Runs `body` as a new G that counts among `children` until its body has run and its result is the handle's or dropped.
+/// As [`spawn`]; the caller has counted it.
+///
+/// # Safety
+///
+/// What `body` and its result borrow, and `children`, live until the G has been removed from `children`; the handle does
+/// not live longer.
+#[expect(unsafe_code, reason = "a G may run for longer than its spawner knows")]
+pub(crate) unsafe fn spawn_scoped<P, F, T>(body: F, children: &Children<P>) -> Result<JoinHandle<T, P>, OutOfResources>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let pinned = Pinned::<P>::new();
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    let goroutine = slots::take(machine.scheduler(), processor)?;
+    goroutine.set_name(None);
+    body::install_scoped(goroutine, body, children);
+    begin(machine, processor, goroutine);
+    enter(machine, processor, goroutine);
+    Ok(JoinHandle::new(goroutine))
+}
+
+/// Makes a G that whoever has it starts later, once, without needing memory for it: [`start_prepared`], or a direct
+/// switch. Until then it is idle.
+///
+/// # Errors
+///
+/// As [`spawn`].
+pub(crate) fn prepare<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let pinned = Pinned::<P>::new();
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    let goroutine = slots::take(machine.scheduler(), processor)?;
+    goroutine.set_name(None);
+    body::install(goroutine, body);
+    begin(machine, processor, goroutine);
+    goroutine.set_bubble(machine.running_goroutine().bubble());
+    goroutine.set_status(Status::Idle);
+    Ok(JoinHandle::new(goroutine))
+}
+
+/// Makes a [prepared](prepare) G runnable, and the caller's to run or to queue. Does not block or allocate.
+pub(crate) fn start_prepared<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+) -> &'static Goroutine<P> {
+    assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    if let Some(bubble) = goroutine.bubble() {
+        bubble.entered();
+    }
+    goroutine.set_status(Status::Runnable);
+    processor.counters.spawned.add(1);
+    if processor.watch.wants_next() {
+        observe::runnable(machine, processor, goroutine, EventKind::Spawn);
+    }
+    goroutine
 }
 
 /// [`spawn`] for those who cannot go on without memory.
@@ -219,10 +312,37 @@ pub(crate) fn finish<P: Platform>(
     return_never(Pinned::new(), me, Audience::Nobody)
 }
 
+/// [`finish`] of a child of a scope: nothing that it borrowed is used any more when it is taken off the count.
+pub(crate) fn finish_scoped<P: Platform>(
+    pinned: Pinned<P>,
+    me: &'static Goroutine<P>,
+    panicked: bool,
+    drop_result: impl FnOnce(&'static Goroutine<P>),
+    children: &Children<P>,
+) -> ! {
+    let audience = finished(&pinned, me);
+    let pinned = match audience {
+        Audience::Handle => pinned,
+        Audience::Nobody => {
+            drop(pinned);
+            if panicked {
+                children.panicked();
+            }
+            drop_result(me);
+            Pinned::new()
+        }
+    };
+    children.remove(&pinned);
+    return_never(pinned, me, audience)
+}
+
 fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
     let machine = pinned.machine();
     let processor = machine.held_processor();
     processor.counters.finished.add(1);
+    if let Some(bubble) = me.bubble() {
+        bubble.left(&pinned, me);
+    }
     let commit = match audience {
         Audience::Handle => Commit::new(bury::<P>, 1),
         Audience::Nobody => Commit::new(bury::<P>, 0),

@@ -87,6 +87,13 @@ impl<P: Platform> Commit<P> {
         Self::new(chosen.get(), core::ptr::from_ref(processor).expose_provenance())
     }
 
+    /// Does it here and now, on the far side.
+    pub(crate) fn run(self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+        let _ = pinned;
+        // The pin is the caller's: what the function takes and gives back is its proof only.
+        mem::forget((self.function)(Pinned::assume(), goroutine, self.argument));
+    }
+
     #[inline(always)]
     fn transfer(self, subject: &'static Goroutine<P>) -> Transfer {
         Transfer {
@@ -97,8 +104,9 @@ impl<P: Platform> Commit<P> {
     }
 }
 
-/// The commit of g0, which leaves for a G: g0 is nobody else's. A call of nothing there costs less than a test everywhere.
-fn nothing<P: Platform>(pinned: Pinned<P>, _: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+/// The commit of g0, which leaves for a G, and of one side of a coroutine that leaves for the other: nobody else is to know
+/// of them. A call of nothing there costs less than a test everywhere.
+pub(crate) fn nothing<P: Platform>(pinned: Pinned<P>, _: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     pinned
 }
 

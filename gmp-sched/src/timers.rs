@@ -11,14 +11,14 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use crate::goroutine::{Goroutine, Ticket};
-use crate::park::ready_pinned;
+use crate::park::{make_runnable, queue};
 use crate::platform::{Lock, OutOfResources, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
-use crate::processor::Processor;
 use crate::reference::AtomicRef;
-use crate::time::Instant;
+use crate::time::{Instant, TimerSlot, fire};
 
 /// Children of a node of the heap. Go: `timerHeapN`.
 const ARITY: usize = 4;
@@ -29,19 +29,53 @@ const NOWHERE: u32 = u32::MAX;
 /// Something that can be in one heap at a time. Like Gs, timers are never freed, only reused. Go: `timer`.
 #[doc(alias = "timer")]
 pub(crate) struct Timer<P: Platform> {
-    /// Whose heap it is in, or was in last. Written under that heap's lock.
-    home: AtomicRef<Processor<P>>,
+    /// The heap it is in, or was in last. Written under that heap's lock.
+    home: AtomicRef<Timers<P>>,
     /// Where it is in that heap. Guarded by the heap's lock.
     position: AtomicU32,
+    /// Nanoseconds from one firing to the next, 0 if it fires once. Written while it is in no heap.
+    period: AtomicU64,
 }
 
 impl<P: Platform> Timer<P> {
     pub(crate) fn new() -> Self {
-        Self { home: AtomicRef::none(), position: AtomicU32::new(NOWHERE) }
+        Self { home: AtomicRef::none(), position: AtomicU32::new(NOWHERE), period: AtomicU64::new(0) }
+    }
+
+    /// From now on it fires again each time so long after it was due, until it is cancelled; zero is once. The caller
+    /// is who arms and cancels it, and it is not armed.
+    pub(crate) fn set_period(&self, period: Duration) {
+        let nanoseconds = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        self.period.store(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// When it is due again that was due at `when` and fires at `now`; `None` if it fires once. Firings that should have
+    /// been meanwhile are left out.
+    fn next(&self, when: Instant, now: Instant) -> Option<Instant> {
+        let period = self.period.load(Ordering::Relaxed);
+        if period == 0 {
+            return None;
+        }
+        let missed = (now.as_nanos() - when.as_nanos()) / period;
+        let step = period.saturating_mul(missed.saturating_add(1));
+        Some(Instant::from_nanos(when.as_nanos().saturating_add(step)).min(Instant::LAST))
     }
 
     fn is_armed(&self) -> bool {
         self.position.load(Ordering::Relaxed) != NOWHERE
+    }
+
+    /// Runs what is due in its heap, on the current P, whoever looks after it.
+    pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
+        let Some(home) = self.home.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
+        if home.earliest() != Instant::NEVER {
+            let now = P::now();
+            while let Some(action) = home.pop_due(now) {
+                if let Some(readied) = action.run(pinned, now) {
+                    queue(pinned, readied);
+                }
+            }
+        }
     }
 
     /// Takes the timer out of its heap; tells whether it was there. If not, its action has been begun or done.
@@ -52,7 +86,7 @@ impl<P: Platform> Timer<P> {
         loop {
             let Some(home) = self.home.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
-            let mut heap = home.timers.heap.lock();
+            let mut heap = home.heap.lock();
             // Ps that are taken out of use give their timers away.
             if !self.home.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, home)) {
                 continue;
@@ -61,17 +95,20 @@ impl<P: Platform> Timer<P> {
                 return false;
             }
             heap.remove(self.position.load(Ordering::Relaxed) as usize);
-            home.timers.publish_earliest(&heap);
+            home.publish_earliest(&heap);
             return true;
         }
     }
 }
 
 /// What is done when a timer is due: pinned, on the M that comes upon it, briefly, without blocking or allocating.
+/// Never while a G is leaving that holds a lock until the far side: it may be the one that is taken here.
 #[derive(Debug)]
 pub(crate) enum Action<P: Platform> {
     /// Ends a G's wait and makes it runnable, unless somebody else has ended it.
     Wake(&'static Goroutine<P>, Ticket),
+    /// Fires a program's timer, if that setting of it still stands.
+    Fire(&'static TimerSlot<P>, u64),
 }
 
 impl<P: Platform> Clone for Action<P> {
@@ -83,16 +120,14 @@ impl<P: Platform> Clone for Action<P> {
 impl<P: Platform> Copy for Action<P> {}
 
 impl<P: Platform> Action<P> {
-    /// Does it; tells whether that made a G runnable.
-    pub(crate) fn run(self, pinned: &Pinned<P>) -> bool {
+    /// Does it, for it is `now`; gives the G that this made runnable, for the caller to run or to queue.
+    pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
             Self::Wake(goroutine, ticket) => {
                 let won = goroutine.claim(ticket);
-                if won {
-                    ready_pinned(pinned, goroutine);
-                }
-                won
+                won.then(|| make_runnable(pinned, goroutine))
             }
+            Self::Fire(slot, setting) => fire(pinned, slot, setting, now),
         }
     }
 }
@@ -145,10 +180,20 @@ impl<P: Platform> Timers<P> {
         Instant::from_nanos(self.earliest.load(Ordering::Relaxed))
     }
 
-    /// Makes room for one more, so that [`arm`] does not allocate while the G can no longer be told. The room is the
+    /// Makes room for that many more, so that [`arm`] does not allocate while the G can no longer be told. The room is the
     /// caller's until it is no longer pinned.
-    pub(crate) fn reserve(&self) -> Result<(), OutOfResources> {
-        self.heap.lock().entries.try_reserve(1).map_err(|_| OutOfResources)
+    pub(crate) fn reserve(&self, additional: usize) -> Result<(), OutOfResources> {
+        self.heap.lock().entries.try_reserve(additional).map_err(|_| OutOfResources)
+    }
+
+    /// Puts a timer in, for which there is room; tells whether it is the earliest now.
+    fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
+        P::point(Site::Timers);
+        let mut heap = self.heap.lock();
+        timer.home.store(Some(self), Ordering::Relaxed);
+        let is_first = heap.insert(when, timer, action);
+        self.publish_earliest(&heap);
+        is_first
     }
 
     fn publish_earliest(&self, heap: &Heap<P>) {
@@ -167,31 +212,46 @@ impl<P: Platform> Timers<P> {
         if first.when > now {
             return None;
         }
-        heap.remove(0);
+        match first.timer.next(first.when, now) {
+            Some(when) => heap.set_first_back(when),
+            None => heap.remove(0),
+        }
         self.publish_earliest(&heap);
         Some(first.action)
     }
 }
 
-/// Has `action` done at `when`, by the current P's heap, in which there is room. `timer` is armed by nobody else.
-pub(crate) fn arm<P: Platform>(pinned: &Pinned<P>, when: Instant, timer: &'static Timer<P>, action: Action<P>) {
-    let processor = pinned.processor();
+/// Makes room for one more timer of the calling G, for the time that it is pinned.
+pub(crate) fn reserve<P: Platform>(pinned: &Pinned<P>) -> Result<(), OutOfResources> {
+    match pinned.goroutine().bubble() {
+        Some(bubble) => bubble.reserve_timer(),
+        None => pinned.processor().timers.reserve(1),
+    }
+}
+
+/// Has `action` done at `when`, for `goroutine`, which made room: by the current P's heap, or by that of its bubble.
+/// `timer` is armed by nobody else.
+pub(crate) fn arm<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &Goroutine<P>,
+    when: Instant,
+    timer: &'static Timer<P>,
+    action: Action<P>,
+) {
     // "Never" says that there is no timer at all.
     let when = when.min(Instant::LAST);
-    P::point(Site::Timers);
-    let is_first = {
-        let mut heap = processor.timers.heap.lock();
-        timer.home.store(Some(processor), Ordering::Relaxed);
-        let is_first = heap.insert(when, timer, action);
-        processor.timers.publish_earliest(&heap);
-        is_first
-    };
-    if is_first {
-        if P::TIMER_INTERRUPTS {
-            P::arm_timer(pinned, processor, when);
-        } else {
-            pinned.machine().scheduler().tell_timekeeper(when);
-        }
+    if let Some(bubble) = goroutine.bubble() {
+        bubble.timers.insert(when, timer, action);
+        return;
+    }
+    let processor = pinned.processor();
+    if !processor.timers.insert(when, timer, action) {
+        return;
+    }
+    if P::TIMER_INTERRUPTS {
+        P::arm_timer(pinned, processor, when);
+    } else {
+        pinned.machine().scheduler().tell_timekeeper(when);
     }
 }
 
@@ -214,6 +274,13 @@ impl<P: Platform> Heap<P> {
             let position = self.sift_up(position, moved);
             self.sift_down(position, moved);
         }
+    }
+
+    /// The first timer is due again at `when`, which is later.
+    fn set_first_back(&mut self, when: Instant) {
+        self.sequence += 1;
+        let entry = Entry { when, sequence: self.sequence, ..self.entries[0] };
+        self.sift_down(0, entry);
     }
 
     fn place(&mut self, position: usize, entry: Entry<P>) {

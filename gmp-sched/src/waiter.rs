@@ -16,18 +16,20 @@
 //! The G locks, looks, queues its waiter, and parks with the lock held ([`wait`]); the lock is released on the far side,
 //! when the G's context is saved. So whoever finds the waiter may ready its G. With a deadline the timer is armed before
 //! the lock is released. If it fires at once the G may run while the far side still holds the lock; it takes the lock
-//! itself before it goes on, to leave the queue, so what the lock guards does not go away.
+//! itself before it goes on, to leave the queue, so what the lock guards does not go away. A wait with a context arms the
+//! timer and queues with the context under the context's lock, which the G takes likewise.
 
 use core::fmt;
 use core::ptr;
 
+use crate::cancel::Limit;
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::park::{park_pinned, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
 use crate::time::Instant;
-use crate::timers::{Action, arm};
+use crate::timers::{Action, arm, reserve};
 
 /// One G's place in one queue. Go: `sudog`.
 ///
@@ -278,26 +280,37 @@ pub(crate) fn wait_for_any<P: Platform>(
     me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
 }
 
-/// [`wait`] until `deadline` at the latest: gives `None` if that ended the wait. The waiters have the ticket, and
+/// [`wait`] for as long as `limit` says: gives `None` if that ended the wait. The waiters have the ticket, and
 /// [`reserve_deadline`] was called under the same pin. Those that are still queued are the caller's to remove.
-pub(crate) fn wait_until<P: Platform>(
+pub(crate) fn wait_until<'a, P: Platform>(
     pinned: Pinned<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
     ticket: Ticket,
-    deadline: Instant,
+    limit: impl Into<Limit<'a, P>>,
     unlock: impl FnOnce(),
 ) -> Option<&'static Waiter<P>> {
+    let limit = limit.into();
     me.woken_by.store(None, Ordering::Relaxed);
     park_pinned(pinned, reason, |pinned, me| {
-        if deadline != Instant::NEVER {
-            arm(pinned, deadline, &me.timer, Action::Wake(me, ticket));
+        let arm_deadline = || {
+            if limit.deadline() != Instant::NEVER {
+                arm(pinned, me, limit.deadline(), &me.timer, Action::Wake(me, ticket));
+            }
+        };
+        match limit.node() {
+            Some(node) => node.enqueue(pinned, me, ticket, arm_deadline),
+            None => arm_deadline(),
         }
         unlock();
         true
     });
-    let waker = me.woken_by.load(Ordering::Relaxed);
-    if waker.is_some() {
+    if let Some(node) = limit.node() {
+        // Under the lock under which the far side queued and armed: it is through with both, whoever ended the wait.
+        node.dequeue(me);
+    }
+    let waker = me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter));
+    if waker.is_some() || limit.node().is_some() {
         // If it has fired it lost, and does nothing any more to a ticket that is used.
         me.timer.cancel(&Pinned::new());
     }
@@ -305,8 +318,11 @@ pub(crate) fn wait_until<P: Platform>(
 }
 
 /// Makes room for the timer of [`wait_until`].
-pub(crate) fn reserve_deadline<P: Platform>(pinned: &Pinned<P>, deadline: Instant) -> Result<(), OutOfResources> {
-    if deadline == Instant::NEVER { Ok(()) } else { pinned.processor().timers.reserve() }
+pub(crate) fn reserve_deadline<'a, P: Platform>(
+    pinned: &Pinned<P>,
+    limit: impl Into<Limit<'a, P>>,
+) -> Result<(), OutOfResources> {
+    if limit.into().deadline() == Instant::NEVER { Ok(()) } else { reserve(pinned) }
 }
 
 impl<P: Platform> fmt::Debug for Waiter<P> {

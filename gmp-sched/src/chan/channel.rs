@@ -16,7 +16,7 @@ use crate::goroutine::Ticket;
 use crate::park::park_with;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
-use crate::time::Instant;
+use crate::time::{Instant, now};
 use crate::waiter::{Waiter, reserve_deadline, wait_until};
 
 /// A channel with its values. Go: `hchan`.
@@ -277,7 +277,7 @@ impl<T, P: Platform> Channel<T, P> {
         place: *mut T,
         deadline: Instant,
     ) -> Result<(), Unmoved> {
-        if deadline <= P::now() {
+        if deadline <= now::<P>() {
             return Err(Unmoved::TimedOut);
         }
         let me = pinned.goroutine();

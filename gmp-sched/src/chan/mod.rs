@@ -57,7 +57,7 @@ use handle::{Handle, RECEIVE, SEND};
 pub(crate) use header::{Header, Held, Side};
 
 use crate::platform::{OutOfResources, Platform};
-use crate::time::Instant;
+use crate::time::{Instant, now};
 
 /// The two sides of a new channel.
 pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
@@ -221,7 +221,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// As [`send`](Self::send); and if there is no memory for one more timer.
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_deadline(value, P::now().after(timeout))
+        self.send_deadline(value, now::<P>().after(timeout))
     }
 
     /// [`send`](Self::send), but waits no longer than until `deadline`. One that is past is as good as
@@ -374,7 +374,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// As [`recv`](Self::recv); and if there is no memory for one more timer.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_deadline(P::now().after(timeout))
+        self.recv_deadline(now::<P>().after(timeout))
     }
 
     /// [`recv`](Self::recv), but waits no longer than until `deadline`. One that is past is as good as

@@ -17,7 +17,7 @@ const LATER: Instant = Instant::from_nanos(1 << 51);
 
 /// Sets a timer on the P of `machine`.
 fn set(machine: &'static Machine<Model>, sleeper: &'static Goroutine<Model>, when: Instant) {
-    run_as(machine, |pinned| arm(pinned, when, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE)));
+    run_as(machine, |pinned| arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE)));
 }
 
 /// The P that has the timers goes idle while the M of another makes one earlier.

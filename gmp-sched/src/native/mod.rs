@@ -93,6 +93,7 @@ unsafe impl Platform for Native {
     type Thread = &'static Thread;
 
     const TIMER_INTERRUPTS: bool = false;
+    const HAS_OTHER_THREADS: bool = true;
 
     #[inline(always)]
     fn raise_pin() {}

@@ -31,7 +31,7 @@ use crate::chan::{Attempt, Held, MOVED, unlock_and_ready};
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::time::Instant;
+use crate::time::{Instant, now};
 use crate::waiter::{Waiter, reserve_deadline, wait_for_any, wait_until};
 use crate::waiter_cache;
 
@@ -192,7 +192,7 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
     ///
     /// As [`wait_until`](Self::wait_until).
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
-        self.wait_until(P::now().after(timeout))
+        self.wait_until(now::<P>().after(timeout))
     }
 
     #[inline]
@@ -271,7 +271,9 @@ fn with_all_locks<P: Platform>(
         return Some(chosen);
     }
     match patience {
-        Patience::Until(deadline) if deadline == Instant::NEVER || deadline > P::now() => park(pinned, cases, deadline),
+        Patience::Until(deadline) if deadline == Instant::NEVER || deadline > now::<P>() => {
+            park(pinned, cases, deadline)
+        }
         _ => {
             unlock_all(cases);
             None

@@ -5,7 +5,7 @@ use core::ptr;
 use crate::goroutine::{Ticket, WaitReason};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::time::Instant;
+use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter, reserve_deadline};
 #[cfg(not(gmp_loom))]
 use crate::waiter::{wait, wait_until};
@@ -48,7 +48,7 @@ impl<P: Platform> Blocking<P> {
 
     /// Whether the deadline has passed already. Reads the clock only if there is one.
     pub(super) fn is_over(&self) -> bool {
-        self.deadline != Instant::NEVER && self.deadline <= P::now()
+        self.deadline != Instant::NEVER && self.deadline <= now::<P>()
     }
 
     /// Queues the calling G by `enqueue`, and waits; `guard`, the lock of the queue, is dropped when the G has been left.

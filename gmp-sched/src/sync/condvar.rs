@@ -11,7 +11,7 @@ use super::blocking::{Blocking, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::goroutine::WaitReason;
 use crate::platform::{Lock, Pinned, Platform};
-use crate::time::Instant;
+use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter};
 
 /// Waiting for something that a [`Mutex`](super::Mutex) guards to become true. Go: `sync.Cond`.
@@ -150,7 +150,7 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
 // SAFETY: as above.
 unsafe impl<P: Platform> lock_api::RawCondvarTimed for RawCondvar<P> {
     fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
-        Some(P::now().after(*timeout))
+        Some(now::<P>().after(*timeout))
     }
 
     #[track_caller]

@@ -7,7 +7,7 @@ use super::blocking::{Blocking, Roused, my_waiter};
 use crate::goroutine::WaitReason;
 use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
-use crate::time::Instant;
+use crate::time::{Instant, now};
 use crate::waiter::WaitQueue;
 
 /// A number of permits, of which a G takes one or several, and waits while there are not so many. Go: `Weighted`.
@@ -133,7 +133,7 @@ impl<P: Platform> Semaphore<P> {
     /// As [`acquire_until`](Self::acquire_until).
     #[track_caller]
     pub fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Option<Permit<'_, P>> {
-        self.acquire_until(permits, P::now().after(timeout))
+        self.acquire_until(permits, now::<P>().after(timeout))
     }
 
     /// Takes `permits` if they are free and nobody waits. Does not block; callable from anywhere.

@@ -12,4 +12,6 @@ mod classics;
 mod locks;
 mod power_series;
 mod selects;
+mod structure;
 mod sync;
+mod times;

@@ -11,7 +11,7 @@ use super::{Place, RawRwLock, Readers};
 use crate::goroutine::WaitReason;
 use crate::platform::Platform;
 use crate::sync::blocking::OnDrop;
-use crate::time::Instant;
+use crate::time::{Instant, now};
 
 // SAFETY: who excludes holds the mutex of the writers and has seen no reader counted after it closed; until it opens
 // no reader is admitted. A reader stays counted until it leaves.
@@ -77,7 +77,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R
 
     #[track_caller]
     fn try_lock_shared_for(&self, timeout: Duration) -> Option<Place> {
-        self.share(P::now().after(timeout))
+        self.share(now::<P>().after(timeout))
     }
 
     #[track_caller]
@@ -87,7 +87,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R
 
     #[track_caller]
     fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardSend> {
-        self.exclude(P::now().after(timeout)).then(GuardSend::new)
+        self.exclude(now::<P>().after(timeout)).then(GuardSend::new)
     }
 
     #[track_caller]

@@ -1,0 +1,393 @@
+//! What programs see of cancellation.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+use super::node::Node;
+use super::{ContextFunction, Limit};
+use crate::goroutine::WaitReason;
+use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::time::{Instant, now};
+use crate::waiter::{reserve_deadline, wait_until};
+
+/// Why a context is done. Go: `context.Canceled`, `context.DeadlineExceeded`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContextError {
+    /// Somebody cancelled it, or one it was made from.
+    Canceled,
+    /// Its deadline has passed.
+    DeadlineExceeded,
+}
+
+impl fmt::Display for ContextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Canceled => "context canceled",
+            Self::DeadlineExceeded => "context deadline exceeded",
+        })
+    }
+}
+
+impl Error for ContextError {}
+
+/// Why a context is done, in the words of whoever ended it, if he gave any. Go: `context.Cause`.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    error: ContextError,
+    given: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl Cause {
+    pub(super) fn of(error: ContextError) -> Self {
+        Self { error, given: None }
+    }
+
+    /// Cancelled or past its deadline.
+    #[must_use]
+    pub fn error(&self) -> ContextError {
+        self.error
+    }
+
+    /// What was given as the cause.
+    #[must_use]
+    pub fn given(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        self.given.as_deref()
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.given {
+            Some(given) => given.fmt(f),
+            None => self.error.fmt(f),
+        }
+    }
+}
+
+impl Error for Cause {}
+
+/// Says whether work is still wanted, until when, and carries values along with it. Go: `context.Context`.
+///
+/// Cloning it is cheap, and clones are the same context. Making one from another allocates two heap cells or one, and ends
+/// the program where there is no memory for them, as all such types of `alloc` do.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::cancel::ContextError;
+/// use gmp_sched::native::{self, Context};
+///
+/// native::run(2, || {
+///     let (request, cancel) = Context::background().with_cancel();
+///     let (query, _cancel) = request.with_timeout(Duration::from_secs(60));
+///     let worker = native::go(move || query.sleep(Duration::from_secs(3600)));
+///     cancel.cancel();
+///     assert_eq!(worker.join().unwrap(), Err(ContextError::Canceled));
+///     assert_eq!(request.err().unwrap().to_string(), "context canceled");
+/// });
+/// ```
+#[doc(alias = "context")]
+pub struct Context<P: Platform> {
+    node: Option<Arc<Node<P>>>,
+    values: Option<Arc<Value>>,
+}
+
+/// One value, and those of the contexts above.
+struct Value {
+    value: Arc<dyn Any + Send + Sync>,
+    above: Option<Arc<Self>>,
+}
+
+impl<P: Platform> Context<P> {
+    /// The context that is never cancelled, has no deadline and no values: where all others come from. Go:
+    /// `context.Background`.
+    #[doc(alias = "Background")]
+    #[doc(alias = "TODO")]
+    #[must_use]
+    pub const fn background() -> Self {
+        Self { node: None, values: None }
+    }
+
+    /// A context below this one that can be cancelled by itself. Go: `context.WithCancel`.
+    ///
+    /// Does not block; not callable from interrupts.
+    #[doc(alias = "WithCancel")]
+    #[doc(alias = "WithCancelCause")]
+    pub fn with_cancel(&self) -> (Self, CancelHandle<P>) {
+        self.below(None)
+    }
+
+    /// [`with_cancel`](Self::with_cancel), and done from `deadline` on. Go: `context.WithDeadline`.
+    #[doc(alias = "WithDeadline")]
+    pub fn with_deadline(&self, deadline: Instant) -> (Self, CancelHandle<P>) {
+        self.below(Some((deadline, Cause::of(ContextError::DeadlineExceeded))))
+    }
+
+    /// [`with_deadline`](Self::with_deadline), with what is to be said to be the cause if it passes. Go:
+    /// `context.WithDeadlineCause`.
+    #[doc(alias = "WithDeadlineCause")]
+    pub fn with_deadline_cause(
+        &self,
+        deadline: Instant,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> (Self, CancelHandle<P>) {
+        self.below(Some((deadline, Cause { error: ContextError::DeadlineExceeded, given: Some(cause.into().into()) })))
+    }
+
+    /// [`with_deadline`](Self::with_deadline) after `timeout` from now. Go: `context.WithTimeout`.
+    #[doc(alias = "WithTimeout")]
+    pub fn with_timeout(&self, timeout: Duration) -> (Self, CancelHandle<P>) {
+        self.with_deadline(now::<P>().after(timeout))
+    }
+
+    fn below(&self, deadline: Option<(Instant, Cause)>) -> (Self, CancelHandle<P>) {
+        let node = Node::new(self.node.as_ref(), deadline);
+        (Self { node: Some(node.clone()), values: self.values.clone() }, CancelHandle { node: Some(node) })
+    }
+
+    /// This context with a value, found by its type. Give each thing a type of its own. Go: `context.WithValue`.
+    ///
+    /// ```
+    /// use gmp_sched::native::Context;
+    ///
+    /// struct RequestId(u32);
+    ///
+    /// let context = Context::background().with_value(RequestId(7));
+    /// assert_eq!(context.value::<RequestId>().unwrap().0, 7);
+    /// assert!(context.value::<u32>().is_none());
+    /// ```
+    #[doc(alias = "WithValue")]
+    #[must_use]
+    pub fn with_value<T: Any + Send + Sync>(&self, value: T) -> Self {
+        let values = Value { value: Arc::new(value), above: self.values.clone() };
+        Self { node: self.node.clone(), values: Some(Arc::new(values)) }
+    }
+
+    /// The value of that type that was put in last, on the way down to this context. Go: `Context.Value`.
+    #[doc(alias = "Value")]
+    #[must_use]
+    pub fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
+        let mut values = core::iter::successors(self.values.as_ref(), |value| value.above.as_ref());
+        values.find_map(|value| value.value.downcast_ref())
+    }
+
+    /// This context's values without its cancellation and deadline. Go: `context.WithoutCancel`.
+    #[doc(alias = "WithoutCancel")]
+    #[must_use]
+    pub fn without_cancel(&self) -> Self {
+        Self { node: None, values: self.values.clone() }
+    }
+
+    /// When it is done at the latest, if there is such a time. Go: `Context.Deadline`.
+    #[doc(alias = "Deadline")]
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.node.as_ref().map(|node| node.deadline()).filter(|&deadline| deadline != Instant::NEVER)
+    }
+
+    /// Whether it has been cancelled or its deadline has passed. Stays so. Callable from anywhere.
+    #[must_use]
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.is_done())
+    }
+
+    /// Why it is done, if it is. Go: `Context.Err`.
+    #[doc(alias = "Err")]
+    #[must_use]
+    pub fn err(&self) -> Option<ContextError> {
+        self.cause().map(|cause| cause.error)
+    }
+
+    /// [`err`](Self::err), for `?`.
+    ///
+    /// # Errors
+    ///
+    /// The context is done.
+    pub fn check(&self) -> Result<(), ContextError> {
+        self.err().map_or(Ok(()), Err)
+    }
+
+    /// Why it is done, with what was given as the cause. Go: `context.Cause`.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        self.node.as_ref().and_then(|node| node.cause())
+    }
+
+    /// Waits until it is done; gives why. Go: `<-ctx.Done()`.
+    ///
+    /// Blocks the calling G, forever if it is never done. Not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; there is no memory for one more timer.
+    #[doc(alias = "Done")]
+    pub fn wait(&self) -> ContextError {
+        loop {
+            if let Err(error) = self.sleep_until(Instant::NEVER) {
+                return error;
+            }
+        }
+    }
+
+    /// Lets the calling G sleep for `duration`, or until the context is done.
+    ///
+    /// Blocks the calling G only; not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// The context was done first.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; there is no memory for one more timer.
+    pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
+        self.sleep_until(now::<P>().after(duration))
+    }
+
+    /// [`sleep`](Self::sleep) until a point in time.
+    ///
+    /// # Errors
+    ///
+    /// As [`sleep`](Self::sleep).
+    ///
+    /// # Panics
+    ///
+    /// As [`sleep`](Self::sleep).
+    pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
+        self.check()?;
+        let limit = Limit::from(self).and(when);
+        let pinned = Pinned::<P>::new();
+        if let Err(error) = reserve_deadline(&pinned, limit) {
+            drop(pinned);
+            panic!("cannot wait with a context: {error}");
+        }
+        let me = pinned.goroutine();
+        let ticket = me.open_wait();
+        wait_until(pinned, me, WaitReason::Context, ticket, limit, || ());
+        // At the same time both are over: then the sleep was slept.
+        if when <= now::<P>() { Ok(()) } else { self.check() }
+    }
+
+    /// Runs `function` in a G of its own as soon as the context is done. Go: `context.AfterFunc`.
+    ///
+    /// The G is made here and started then. Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// static RAN: AtomicBool = AtomicBool::new(false);
+    ///
+    /// native::run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let function = context.after_func(|| RAN.store(true, Ordering::Relaxed)).unwrap();
+    ///     cancel.cancel();
+    ///     native::yield_now();
+    ///     assert!(RAN.load(Ordering::Relaxed));
+    ///     assert!(!function.stop());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the G or a timer; nothing has happened, except that `function` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    #[doc(alias = "AfterFunc")]
+    pub fn after_func(&self, function: impl FnOnce() + Send + 'static) -> Result<ContextFunction<P>, OutOfResources> {
+        ContextFunction::new(self.node.as_ref(), function)
+    }
+
+    pub(super) fn node(&self) -> Option<&Node<P>> {
+        self.node.as_deref()
+    }
+}
+
+impl<P: Platform> Default for Context<P> {
+    fn default() -> Self {
+        Self::background()
+    }
+}
+
+impl<P: Platform> Clone for Context<P> {
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone(), values: self.values.clone() }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Context<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// The right to cancel a context. It does so when dropped, as Go's `defer cancel()`.
+#[must_use = "dropping the handle cancels the context"]
+pub struct CancelHandle<P: Platform> {
+    /// `None` once the right has been given away.
+    node: Option<Arc<Node<P>>>,
+}
+
+impl<P: Platform> CancelHandle<P> {
+    /// Cancels the context and all below it. The first one counts, here and in time. Go: `CancelFunc`.
+    ///
+    /// Takes time for each context and each waiting G below. Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// Functions or Gs wait for it, and the caller is not a G with a P.
+    #[doc(alias = "CancelFunc")]
+    pub fn cancel(&self) {
+        self.cancel_for(&Cause::of(ContextError::Canceled));
+    }
+
+    /// [`cancel`](Self::cancel), with what is to be said to be the cause. Go: `CancelCauseFunc`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel_with("out of tea".to_string());
+    ///     assert_eq!(context.err().unwrap().to_string(), "context canceled");
+    ///     assert_eq!(context.cause().unwrap().to_string(), "out of tea");
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`cancel`](Self::cancel).
+    #[doc(alias = "CancelCauseFunc")]
+    pub fn cancel_with(&self, cause: impl Into<Box<dyn Error + Send + Sync>>) {
+        self.cancel_for(&Cause { error: ContextError::Canceled, given: Some(cause.into().into()) });
+    }
+
+    fn cancel_for(&self, cause: &Cause) {
+        if let Some(node) = &self.node {
+            node.cancel(cause);
+        }
+    }
+
+    /// Gives the right away unused: the context is cancelled with those above it, or by its deadline.
+    pub fn keep(mut self) {
+        self.node = None;
+    }
+}
+
+impl<P: Platform> Drop for CancelHandle<P> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl<P: Platform> fmt::Debug for CancelHandle<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelHandle").field("node", &self.node).finish()
+    }
+}

@@ -1,0 +1,62 @@
+//! Functions that run when a context is done.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use super::node::Node;
+use crate::platform::{OutOfResources, Platform};
+use crate::time::{AfterFunc, Instant, after_func_at};
+
+/// The right to take back a function that is to run when a context is done. Dropping it lets the function run. Go: the
+/// `stop` function that `context.AfterFunc` returns.
+pub struct ContextFunction<P: Platform> {
+    place: Place<P>,
+}
+
+/// Who has the function.
+enum Place<P: Platform> {
+    /// A context that can end, and under which key.
+    With(Arc<Node<P>>, usize),
+    /// Nobody: the context never ends, or it had ended before.
+    Own(AfterFunc<P>),
+}
+
+impl<P: Platform> ContextFunction<P> {
+    /// The deadline starts it by a timer of its own, a cancellation by way of the node.
+    pub(super) fn new(
+        node: Option<&Arc<Node<P>>>,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, OutOfResources> {
+        let deadline = node.map_or(Instant::NEVER, |node| node.deadline());
+        let function = after_func_at(deadline, function)?;
+        let Some(node) = node else { return Ok(Self { place: Place::Own(function) }) };
+        let place = match node.add_function(function) {
+            Ok(key) => Place::With(node.clone(), key),
+            Err(function) => {
+                function.start_now();
+                Place::Own(function)
+            }
+        };
+        Ok(Self { place })
+    }
+
+    /// Takes the function back: tells whether this kept it from running. If so it is dropped, by its G.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn stop(self) -> bool {
+        match self.place {
+            Place::With(node, key) => node.take_function(key).is_some_and(|function| function.stop()),
+            Place::Own(function) => function.stop(),
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for ContextFunction<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ContextFunction")
+    }
+}

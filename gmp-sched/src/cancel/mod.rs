@@ -1,0 +1,124 @@
+//! Cancellation: contexts, which tell whoever is given one that the work is no longer wanted. Go: package `context`
+//! (here `context` is the switch).
+//!
+//! A [`Context`] may be cancelled, may have a deadline and may carry values; one made from another is cancelled with it.
+//! It takes no G, and one with a deadline no timer either: whether the deadline has passed is seen by looking at the
+//! clock, and a G that waits with a context brings its own timer along. So a request that is done in time has cost two
+//! heap cells.
+//!
+//! # Ending a wait
+//!
+//! What a blocking operation is willing to wait for is a [`Limit`]: a deadline, a context, or both. The G queues a second
+//! waiter with the context, with the same ticket as the one where it waits; whoever claims the ticket first has ended the
+//! wait (see `waiter`).
+
+mod context;
+mod function;
+mod limit;
+mod node;
+
+pub use context::{CancelHandle, Cause, Context, ContextError};
+pub use function::ContextFunction;
+pub use limit::Limit;
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    use super::ContextError;
+    use crate::native::{self, Context, go, now, sleep, yield_now};
+
+    #[test]
+    fn a_parent_forgets_its_children() {
+        native::run(1, || {
+            let (parent, _cancel) = Context::background().with_cancel();
+            let children = || parent.node().unwrap().children();
+            let many: Vec<_> = (0..10).map(|_| parent.with_cancel()).collect();
+            assert_eq!(children(), 10);
+            many[3].1.cancel();
+            drop(many);
+            assert_eq!(children(), 0);
+            // Values and clones are no children of their own.
+            let (child, child_cancel) = parent.with_value(1).with_timeout(Duration::from_secs(60));
+            let clone = child.with_value(2);
+            drop((child, child_cancel));
+            assert_eq!(children(), 1);
+            drop(clone);
+            assert_eq!(children(), 0);
+        });
+    }
+
+    #[test]
+    fn a_long_line_is_cancelled_and_dropped_without_much_stack() {
+        native::run(1, || {
+            let (first, cancel) = Context::background().with_cancel();
+            let mut last = first;
+            for _ in 0..100_000 {
+                let (next, handle) = last.with_cancel();
+                handle.keep();
+                last = next;
+            }
+            assert!(!last.is_done());
+            cancel.cancel();
+            assert_eq!(last.err(), Some(ContextError::Canceled));
+        });
+    }
+
+    #[test]
+    fn a_deadline_before_and_after_a_cancellation() {
+        native::run(1, || {
+            let (early, cancel_early) = Context::background().with_timeout(Duration::from_secs(60));
+            cancel_early.cancel_with("no longer wanted");
+            let cause = early.cause().unwrap();
+            assert_eq!((cause.error(), cause.to_string()), (ContextError::Canceled, "no longer wanted".to_string()));
+
+            let deadline = now().after(Duration::from_millis(1));
+            let (late, cancel_late) = Context::background().with_deadline_cause(deadline, "too slow");
+            let (below, _cancel) = late.with_timeout(Duration::from_secs(60));
+            assert_eq!(below.deadline(), Some(deadline));
+            sleep(Duration::from_millis(2));
+            cancel_late.cancel_with("comes too late");
+            for context in [&late, &below] {
+                let cause = context.cause().unwrap();
+                assert_eq!(
+                    (cause.error(), cause.to_string()),
+                    (ContextError::DeadlineExceeded, "too slow".to_string())
+                );
+            }
+            // What is made below one that has ended has ended.
+            let (born_dead, _cancel) = early.with_cancel();
+            assert_eq!(born_dead.cause().unwrap().to_string(), "no longer wanted");
+            assert!(early.without_cancel().err().is_none());
+        });
+    }
+
+    #[test]
+    fn the_end_of_a_context_wakes_all_who_wait_with_it() {
+        for processors in [1, 4] {
+            native::run(processors, || {
+                let (top, cancel) = Context::background().with_cancel();
+                let (limited, _cancel) = top.with_timeout(Duration::from_millis(5));
+                let waiting: Vec<_> = (0..20u64)
+                    .map(|n| {
+                        let context = if n % 2 == 0 { top.clone() } else { limited.clone() };
+                        go(move || context.sleep(Duration::from_secs(3600)))
+                    })
+                    .collect();
+                let waiter = go({
+                    let limited = limited.clone();
+                    move || limited.wait()
+                });
+                assert_eq!(waiter.join().unwrap(), ContextError::DeadlineExceeded);
+                assert!(!top.is_done());
+                yield_now();
+                cancel.cancel();
+                for (n, handle) in waiting.into_iter().enumerate() {
+                    let expected = if n % 2 == 0 { ContextError::Canceled } else { ContextError::DeadlineExceeded };
+                    assert_eq!(handle.join().unwrap(), Err(expected));
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Coroutines: a G that gives one value after the other to whoever asks for the next, by direct switches.
+//!
+//! ```text
+//!   outer:  next ──▶ parks itself, switches to inner          gets the value ◀──┐
+//!   inner:            runs ──▶ yield_value: parks itself, switches to outer ────┘
+//! ```
+//!
+//! Neither goes through a queue, and no other G runs in between. Each of the two is parked while the other runs, so only
+//! that other one can resume it, and its context has been saved by the switch that brought us here: nothing is to be
+//! published on the far side. When the inner G ends it readies the outer one as it would a joiner (see `join`).
+//!
+//! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::join::{JoinError, JoinHandle, forget_waiter};
+use crate::platform::{Lock, OutOfResources, Pinned, Platform};
+use crate::spawn::prepare;
+use crate::switch::{Commit, leave_for, nothing};
+
+/// What the two sides share. The lock is never contended: one of the two is always parked.
+struct Shared<T, P: Platform> {
+    exchange: Lock<Exchange<T, P>, P>,
+}
+
+struct Exchange<T, P: Platform> {
+    /// On its way from the inner G to the outer one.
+    value: Option<T>,
+    /// The G that waits for a value, while the inner one runs.
+    outer: Option<&'static Goroutine<P>>,
+    /// No more values are wanted.
+    is_stopped: bool,
+}
+
+/// The values of a coroutine, one after the other, for whoever asks. Go: what `iter.Pull` returns.
+///
+/// Dropping it ends the coroutine as [`stop`](Self::stop) does.
+pub struct Pull<T: Send + 'static, P: Platform> {
+    shared: Arc<Shared<T, P>>,
+    /// `None` once the coroutine has ended.
+    inner: Option<JoinHandle<(), P>>,
+}
+
+/// The side of a coroutine that has the values.
+pub struct Yielder<T: Send + 'static, P: Platform> {
+    shared: Arc<Shared<T, P>>,
+    // It speaks for the G it was made for.
+    _here: PhantomData<*mut ()>,
+}
+
+/// Makes a coroutine of `body`, which runs when the first value is asked for, in a G of its own. Go: `iter.Pull`.
+///
+/// Switching to it and back takes no queue and no other G comes in between, so a walk over a tree, say, can be written as
+/// the recursion it is and read as an iterator. Does not block; not callable from interrupts.
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// native::run(1, || {
+///     let mut squares = native::pull(|yielder| {
+///         let mut number = 0;
+///         while yielder.yield_value(number * number) {
+///             number += 1;
+///         }
+///     })
+///     .unwrap();
+///     assert_eq!(squares.next(), Some(0));
+///     assert_eq!(squares.by_ref().take(3).collect::<Vec<_>>(), [1, 4, 9]);
+///     squares.stop();
+/// });
+/// ```
+///
+/// # Errors
+///
+/// There is no memory for the G's stack; nothing has happened, except that `body` is dropped.
+///
+/// # Panics
+///
+/// The caller is not a G with a P.
+#[doc(alias = "Pull")]
+pub fn pull<P, T, F>(body: F) -> Result<Pull<T, P>, OutOfResources>
+where
+    P: Platform,
+    T: Send + 'static,
+    F: FnOnce(&mut Yielder<T, P>) + Send + 'static,
+{
+    let exchange = Exchange { value: None, outer: None, is_stopped: false };
+    let shared = Arc::new(Shared { exchange: Lock::new(exchange) });
+    let inner = prepare({
+        let shared = shared.clone();
+        move || {
+            let mut yielder = Yielder { shared, _here: PhantomData };
+            if !yielder.is_stopped() {
+                body(&mut yielder);
+            }
+        }
+    })?;
+    Ok(Pull { shared, inner: Some(inner) })
+}
+
+impl<T: Send + 'static, P: Platform> Pull<T, P> {
+    /// Ends the coroutine: the call in which it gave its last value returns `false`, and it runs on until it returns by
+    /// itself. One that has not begun is dropped. Go: the `stop` of `iter.Pull`.
+    ///
+    /// Blocks the calling G for as long as that takes; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The coroutine panics meanwhile; the caller is not a G with a P.
+    pub fn stop(mut self) {
+        if self.run_to_end() == Err(JoinError::Panicked) {
+            panic!("the coroutine panicked");
+        }
+    }
+
+    fn run_to_end(&mut self) -> Result<(), JoinError> {
+        let Some(inner) = self.inner.take() else { return Ok(()) };
+        self.shared.with(|exchange| exchange.is_stopped = true);
+        self.shared.resume(&inner);
+        inner.join()
+    }
+}
+
+impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
+    type Item = T;
+
+    /// The next value, `None` if the coroutine has returned. Blocks the calling G while it works on it.
+    ///
+    /// # Panics
+    ///
+    /// The coroutine panicked; the caller is not a G with a P.
+    fn next(&mut self) -> Option<T> {
+        self.shared.resume(self.inner.as_ref()?);
+        let value = self.shared.with(|exchange| exchange.value.take());
+        if value.is_none()
+            && let Some(inner) = self.inner.take()
+            && inner.join() == Err(JoinError::Panicked)
+        {
+            panic!("the coroutine panicked");
+        }
+        value
+    }
+}
+
+impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
+    fn drop(&mut self) {
+        // A panic has been told by whoever tells panics; here is nobody to pass it on to.
+        let _ = self.run_to_end();
+    }
+}
+
+impl<T: Send + 'static, P: Platform> Yielder<T, P> {
+    /// Gives a value to whoever asked for one, and waits until the next one is asked for. Tells whether one is: otherwise
+    /// the coroutine is to return, and what else it gives is dropped. Go: the `yield` function of an iterator.
+    ///
+    /// Blocks the calling G; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not the coroutine's G.
+    #[must_use = "`false` says that no more values are wanted"]
+    pub fn yield_value(&mut self, value: T) -> bool {
+        if self.is_stopped() {
+            return false;
+        }
+        let pinned = Pinned::<P>::new();
+        let outer = {
+            let mut exchange = self.shared.exchange.lock();
+            exchange.value = Some(value);
+            exchange.outer.take()
+        };
+        let outer = outer.expect("whoever resumes a coroutine says who he is");
+        let me = pinned.goroutine();
+        forget_waiter(me);
+        switch_to(pinned, me, outer);
+        !self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.with(|exchange| exchange.is_stopped)
+    }
+}
+
+impl<T, P: Platform> Shared<T, P> {
+    fn with<R>(&self, look: impl FnOnce(&mut Exchange<T, P>) -> R) -> R {
+        let _pinned = Pinned::<P>::new();
+        look(&mut self.exchange.lock())
+    }
+
+    /// Runs the inner G until it gives a value or ends.
+    fn resume(&self, inner: &JoinHandle<(), P>) {
+        let pinned = Pinned::<P>::new();
+        let me = pinned.goroutine();
+        self.exchange.lock().outer = Some(me);
+        inner.set_waiter(me);
+        switch_to(pinned, me, inner.goroutine());
+    }
+}
+
+/// Parks `me`, the calling G, and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
+#[doc(alias = "coroswitch")]
+fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'static Goroutine<P>) {
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    let is_new = next.status() == Status::Idle;
+    if is_new {
+        processor.counters.spawned.add(1);
+    }
+    me.set_waiting(WaitReason::Coroutine, ParkedStatus::Unwatched, processor.clock());
+    if let Some(bubble) = me.bubble() {
+        // One of the two begins to wait and the other ends: the number of those that do not stays.
+        me.set_waiting_in_bubble();
+        if is_new {
+            bubble.entered_for_another();
+        }
+    }
+    next.set_status(Status::Runnable);
+    drop(leave_for(pinned, machine, me, next, Commit::new(nothing, 0)));
+}
+
+impl<T: Send + 'static, P: Platform> fmt::Debug for Pull<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pull").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static, P: Platform> fmt::Debug for Yielder<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Yielder")
+    }
+}

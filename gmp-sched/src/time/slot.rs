@@ -1,0 +1,169 @@
+//! What a timer of a program is inside: never freed, only reused, so that a firing on its way finds it.
+//!
+//! A firing is three steps: taken out of the heap under its lock; then, under the slot's lock, compared with the
+//! setting's number and turned into a tick, a woken G or a started one; then, without a lock, the G is made runnable.
+//! Whoever stops or sets the timer changes the number under the slot's lock, and so a firing of an earlier setting is
+//! void however late it comes.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::cancel::Limit;
+use crate::goroutine::{Goroutine, WaitReason};
+use crate::list::Linked;
+use crate::park::make_runnable;
+use crate::platform::{Lock, OutOfResources, Pinned, Platform};
+use crate::primitives::Ordering;
+use crate::reference::AtomicRef;
+use crate::spawn::start_prepared;
+use crate::time::Instant;
+use crate::timers::{self, Action, arm, reserve};
+use crate::waiter::{WaitQueue, reserve_deadline, wait_until};
+
+/// A timer with what it is set to do. Go: `timer` with its channel or function.
+pub(crate) struct TimerSlot<P: Platform> {
+    timer: timers::Timer<P>,
+    link: AtomicRef<Self>,
+    pub(super) setting: Lock<Setting<P>, P>,
+}
+
+/// What a timer is set to do, guarded by its slot's lock. The lock of a heap may be taken under it.
+pub(super) struct Setting<P: Platform> {
+    /// Which setting this is; never the same twice in one slot. Go: `timer.seq`.
+    pub(super) number: u64,
+    /// It has fired, and nobody has taken that yet.
+    pub(super) tick: Option<Instant>,
+    waiters: WaitQueue<P>,
+    /// The G to be started, for one that runs a function.
+    pub(super) prepared: Option<&'static Goroutine<P>>,
+}
+
+impl<P: Platform> TimerSlot<P> {
+    fn new() -> Self {
+        let setting = Setting { number: 0, tick: None, waiters: WaitQueue::new(), prepared: None };
+        Self { timer: timers::Timer::new(), link: AtomicRef::none(), setting: Lock::new(setting) }
+    }
+
+    /// A slot that nobody uses.
+    pub(super) fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
+        if let Some(slot) = pinned.machine().scheduler().timer_slots.lock().pop_front() {
+            return Ok(slot);
+        }
+        let mut home = Vec::new();
+        home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        home.push(Self::new());
+        Ok(&home.leak()[0])
+    }
+
+    /// Gives the slot back, which is disarmed and which nobody waits for.
+    pub(super) fn give_back(&'static self, pinned: &Pinned<P>) {
+        pinned.machine().scheduler().timer_slots.lock().push_front(self);
+    }
+
+    /// Has it fire at `when`, and then again each `period` unless that is zero. There is room in the current P's heap, and
+    /// the slot is disarmed.
+    pub(super) fn arm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>, when: Instant, period: Duration) {
+        setting.number += 1;
+        self.timer.set_period(period);
+        if when != Instant::NEVER {
+            arm(pinned, pinned.goroutine(), when, &self.timer, Action::Fire(self, setting.number));
+        }
+    }
+
+    /// Takes back whatever it was to do and has not yet done: a firing to come, or a tick that nobody has taken. Tells
+    /// whether there was something.
+    pub(super) fn disarm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>) -> bool {
+        setting.number += 1;
+        let was_armed = self.timer.cancel(pinned);
+        setting.tick.take().is_some() || was_armed
+    }
+
+    /// [`disarm`](Self::disarm), then [`arm`](Self::arm).
+    pub(super) fn set(&'static self, when: Instant, period: Duration) -> Result<bool, OutOfResources> {
+        let pinned = Pinned::<P>::new();
+        reserve(&pinned)?;
+        let mut setting = self.setting.lock();
+        let was_set = self.disarm(&pinned, &mut setting);
+        self.arm(&pinned, &mut setting, when, period);
+        Ok(was_set)
+    }
+
+    /// [`disarm`](Self::disarm) under the lock.
+    pub(super) fn stop(&'static self) -> bool {
+        let pinned = Pinned::<P>::new();
+        self.disarm(&pinned, &mut self.setting.lock())
+    }
+
+    /// The tick that nobody has taken yet.
+    pub(super) fn try_take(&'static self) -> Option<Instant> {
+        let pinned = Pinned::<P>::new();
+        let is_in_bubble = || pinned.goroutine().bubble().is_some();
+        if !P::TIMER_INTERRUPTS && !is_in_bubble() {
+            // The caller may ask again and again without ever letting the scheduler look. Go: `maybeRunChan`.
+            self.timer.run_if_due(&pinned);
+        }
+        self.setting.lock().tick.take()
+    }
+
+    /// Waits for a tick for as long as `limit` says.
+    pub(super) fn wait_until(&'static self, limit: Limit<'_, P>) -> Option<Instant> {
+        let pinned = Pinned::<P>::new();
+        if let Err(error) = reserve_deadline(&pinned, limit) {
+            drop(pinned);
+            panic!("cannot wait for a timer with a deadline: {error}");
+        }
+        let me = pinned.goroutine();
+        let mut setting = self.setting.lock();
+        if let Some(tick) = setting.tick.take() {
+            return Some(tick);
+        }
+        let ticket = me.open_wait();
+        me.waiter.prepare(me, ticket, core::ptr::null_mut());
+        setting.waiters.push_back(&me.waiter);
+        let woken = wait_until(pinned, me, WaitReason::Sleep, ticket, limit, || drop(setting));
+        if woken.is_none() {
+            let _pinned = Pinned::<P>::new();
+            self.setting.lock().waiters.remove(&me.waiter);
+        }
+        woken.map(|waiter| Instant::from_nanos(waiter.outcome.load(Ordering::Relaxed) as u64))
+    }
+}
+
+/// What is done when the timer of `slot` is due that was armed with setting `number`, which it is `now`. Pinned; gives the G
+/// that this made runnable, for the caller to run or to queue.
+pub(crate) fn fire<P: Platform>(
+    pinned: &Pinned<P>,
+    slot: &'static TimerSlot<P>,
+    number: u64,
+    now: Instant,
+) -> Option<&'static Goroutine<P>> {
+    let mut setting = slot.setting.lock();
+    if setting.number != number {
+        return None;
+    }
+    if let Some(goroutine) = setting.prepared.take() {
+        drop(setting);
+        return Some(start_prepared(pinned, goroutine));
+    }
+    let Some(waiter) = setting.waiters.pop() else {
+        // There is room for one; the later ones are dropped.
+        setting.tick.get_or_insert(now);
+        return None;
+    };
+    waiter.outcome.store(now.as_nanos() as usize, Ordering::Relaxed);
+    drop(setting);
+    Some(make_runnable(pinned, waiter.goroutine()))
+}
+
+impl<P: Platform> Linked for TimerSlot<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.link
+    }
+}
+
+impl<P: Platform> fmt::Debug for TimerSlot<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimerSlot").field("timer", &self.timer).finish_non_exhaustive()
+    }
+}

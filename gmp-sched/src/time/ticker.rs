@@ -1,0 +1,140 @@
+//! A timer that fires again and again.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::{Instant, TimerSlot};
+use crate::cancel::Limit;
+use crate::platform::{OutOfResources, Pinned, Platform};
+
+/// Fires at regular intervals. Go: `time.Ticker`.
+///
+/// It holds one tick at most: whoever is too slow misses some, and the next one comes at a multiple of the interval all
+/// the same. Dropping it stops it.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, Ticker};
+///
+/// native::run(1, || {
+///     let start = native::now();
+///     let ticker = Ticker::new(Duration::from_millis(2));
+///     for tick in 1..=3 {
+///         assert!(ticker.wait().since(start) >= Duration::from_millis(2) * tick);
+///     }
+///     ticker.stop();
+///     assert!(ticker.try_wait().is_none());
+/// });
+/// ```
+pub struct Ticker<P: Platform> {
+    slot: &'static TimerSlot<P>,
+}
+
+impl<P: Platform> Ticker<P> {
+    /// A ticker that fires each `interval`, for the first time after one. Go: `time.NewTicker`.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// `interval` is zero; there is no memory for one more timer; the caller is not a G with a P.
+    #[doc(alias = "NewTicker")]
+    #[must_use]
+    #[track_caller]
+    pub fn new(interval: Duration) -> Self {
+        assert!(!interval.is_zero(), "non-positive interval for NewTicker");
+        match Self::try_new(interval) {
+            Ok(ticker) => ticker,
+            Err(error) => panic!("cannot make a ticker: {error}"),
+        }
+    }
+
+    /// [`new`](Self::new) for those who can go on without.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for one more timer; nothing has happened.
+    ///
+    /// # Panics
+    ///
+    /// `interval` is zero; the caller is not a G with a P.
+    #[track_caller]
+    pub fn try_new(interval: Duration) -> Result<Self, OutOfResources> {
+        assert!(!interval.is_zero(), "non-positive interval for NewTicker");
+        let slot = TimerSlot::take(&Pinned::new())?;
+        let ticker = Self { slot };
+        slot.set(super::now::<P>().after(interval), interval)?;
+        Ok(ticker)
+    }
+
+    /// Waits for the next tick; gives when it came. Go: `<-t.C`.
+    ///
+    /// Blocks the calling G, forever if the ticker is stopped. Not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn wait(&self) -> Instant {
+        self.slot.wait_until(Limit::NONE).expect("only a tick ends a wait without a deadline")
+    }
+
+    /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context): `None` if there has been no tick by then.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; there is no memory for one more timer.
+    pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Option<Instant> {
+        self.slot.wait_until(limit.into())
+    }
+
+    /// When it ticked, if nobody took that tick before. Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M.
+    #[must_use]
+    pub fn try_wait(&self) -> Option<Instant> {
+        self.slot.try_take()
+    }
+
+    /// No more ticks, nor one of before. Go: `Ticker.Stop`.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M.
+    #[doc(alias = "Stop")]
+    pub fn stop(&self) {
+        self.slot.stop();
+    }
+
+    /// Ticks each `interval` from now on, for the first time after one, and drops a tick of before. Go: `Ticker.Reset`.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// `interval` is zero; there is no memory for one more timer; the caller is not a G with a P.
+    #[doc(alias = "Reset")]
+    #[track_caller]
+    pub fn reset(&self, interval: Duration) {
+        assert!(!interval.is_zero(), "non-positive interval for Ticker.Reset");
+        if let Err(error) = self.slot.set(super::now::<P>().after(interval), interval) {
+            panic!("cannot set a ticker: {error}");
+        }
+    }
+}
+
+impl<P: Platform> Drop for Ticker<P> {
+    fn drop(&mut self) {
+        self.slot.stop();
+        self.slot.give_back(&Pinned::new());
+    }
+}
+
+impl<P: Platform> fmt::Debug for Ticker<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticker").field("slot", self.slot).finish()
+    }
+}

@@ -1,0 +1,163 @@
+//! A timer that can be waited for, stopped and set again.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::{Instant, TimerSlot};
+use crate::cancel::Limit;
+use crate::platform::{OutOfResources, Pinned, Platform};
+
+/// Fires once, and can be set again. Go: `time.Timer`.
+///
+/// It holds at most one tick: that it has fired, and when, until somebody takes that with [`wait`](Self::wait) or
+/// [`try_wait`](Self::try_wait). Dropping it stops it. Shared by reference between Gs, each tick is taken by one of them.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, Timer};
+///
+/// native::run(1, || {
+///     let start = native::now();
+///     let timer = Timer::new(Duration::from_millis(2));
+///     assert!(timer.try_wait().is_none());
+///     assert!(timer.wait().since(start) >= Duration::from_millis(2));
+///     // Set again and stopped before it fires: there is nothing to wait for any more.
+///     timer.reset(Duration::from_secs(3600));
+///     assert!(timer.stop());
+///     assert!(timer.try_wait().is_none());
+/// });
+/// ```
+pub struct Timer<P: Platform> {
+    slot: &'static TimerSlot<P>,
+}
+
+impl<P: Platform> Timer<P> {
+    /// A timer that fires after `duration`. Go: `time.NewTimer`.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for one more timer, or the caller is not a G with a P.
+    #[doc(alias = "NewTimer")]
+    #[must_use]
+    #[track_caller]
+    pub fn new(duration: Duration) -> Self {
+        match Self::try_new(duration) {
+            Ok(timer) => timer,
+            Err(error) => panic!("cannot make a timer: {error}"),
+        }
+    }
+
+    /// [`new`](Self::new) for those who can go on without.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for one more timer; nothing has happened.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn try_new(duration: Duration) -> Result<Self, OutOfResources> {
+        Self::try_at(super::now::<P>().after(duration))
+    }
+
+    /// A timer that fires at `when`; one for [`Instant::NEVER`] is stopped from the start.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for one more timer; nothing has happened.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn try_at(when: Instant) -> Result<Self, OutOfResources> {
+        let slot = TimerSlot::take(&Pinned::new())?;
+        let timer = Self { slot };
+        slot.set(when, Duration::ZERO)?;
+        Ok(timer)
+    }
+
+    /// Waits until it has fired; gives when that was. Go: `<-t.C`.
+    ///
+    /// Blocks the calling G, forever if the timer is stopped and nobody sets it again. Not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn wait(&self) -> Instant {
+        self.slot.wait_until(Limit::NONE).expect("only a tick ends a wait without a deadline")
+    }
+
+    /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context): `None` if it has not fired by then.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; there is no memory for one more timer.
+    pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Option<Instant> {
+        self.slot.wait_until(limit.into())
+    }
+
+    /// When it fired, if it has and nobody took that before. Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M.
+    #[must_use]
+    pub fn try_wait(&self) -> Option<Instant> {
+        self.slot.try_take()
+    }
+
+    /// Stops it: from here on no tick of before can be taken. Tells whether this kept it from firing, or took back a tick
+    /// that nobody had taken. Go: `Timer.Stop`.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M.
+    #[doc(alias = "Stop")]
+    pub fn stop(&self) -> bool {
+        self.slot.stop()
+    }
+
+    /// Has it fire after `duration` from now, and no longer as it was set before. Tells what [`stop`](Self::stop) would
+    /// have told. Go: `Timer.Reset`.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for one more timer; the caller is not a G with a P.
+    #[doc(alias = "Reset")]
+    #[track_caller]
+    pub fn reset(&self, duration: Duration) -> bool {
+        self.reset_at(super::now::<P>().after(duration))
+    }
+
+    /// [`reset`](Self::reset) to a point in time.
+    ///
+    /// # Panics
+    ///
+    /// As [`reset`](Self::reset).
+    #[track_caller]
+    pub fn reset_at(&self, when: Instant) -> bool {
+        match self.slot.set(when, Duration::ZERO) {
+            Ok(was_set) => was_set,
+            Err(error) => panic!("cannot set a timer: {error}"),
+        }
+    }
+}
+
+impl<P: Platform> Drop for Timer<P> {
+    fn drop(&mut self) {
+        self.slot.stop();
+        self.slot.give_back(&Pinned::new());
+    }
+}
+
+impl<P: Platform> fmt::Debug for Timer<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer").field("slot", self.slot).finish()
+    }
+}
