@@ -40,7 +40,8 @@ pub(crate) struct Cli {
     smp: u32,
 
     /// Memory of the machine in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    // With one there is no place for a program, and QEMU's firmware hangs.
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..))]
     memory: u32,
 
     /// Give the machine this file as a disk (repeatable); it stays as it is
@@ -277,6 +278,7 @@ mod tests {
             (&["--smp", "many"], "invalid digit"),
             (&["--smp", "256"], "256 is not in 1..=255"),
             (&["--memory", "1G"], "invalid digit"),
+            (&["--memory", "1"], "1 is not in 2.."),
             (&["--timeout", "soon"], "not a number of seconds"),
             (&["--timeout", "0"], "not a time to wait for"),
             (&["--timeout", "-1"], "-1"),

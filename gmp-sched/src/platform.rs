@@ -99,6 +99,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     const HAS_OTHER_THREADS: bool = false;
 
     /// Keeps the caller on its M from here on. Nests. Callable from anywhere on an M.
+    #[cfg_attr(debug_assertions, track_caller)]
     fn raise_pin();
 
     /// Undoes one [`raise_pin`](Platform::raise_pin); at the outermost one a preemption that was asked for in the
@@ -198,6 +199,7 @@ pub struct Pinned<P: Platform> {
 impl<P: Platform> Pinned<P> {
     /// Pins the caller to its M.
     #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
     #[doc(alias = "acquirem")]
     pub fn new() -> Self {
         P::raise_pin();

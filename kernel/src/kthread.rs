@@ -9,7 +9,7 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
 use crate::mm::flush;
 use crate::percpu::{self, CpuId};
-use crate::{cpus, platform};
+use crate::{cpus, platform, watchdog};
 
 /// The CPUs of this machine, for kernel threads.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,10 @@ unsafe impl Cpu for KernelCpu {
     fn switching_to(thread: Option<&'static Thread<Self>>) {
         percpu::set_current_machine(thread.map_or(0, Thread::argument));
         if thread.is_some() {
+            watchdog::runs_thread();
             arm(platform::first_tick(now()));
+        } else {
+            watchdog::runs_nothing();
         }
     }
 
@@ -114,6 +117,7 @@ pub fn timer_interrupt() {
     if threads.current().is_some() {
         next = next.min(platform::tick(now));
     }
+    next = next.min(Instant::from_nanos(watchdog::tick(now.as_nanos())));
     if next != Instant::NEVER {
         arm(next);
     }
@@ -124,4 +128,8 @@ pub fn reschedule_interrupt() {
     let Some(threads) = THREADS.get() else { return };
     threads.reschedule_interrupt();
     platform::preemption_interrupt();
+    let look = watchdog::is_called(now().as_nanos());
+    if look != u64::MAX {
+        arm(Instant::from_nanos(look));
+    }
 }

@@ -27,6 +27,7 @@
 //! | [`console`] | `println!`, the log, input |
 //! | [`panic`](mod@panic), [`snapshot`], [`backtrace`] | the last words of a machine; where every CPU is |
 //! | [`percpu`], [`cpus`], [`sync`] | per-CPU data and the preempt count, the CPUs that are up, locks |
+//! | [`watchdog`] | finds CPUs that have interrupts or preemption off for too long |
 //! | [`mm`] | frames, page tables, stacks, heap |
 //! | [`arch`] | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs |
 //! | [`acpi`] | what the firmware's tables say |
@@ -75,6 +76,7 @@ pub mod snapshot;
 pub mod sync;
 #[expect(unsafe_code, reason = "shares memory with devices")]
 mod virtio;
+pub mod watchdog;
 
 /// What nearly every program uses.
 pub mod prelude {

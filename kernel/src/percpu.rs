@@ -29,6 +29,7 @@ use crate::arch::x86_64::preempt::{self, Diverted};
 use crate::mm::heap::CpuCache;
 use crate::mm::stack::LastFrames;
 use crate::snapshot::Snapshot;
+use crate::watchdog::Watch;
 
 /// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
 pub const MAX_CPUS: usize = 255;
@@ -55,6 +56,11 @@ impl CpuId {
         Self(index as u32)
     }
 
+    /// The number.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
     /// The number, for use as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -78,6 +84,8 @@ pub struct CpuLocal {
     current_machine: AtomicUsize,
     /// Where a lock has turned interrupts off that are to come back on, null if none has.
     interrupts_off_at: AtomicPtr<Location<'static>>,
+    /// Where the preempt count was last raised from zero. Only noted in debug builds: elsewhere that is one instruction.
+    preempt_off_at: AtomicPtr<Location<'static>>,
     /// Where a preempted G goes on, see `preempt`.
     pub(crate) diverted: Diverted,
     /// Interrupts and exceptions being handled on this CPU.
@@ -89,6 +97,7 @@ pub struct CpuLocal {
     pub(crate) started_at: AtomicU64,
     /// Where this CPU was when another one asked it.
     pub(crate) snapshot: Snapshot,
+    pub(crate) watch: Watch,
     pub(crate) heap_cache: CpuCache,
     /// For pages of stacks when there is no other frame.
     pub(crate) last_frames: LastFrames,
@@ -105,12 +114,14 @@ impl CpuLocal {
             id,
             current_machine: AtomicUsize::new(0),
             interrupts_off_at: AtomicPtr::new(ptr::null_mut()),
+            preempt_off_at: AtomicPtr::new(ptr::null_mut()),
             diverted: Diverted::new(),
             trap_depth: AtomicU32::new(0),
             apic_id: AtomicU32::new(apic_id),
             timer_deadline: AtomicU64::new(u64::MAX),
             started_at: AtomicU64::new(0),
             snapshot: Snapshot::new(),
+            watch: Watch::new(),
             heap_cache: CpuCache::new(),
             last_frames: LastFrames::new(),
             epoch: CpuEpoch::new(),
@@ -126,6 +137,12 @@ impl CpuLocal {
     pub(crate) fn interrupts_off_at(&self) -> Option<&'static Location<'static>> {
         // SAFETY: only references to locations, which are constants, or null are stored.
         unsafe { self.interrupts_off_at.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Where preemption was last turned off on this CPU, if that was noted. Readable from every CPU.
+    pub(crate) fn preempt_off_at(&self) -> Option<&'static Location<'static>> {
+        // SAFETY: only references to locations, which are constants, or null are stored.
+        unsafe { self.preempt_off_at.load(Ordering::Relaxed).as_ref() }
     }
 
     /// When the timer of this CPU is to fire, in ns of [`timer::now`](crate::arch::x86_64::timer::now); `u64::MAX` if
@@ -244,12 +261,18 @@ pub(crate) fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
 }
 
 /// Forbids this CPU to switch to something else until the matching [`preempt_enable`]. Nests. One instruction, also in
-/// interrupts.
+/// interrupts; in debug builds the caller's place is noted, too.
 #[inline(always)]
+#[cfg_attr(debug_assertions, track_caller)]
 pub fn preempt_disable() {
     // SAFETY: as in `local`. Not `nomem`: what follows must not move before it.
     unsafe {
         asm!("inc dword ptr gs:[{word}]", word = const offset_of!(CpuLocal, preempt), options(nostack));
+    }
+    #[cfg(debug_assertions)]
+    if preempt_count() == 1 {
+        let place = ptr::from_ref(Location::caller()).cast_mut();
+        local().preempt_off_at.store(place, Ordering::Relaxed);
     }
 }
 
@@ -381,6 +404,7 @@ pub struct PreemptGuard {
 impl PreemptGuard {
     /// Turns preemption off. Callable from everywhere.
     #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn new() -> Self {
         preempt_disable();
         Self { not_send: PhantomData }

@@ -48,6 +48,7 @@ unsafe impl Platform for Kernel {
     const TIMER_INTERRUPTS: bool = true;
 
     #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
     fn raise_pin() {
         percpu::preempt_disable();
     }

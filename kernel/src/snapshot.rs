@@ -39,11 +39,15 @@ pub(crate) struct Snapshot {
     /// The number of the last question, and of the last one answered.
     asked: AtomicU32,
     answered: AtomicU32,
+    /// Interrupts that may still come though their questions have been answered together with an earlier one.
+    left_over: AtomicU32,
     preempt_count: AtomicU32,
     /// Handlers that were interrupted, one in the other.
     trap_depth: AtomicU32,
     /// The lock that had turned interrupts off, null if that was something else.
     interrupts_off_at: AtomicPtr<Location<'static>>,
+    /// Where preemption had been turned off, null if it was on or nothing is known of that.
+    preempt_off_at: AtomicPtr<Location<'static>>,
     registers: [AtomicU64; TrapFrame::GENERAL],
     frames: [AtomicU64; MAX_FRAMES],
     frame_count: AtomicUsize,
@@ -54,9 +58,11 @@ impl Snapshot {
         Self {
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
+            left_over: AtomicU32::new(0),
             preempt_count: AtomicU32::new(0),
             trap_depth: AtomicU32::new(0),
             interrupts_off_at: AtomicPtr::new(ptr::null_mut()),
+            preempt_off_at: AtomicPtr::new(ptr::null_mut()),
             registers: [const { AtomicU64::new(0) }; TrapFrame::GENERAL],
             frames: [const { AtomicU64::new(0) }; MAX_FRAMES],
             frame_count: AtomicUsize::new(0),
@@ -76,12 +82,6 @@ impl Snapshot {
             || !RFlags::from_bits_truncate(self.registers().rflags).contains(RFlags::INTERRUPT_FLAG)
     }
 
-    /// Where a lock had turned interrupts off, if one had.
-    pub(crate) fn interrupts_off_at(&self) -> Option<&'static Location<'static>> {
-        // SAFETY: only references to locations, which are constants, or null are stored.
-        unsafe { self.interrupts_off_at.load(Ordering::Relaxed).as_ref() }
-    }
-
     /// How many reasons there were not to switch.
     pub(crate) fn preempt_count(&self) -> u32 {
         self.preempt_count.load(Ordering::Relaxed)
@@ -92,8 +92,13 @@ impl Snapshot {
         self.preempt_count.store(percpu::preempt_count(), Ordering::Relaxed);
         // Without the one that this runs in.
         self.trap_depth.store(percpu::trap_depth().saturating_sub(1), Ordering::Relaxed);
-        let place = percpu::local().interrupts_off_at().map_or(ptr::null(), ptr::from_ref);
-        self.interrupts_off_at.store(place.cast_mut(), Ordering::Relaxed);
+        let local = percpu::local();
+        let preempt_off_at = local.preempt_off_at().filter(|_| percpu::preempt_count() != 0);
+        for (to, place) in
+            [(&self.interrupts_off_at, local.interrupts_off_at()), (&self.preempt_off_at, preempt_off_at)]
+        {
+            to.store(place.map_or(ptr::null(), ptr::from_ref).cast_mut(), Ordering::Relaxed);
+        }
         for (to, from) in self.registers.iter().zip(frame.general()) {
             to.store(*from, Ordering::Relaxed);
         }
@@ -116,10 +121,9 @@ impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let registers = self.registers();
         write!(f, "interrupts {}", if self.had_interrupts_off() { "off" } else { "on" })?;
-        if let Some(place) = self.interrupts_off_at() {
-            write!(f, " since {place}")?;
-        }
+        write_place(f, &self.interrupts_off_at)?;
         write!(f, ", preempt count {}", self.preempt_count())?;
+        write_place(f, &self.preempt_off_at)?;
         writeln!(f, "{}", if self.trap_depth.load(Ordering::Relaxed) == 0 { "" } else { ", in a handler" })?;
         write!(f, "{}", GeneralRegisters(&registers))?;
         let count = self.frame_count.load(Ordering::Relaxed).min(MAX_FRAMES);
@@ -127,8 +131,15 @@ impl fmt::Display for Snapshot {
     }
 }
 
-/// Asks a CPU where it is. Does not wait. Callable from everywhere.
-pub(crate) fn ask(cpu: CpuId) {
+fn write_place(f: &mut fmt::Formatter<'_>, place: &AtomicPtr<Location<'static>>) -> fmt::Result {
+    // SAFETY: only references to locations, which are constants, or null are stored.
+    let place = unsafe { place.load(Ordering::Relaxed).as_ref() };
+    place.map_or(Ok(()), |place| write!(f, " since {place}"))
+}
+
+/// Asks a CPU where it is. Does not wait. Callable from everywhere. Public for a test.
+#[doc(hidden)]
+pub fn ask(cpu: CpuId) {
     if let Some(local) = percpu::of(cpu) {
         // Ordering: before the command to the APIC, which is to memory of a device.
         local.snapshot.asked.fetch_add(1, Ordering::SeqCst);
@@ -136,17 +147,23 @@ pub(crate) fn ask(cpu: CpuId) {
     }
 }
 
-/// Serves a non-maskable interrupt on this CPU, if it is a question that has not been answered. Returns whether it was.
+/// Serves a non-maskable interrupt on this CPU, if it is a question. Returns whether it was.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = &percpu::local().snapshot;
     let asked = snapshot.asked.load(Ordering::Acquire);
-    let is_question = asked != snapshot.answered.load(Ordering::Relaxed);
-    if is_question {
-        snapshot.note(frame);
-        // Ordering: pairs with the load in `is_answered`.
-        snapshot.answered.store(asked, Ordering::Release);
+    let new = asked.wrapping_sub(snapshot.answered.load(Ordering::Relaxed));
+    // Only this CPU writes to it, and such interrupts do not interrupt each other.
+    let left_over = snapshot.left_over.load(Ordering::Relaxed);
+    if new == 0 {
+        snapshot.left_over.store(left_over.saturating_sub(1), Ordering::Relaxed);
+        return left_over > 0;
     }
-    is_question
+    // Those of the other questions may be on their way, or may have become one with this one.
+    snapshot.left_over.store(left_over.saturating_add(new - 1), Ordering::Relaxed);
+    snapshot.note(frame);
+    // Ordering: pairs with the load in `is_answered`.
+    snapshot.answered.store(asked, Ordering::Release);
+    true
 }
 
 /// Notes where this CPU is, which then stops.

@@ -7,8 +7,10 @@ use core::hint;
 use core::time::Duration;
 
 use kernel::console::read_line;
+use kernel::percpu::PreemptGuard;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
+use kernel::watchdog::longest_windows;
 
 kernel::main!(main);
 
@@ -19,6 +21,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["echo"] => echo(),
         ["panic"] => panic!("it was meant to panic"),
         ["deadlock"] => deadlock(),
+        ["pinned"] => pinned(),
         // SAFETY: an exception is what is wanted, and it ends the machine.
         ["exception"] => unsafe { asm!("ud2") },
         ["reset"] => reset(),
@@ -78,6 +81,14 @@ fn deadlock() {
     let lock = InterruptMutex::new(());
     let _held = lock.lock();
     let _never = lock.lock();
+}
+
+/// Keeps preemption off until another CPU has found that out.
+fn pinned() {
+    let _pinned = PreemptGuard::new();
+    while longest_windows().lockups == 0 {
+        hint::spin_loop();
+    }
 }
 
 #[inline(never)]

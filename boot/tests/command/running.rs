@@ -42,10 +42,20 @@ fn it_boots_without_optimisation() {
 }
 
 #[test]
-fn a_debug_build_finds_a_cpu_that_waits_for_itself() {
+fn a_debug_build_knows_where_preemption_was_turned_off() {
     let mut command = boot();
-    command.args(["--debug", "--timeout=30"]).arg(OUTSIDE.directory.path()).arg("deadlock");
+    command.args(["--debug", "--smp=2", "--timeout=60"]).arg(OUTSIDE.directory.path()).arg("pinned");
     let output = finish(command);
+    let printed = text(&output.stdout);
+    let line = include_str!("outside_program.rs").lines().position(|line| line.contains("let _pinned")).expect("a pin");
+    assert!(printed.contains("has had preemption off for"), "{printed}");
+    assert!(printed.contains(&format!("preempt count 1 since src/main.rs:{}:", line + 1)), "{printed}");
+    assert_eq!(status(&output), Some(0), "{printed}");
+}
+
+#[test]
+fn a_cpu_that_waits_for_itself_is_no_hang() {
+    let output = finish(boot_outside(&["--timeout=30"], &["deadlock"]));
     let printed = text(&output.stdout);
     assert_eq!(status(&output), Some(101), "{printed}");
     let source = include_str!("outside_program.rs");

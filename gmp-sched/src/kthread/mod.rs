@@ -9,6 +9,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `token` | the park token: no wake-up is lost between deciding to park and being parked |
+//! | [`watch`] | who looks at CPUs that may be stuck |
 //! | `place` | ready lists, idle CPUs, where a thread goes, displacement |
 //! | `sleepers` | parking with a deadline |
 //! | `switch` | from thread to thread |
@@ -19,6 +20,7 @@ mod place;
 mod sleepers;
 mod switch;
 pub(crate) mod token;
+pub mod watch;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

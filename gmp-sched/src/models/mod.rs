@@ -20,6 +20,7 @@ mod sync;
 mod syscall;
 mod timers;
 mod token;
+mod watch;
 
 use core::cell::Cell;
 

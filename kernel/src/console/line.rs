@@ -65,3 +65,42 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
         let _ = Pieces(write).write_fmt(arguments);
     }
 }
+
+/// Prints line by line, each as a whole if it is not longer than 256 bytes: for long text in interrupt handlers, where
+/// there is no memory to put it together. The last line ends when this is dropped.
+pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
+
+impl LineWriter {
+    pub(crate) fn new() -> Self {
+        Self(heapless::Vec::new())
+    }
+
+    fn send(&mut self) {
+        super::write(&self.0);
+        self.0.clear();
+    }
+}
+
+impl Write for LineWriter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for &byte in text.as_bytes() {
+            if self.0.push(byte).is_err() {
+                self.send();
+                // There is room now.
+                let _ = self.0.push(byte);
+            }
+            if byte == b'\n' {
+                self.send();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LineWriter {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            self.send();
+        }
+    }
+}

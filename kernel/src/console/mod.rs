@@ -28,10 +28,11 @@ pub use boot_protocol::console::SincePowerOn;
 pub(crate) use self::emergency::Emergency;
 pub(crate) use self::input::enable as enable_input;
 pub use self::input::{set_input_waker, try_read};
+pub(crate) use self::line::LineWriter;
 pub use self::lines::read_line;
 pub(crate) use self::logger::{set_level as set_log_level, write_history};
 use self::ring::Ring;
-use crate::percpu::PreemptGuard;
+use crate::percpu::{CpuId, PreemptGuard};
 use crate::sync::InterruptMutex;
 pub use crate::{print, println};
 
@@ -145,6 +146,11 @@ fn send_from_ring(uart: &mut Uart, is_there: bool) {
     if let Some(last) = bytes[..sent].last() {
         LAST_SENT.store(*last, Ordering::Relaxed);
     }
+}
+
+/// Whether this CPU, which is stuck, keeps everyone else from printing.
+pub(crate) fn is_held_by(cpu: CpuId) -> bool {
+    FILL.is_held_by(cpu) || UART.is_held_by(cpu)
 }
 
 /// Calls `body` while nobody can print and what was printed stays in the ring: for a test of what a panic gets past.

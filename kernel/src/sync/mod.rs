@@ -3,10 +3,10 @@
 //! Both are test-and-test-and-set on [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse where virtual CPUs
 //! share host cores: the next in line may not be running.
 //!
-//! In debug builds a CPU that waits for a lock which it holds itself panics, and names both places (`holder`). For
-//! the lock-up detector the place that turned interrupts off is noted in all builds, which takes one instruction.
+//! A lock notes who holds it, and since where: a CPU that waits for a lock which it holds itself panics and names both
+//! places, in place of hanging. For the lock-up detector the CPU notes which lock has turned interrupts off. Both take a
+//! store each, to memory that is the CPU's already.
 
-#[cfg(debug_assertions)]
 mod holder;
 
 use core::fmt;
@@ -15,18 +15,16 @@ use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 use core::panic::Location;
 
-#[cfg(debug_assertions)]
-use holder::Holder;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::instructions::interrupts;
 
-use crate::percpu::{self, PreemptGuard};
+use self::holder::Holder;
+use crate::percpu::{self, CpuId, PreemptGuard};
 
 /// A lock that interrupt handlers may take: interrupts are off on this CPU while it is held, and as before afterwards.
 ///
 /// Critical sections are tens of instructions. A holder may take other `InterruptMutex`es, never a [`PreemptMutex`].
 pub struct InterruptMutex<T> {
-    #[cfg(debug_assertions)]
     holder: Holder,
     mutex: SpinMutex<T>,
 }
@@ -34,29 +32,29 @@ pub struct InterruptMutex<T> {
 impl<T> InterruptMutex<T> {
     /// A free lock around `value`.
     pub const fn new(value: T) -> Self {
-        Self {
-            #[cfg(debug_assertions)]
-            holder: Holder::nobody(),
-            mutex: SpinMutex::new(value),
-        }
+        Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
     /// Takes the lock, with interrupts off. Spins with interrupts as they were. Callable from everywhere.
     ///
     /// # Panics
-    /// In debug builds, if this CPU holds the lock.
+    /// If this CPU holds the lock.
     #[track_caller]
     pub fn lock(&self) -> InterruptMutexGuard<'_, T> {
         loop {
             if let Some(guard) = self.try_lock() {
                 return guard;
             }
-            #[cfg(debug_assertions)]
             self.holder.check(Location::caller());
             while self.mutex.is_locked() {
                 core::hint::spin_loop();
             }
         }
+    }
+
+    /// Whether this CPU holds the lock. Only of use if that CPU is known to be stuck.
+    pub(crate) fn is_held_by(&self, cpu: CpuId) -> bool {
+        self.holder.is(cpu)
     }
 
     /// Takes the lock if it is free.
@@ -73,11 +71,9 @@ impl<T> InterruptMutex<T> {
         if enable_after {
             percpu::set_interrupts_off_at(Some(Location::caller()));
         }
-        #[cfg(debug_assertions)]
         self.holder.set(Location::caller());
         Some(InterruptMutexGuard {
             guard: ManuallyDrop::new(guard),
-            #[cfg(debug_assertions)]
             holder: &self.holder,
             enable_after,
             not_send: PhantomData,
@@ -98,7 +94,6 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
 #[derive(Debug)]
 pub struct InterruptMutexGuard<'a, T> {
     guard: ManuallyDrop<SpinMutexGuard<'a, T>>,
-    #[cfg(debug_assertions)]
     holder: &'a Holder,
     enable_after: bool,
     /// Interrupts are off on the CPU that took the lock.
@@ -121,7 +116,6 @@ impl<T> DerefMut for InterruptMutexGuard<'_, T> {
 
 impl<T> Drop for InterruptMutexGuard<'_, T> {
     fn drop(&mut self) {
-        #[cfg(debug_assertions)]
         self.holder.clear();
         // SAFETY: dropped here only, and not used afterwards. The lock must be free before interrupts come back on.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
@@ -134,7 +128,6 @@ impl<T> Drop for InterruptMutexGuard<'_, T> {
 
 /// A lock for data that no interrupt handler touches: preemption is off while it is held, interrupts stay on.
 pub struct PreemptMutex<T> {
-    #[cfg(debug_assertions)]
     holder: Holder,
     mutex: SpinMutex<T>,
 }
@@ -142,18 +135,14 @@ pub struct PreemptMutex<T> {
 impl<T> PreemptMutex<T> {
     /// A free lock around `value`.
     pub const fn new(value: T) -> Self {
-        Self {
-            #[cfg(debug_assertions)]
-            holder: Holder::nobody(),
-            mutex: SpinMutex::new(value),
-        }
+        Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
     /// Takes the lock, with preemption off. Not callable from interrupt handlers.
     ///
     /// # Panics
-    /// In debug builds, if this CPU holds the lock, or the caller is an interrupt handler.
-    #[cfg_attr(debug_assertions, track_caller)]
+    /// If this CPU holds the lock; in debug builds also if the caller is an interrupt handler.
+    #[track_caller]
     pub fn lock(&self) -> PreemptMutexGuard<'_, T> {
         debug_assert!(!percpu::in_trap(), "an interrupt handler takes a lock that is held with interrupts on");
         let preempt = PreemptGuard::new();
@@ -161,20 +150,13 @@ impl<T> PreemptMutex<T> {
             if let Some(guard) = self.mutex.try_lock() {
                 break guard;
             }
-            #[cfg(debug_assertions)]
             self.holder.check(Location::caller());
             while self.mutex.is_locked() {
                 core::hint::spin_loop();
             }
         };
-        #[cfg(debug_assertions)]
         self.holder.set(Location::caller());
-        PreemptMutexGuard {
-            #[cfg(debug_assertions)]
-            _clear: ClearOnDrop(&self.holder),
-            guard,
-            _preempt: preempt,
-        }
+        PreemptMutexGuard { _clear: ClearOnDrop(&self.holder), guard, _preempt: preempt }
     }
 }
 
@@ -188,7 +170,6 @@ impl<T: fmt::Debug> fmt::Debug for PreemptMutex<T> {
 #[derive(Debug)]
 pub struct PreemptMutexGuard<'a, T> {
     // Fields are dropped in this order: the lock is free before preemption comes back on.
-    #[cfg(debug_assertions)]
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
     _preempt: PreemptGuard,
@@ -209,11 +190,9 @@ impl<T> DerefMut for PreemptMutexGuard<'_, T> {
 }
 
 /// Notes that nobody holds the lock, just before it is freed.
-#[cfg(debug_assertions)]
 #[derive(Debug)]
 struct ClearOnDrop<'a>(&'a Holder);
 
-#[cfg(debug_assertions)]
 impl Drop for ClearOnDrop<'_> {
     fn drop(&mut self) {
         self.0.clear();

@@ -12,6 +12,7 @@ use kernel::disk;
 use kernel::percpu;
 use kernel::platform::scheduler;
 use kernel::prelude::*;
+use kernel::watchdog::longest_windows;
 
 kernel::main!(main);
 
@@ -128,4 +129,8 @@ fn counters() {
     ] {
         println!("   {count:>8} {name}");
     }
+    let windows = longest_windows();
+    println!("\n-- the longest that ticks have seen on any CPU:");
+    println!("   {:>8} us without interrupts", windows.interrupts_off.as_micros());
+    println!("   {:>8} us without preemption", windows.preemption_off.as_micros());
 }

@@ -1,9 +1,11 @@
 //! The machine under the scheduler: console, CPUs, clock, the command line.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use kernel::arch::x86_64::timer;
+use kernel::arch::x86_64::interrupts::{self, Vector};
+use kernel::arch::x86_64::{apic, timer};
+use kernel::percpu::{self, CpuId, PreemptGuard};
 use kernel::prelude::*;
 
 use crate::registry::{arguments, expected_cpus};
@@ -141,4 +143,121 @@ fn as_many_cpus_as_an_apic_can_name() {
     assert_eq!(num_cpu(), 255);
     let handles: Vec<_> = (0..1000u32).map(|n| go(move || n)).collect();
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 499_500);
+}
+
+// The host compares what comes out: `tests/console.rs`.
+guest_test!(prints_from_every_cpu, hidden);
+fn prints_from_every_cpu() {
+    const LINES: usize = 200;
+    const ROUNDS: usize = 20;
+    static READY: AtomicUsize = AtomicUsize::new(0);
+    static HANDLED: AtomicUsize = AtomicUsize::new(0);
+    let handler = |_| {
+        println!("[from an interrupt handler]");
+        HANDLED.fetch_add(1, Ordering::SeqCst);
+    };
+    let vector = interrupts::allocate(handler, 0).expect("a vector");
+    let print = |g: usize| {
+        READY.fetch_add(1, Ordering::SeqCst);
+        while READY.load(Ordering::SeqCst) < procs() {
+            core::hint::spin_loop();
+        }
+        for number in 0..LINES {
+            println!("<{g} {number} {}>", "abcdefghijklmnopqrstuvwxyz".repeat(1 + (g + number) % 5));
+        }
+    };
+    let printing: Vec<_> = (1..procs()).map(|g| go(move || print(g))).collect();
+    let interrupting = go(move || {
+        for round in 1..=ROUNDS {
+            apic::send_to_others(vector);
+            while HANDLED.load(Ordering::SeqCst) < round * (num_cpu() - 1) {
+                yield_now();
+            }
+        }
+    });
+    print(0);
+    printing.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    interrupting.join().expect("it does not panic");
+}
+
+guest_test!(interrupts_go_round_a_ring_and_none_is_lost, smp = &[1, 2, 8], isolated, seconds = 60);
+/// Each handler interrupts the next CPU: one that is lost ends it, and one too many comes to the wrong CPU.
+fn interrupts_go_round_a_ring_and_none_is_lost() {
+    const HOPS: usize = 10_000;
+    static HOP: AtomicUsize = AtomicUsize::new(0);
+    static ASTRAY: AtomicUsize = AtomicUsize::new(0);
+    static VECTOR: AtomicU8 = AtomicU8::new(0);
+    let pass_on = |_| {
+        let hop = HOP.fetch_add(1, Ordering::SeqCst);
+        if percpu::current().index() != hop % num_cpu() {
+            ASTRAY.fetch_add(1, Ordering::SeqCst);
+        }
+        if hop + 1 < HOPS {
+            apic::send(CpuId::new((hop + 1) % num_cpu()), Vector(VECTOR.load(Ordering::SeqCst)));
+        }
+    };
+    let vector = interrupts::allocate(pass_on, 0).expect("a vector");
+    VECTOR.store(vector.0, Ordering::SeqCst);
+    apic::send(CpuId::BOOT, vector);
+    while HOP.load(Ordering::SeqCst) < HOPS {
+        sleep(Duration::from_millis(1));
+    }
+    sleep(Duration::from_millis(10));
+    assert_eq!(HOP.load(Ordering::SeqCst), HOPS);
+    assert_eq!(ASTRAY.load(Ordering::SeqCst), 0);
+}
+
+guest_test!(one_command_interrupts_all_others, smp = &[1, 2, 8], isolated);
+fn one_command_interrupts_all_others() {
+    const ROUNDS: u64 = 300;
+    static TAKEN: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+    let count = |_| _ = TAKEN[percpu::current().index()].fetch_add(1, Ordering::SeqCst);
+    let vector = interrupts::allocate(count, 0).expect("a vector");
+    let mut expected = [0; 8];
+    for _ in 0..ROUNDS {
+        let pinned = PreemptGuard::new();
+        let me = percpu::current().index();
+        apic::send_to_others(vector);
+        drop(pinned);
+        let others = (0..num_cpu()).filter(|&cpu| cpu != me);
+        others.clone().for_each(|cpu| expected[cpu] += 1);
+        for cpu in others {
+            while TAKEN[cpu].load(Ordering::SeqCst) < expected[cpu] {
+                core::hint::spin_loop();
+            }
+        }
+    }
+    let taken = TAKEN.each_ref().map(|count| count.load(Ordering::SeqCst));
+    assert_eq!(taken, expected);
+}
+
+guest_test!(interrupts_that_nobody_expects_are_counted, smp = &[1, 8], isolated);
+fn interrupts_that_nobody_expects_are_counted() {
+    let before = interrupts::unexpected_count();
+    apic::send(percpu::current(), Vector(0xe0));
+    while interrupts::unexpected_count() == before {
+        yield_now();
+    }
+    assert_eq!(interrupts::unexpected_count(), before + 1);
+}
+
+guest_test!(
+    a_cpu_that_does_not_come_up_is_left_out,
+    smp = &[4],
+    isolated,
+    options = &["dead_cpu=2"],
+    texts = &["1 of 3 other CPUs did not start within 5 s", "3 CPUs run"],
+);
+fn a_cpu_that_does_not_come_up_is_left_out() {
+    assert_eq!((kernel::cpus::count(), procs(), expected_cpus()), (3, 3, 4));
+    static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+    let wait = || {
+        ARRIVED.fetch_add(1, Ordering::SeqCst);
+        while ARRIVED.load(Ordering::SeqCst) < procs() {
+            core::hint::spin_loop();
+        }
+    };
+    let waiting: Vec<_> = (0..procs()).map(|_| go(wait)).collect();
+    waiting.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    println!("{} CPUs run", kernel::cpus::count());
 }

@@ -15,6 +15,7 @@ mod disks;
 mod failing;
 mod library;
 mod machine;
+mod masked;
 mod memory;
 mod provoke;
 mod reports;

@@ -24,6 +24,54 @@ pub(crate) fn write_to_code() {
     unsafe { asm!("mov byte ptr [{}], 0x90", in(reg) code) };
 }
 
+/// Writes to a constant.
+pub(crate) fn write_to_constant() {
+    static CONSTANT: u64 = 7;
+    // SAFETY: as above.
+    unsafe { asm!("mov qword ptr [{}], 8", in(reg) &raw const CONSTANT) };
+}
+
+/// Executes an instruction that is none.
+pub(crate) fn invalid_opcode() {
+    // SAFETY: as above.
+    unsafe { asm!("ud2") };
+}
+
+/// Executes the instruction that debuggers put into code.
+pub(crate) fn breakpoint() {
+    // SAFETY: as above.
+    unsafe { asm!("int3") };
+}
+
+/// Loads a segment register with a selector of no segment.
+pub(crate) fn bad_selector() {
+    // SAFETY: as above.
+    unsafe { asm!("mov ds, {:x}", in(reg) 0x1230_u16) };
+}
+
+/// Reads at an address that has no meaning to the processor.
+pub(crate) fn bad_address() {
+    // SAFETY: as above.
+    unsafe { asm!("mov {0}, [{0}]", inout(reg) 0x8000_0000_0000_0000_u64 => _) };
+}
+
+/// Divides a number by zero in the x87, with the exception for that turned on. (TCG has none for SSE.)
+pub(crate) fn float_divide_error() {
+    let unmasked: u16 = 0x037f & !(1 << 2);
+    // SAFETY: as above.
+    unsafe { asm!("fninit", "fldcw [{}]", "fld1", "fldz", "fdivp", "fwait", in(reg) &raw const unmasked) };
+}
+
+/// Takes a page fault that cannot be delivered, since its gate is beyond the end of the table.
+pub(crate) fn double_fault() {
+    let mut table = [0u8; 10];
+    // SAFETY: the exception, which this is for, ends the machine.
+    unsafe { asm!("sidt [{}]", in(reg) &raw mut table) };
+    table[..2].copy_from_slice(&(14 * 16 - 1_u16).to_le_bytes());
+    // SAFETY: as above.
+    unsafe { asm!("lidt [{}]", "mov {1}, [{1} + 8]", in(reg) &raw const table, inout(reg) 0u64 => _) };
+}
+
 /// Calls itself until its stack is full.
 pub(crate) fn stack_overflow() {
     fn deeper(depth: u64) -> u64 {

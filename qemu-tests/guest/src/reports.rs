@@ -3,7 +3,7 @@
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use kernel::percpu;
+use kernel::percpu::{self, CpuId};
 use kernel::prelude::*;
 use kernel::snapshot;
 use kernel::sync::InterruptMutex;
@@ -70,6 +70,88 @@ fn execution_of_data_is_reported() {
 }
 
 guest_test!(
+    write_to_a_constant_is_reported,
+    status = 102,
+    texts = &[
+        "exception on CPU",
+        "page fault (#PF, vector 14): write at 0xffffffff8",
+        "its page forbids that",
+        "write_to_constant (qemu-tests/guest/src/provoke.rs:"
+    ],
+);
+fn write_to_a_constant_is_reported() {
+    provoke::write_to_constant();
+}
+
+guest_test!(
+    invalid_opcode_is_reported,
+    status = 102,
+    texts = &["exception on CPU", "invalid opcode (#UD, vector 6)", "invalid_opcode (qemu-tests/guest/src/provoke.rs:"],
+);
+fn invalid_opcode_is_reported() {
+    provoke::invalid_opcode();
+}
+
+guest_test!(
+    breakpoint_is_reported,
+    status = 102,
+    texts = &["exception on CPU", "breakpoint (#BP, vector 3)", "breakpoint (qemu-tests/guest/src/provoke.rs:"],
+);
+fn breakpoint_is_reported() {
+    provoke::breakpoint();
+}
+
+guest_test!(
+    bad_selector_is_reported,
+    status = 102,
+    texts = &[
+        "exception on CPU",
+        "general protection fault (#GP, vector 13): GDT entry 582",
+        "error 1230",
+        "bad_selector (qemu-tests/guest/src/provoke.rs:"
+    ],
+);
+fn bad_selector_is_reported() {
+    provoke::bad_selector();
+}
+
+guest_test!(
+    bad_address_is_reported,
+    status = 102,
+    texts = &[
+        "exception on CPU",
+        "general protection fault (#GP, vector 13)",
+        "error 0",
+        "bad_address (qemu-tests/guest/src/provoke.rs:"
+    ],
+);
+fn bad_address_is_reported() {
+    provoke::bad_address();
+}
+
+guest_test!(
+    float_divide_error_is_reported,
+    status = 102,
+    texts = &[
+        "exception on CPU",
+        "x87 floating-point exception (#MF, vector 16)",
+        "float_divide_error (qemu-tests/guest/src/provoke.rs:"
+    ],
+);
+fn float_divide_error_is_reported() {
+    provoke::float_divide_error();
+}
+
+guest_test!(
+    double_fault_is_reported,
+    status = 102,
+    texts = &["exception on CPU", "double fault (#DF, vector 8)", "double_fault (qemu-tests/guest/src/provoke.rs:"],
+);
+fn double_fault_is_reported() {
+    provoke::double_fault();
+}
+
+guest_test!(
     stack_overflow_is_reported,
     smp = &[1, 8],
     status = 2,
@@ -130,7 +212,7 @@ guest_test!(
 fn every_cpu_says_where_it_is_and_goes_on() {
     keep_others_busy();
     let mut text = String::new();
-    for _ in 0..100 {
+    for _ in 0..5 {
         text.clear();
         let _pinned = percpu::PreemptGuard::new();
         snapshot::write_all(&mut text).expect("strings take everything");
@@ -207,4 +289,18 @@ guest_test!(
 );
 fn messages_that_were_not_printed_are_in_the_report() {
     provoke::divide_error();
+}
+
+guest_test!(questions_that_come_together_are_all_questions, smp = &[2, 8], isolated);
+/// Non-maskable interrupts that are not told apart from those of the board would end the machine.
+fn questions_that_come_together_are_all_questions() {
+    let askers: Vec<_> = (0..procs())
+        .map(|_| {
+            go(move || {
+                // All ask the same one, as long as somebody does not have to wait for his turn on the host.
+                (0..6_000).for_each(|round| snapshot::ask(CpuId::new(round / 1_000 % num_cpu())));
+            })
+        })
+        .collect();
+    askers.into_iter().for_each(|asker| asker.join().expect("it does not panic"));
 }

@@ -22,7 +22,7 @@ use super::{apic, cpu, gdt, idt, timer};
 use crate::mm::stack::{self, Stack};
 use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, heap, paging, physical_to_virtual};
 use crate::percpu::{self, CpuId, CpuLocal, MAX_CPUS};
-use crate::{acpi, cpus, platform};
+use crate::{acpi, args, cpus, platform};
 
 global_asm!(include_str!("trampoline.s"), options(att_syntax));
 
@@ -80,10 +80,14 @@ pub(crate) fn send_init() -> Processors {
     if !unreachable.is_empty() {
         log::warn!("{} CPUs are left out: their ids need an x2APIC, which this one has not", unreachable.len());
     }
-    for &apic_id in &processors {
-        apic::send_init(apic_id);
-    }
+    processors.iter().copied().filter(|&id| !is_dead(id)).for_each(apic::send_init);
     processors
+}
+
+/// Whether the option `dead_cpu` says that the CPU with this APIC id is not to be started, to see what becomes of a
+/// machine whose firmware lists a CPU that does not answer.
+fn is_dead(apic_id: u32) -> bool {
+    args::options("dead_cpu").any(|dead| dead.parse() == Ok(apic_id))
 }
 
 /// Starts the CPUs that [`send_init`] has reset, and returns when all are up or the patience is over.
@@ -103,7 +107,10 @@ pub(crate) fn start(processors: Processors) {
     let begin = timer::now();
     let page = u8::try_from(page.as_u64() / PAGE_SIZE as u64).expect("below 1 MiB");
     let expected = u32::try_from(prepared).expect("few");
-    let send_all = || processors.iter().for_each(|&apic_id| apic::send_startup(apic_id, page));
+    let send_all = || {
+        let alive = processors.iter().copied().filter(|&id| !is_dead(id));
+        alive.for_each(|apic_id| apic::send_startup(apic_id, page));
+    };
     send_all();
     wait(SECOND_MESSAGE_NS, || data.ticket.load(Ordering::Relaxed) >= expected);
     if data.ticket.load(Ordering::Relaxed) < expected {

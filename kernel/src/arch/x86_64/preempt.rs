@@ -21,7 +21,7 @@ use gmp_sched::platform::Pinned;
 
 use super::trap::TrapFrame;
 use crate::percpu::{self, CpuLocal};
-use crate::platform;
+use crate::{platform, watchdog};
 
 /// Where a diverted G was: written by the handler, consumed by [`entry`] on the same CPU before interrupts come back on.
 #[derive(Debug)]
@@ -146,6 +146,7 @@ pub fn honour_pending() {
     loop {
         percpu::preempt_disable();
         percpu::clear_pending();
+        watchdog::note_unpin();
         if platform::interrupted_goroutine().is_none() {
             percpu::preempt_enable_quietly();
             return;

@@ -217,10 +217,12 @@ pub(super) fn interrupt() {
     if deadline == NEVER {
         return;
     }
-    if now() < deadline {
+    let now = now();
+    if now < deadline {
         start(deadline);
         return;
     }
+    crate::watchdog::note_lateness(local, deadline, now);
     local.timer_deadline.store(NEVER, Ordering::Relaxed);
     kthread::timer_interrupt();
 }

@@ -200,6 +200,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let vector = frame.vector();
     let is_interrupt = vector.0 >= Vector::FIRST_INTERRUPT;
     if is_interrupt {
+        percpu::local().watch.note_interrupt();
         interrupts::handle(vector);
     } else if vector == Vector::NON_MASKABLE {
         panic::non_maskable(frame);

@@ -1,0 +1,141 @@
+//! CPUs that have interrupts or preemption off for too long, and who finds them.
+
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+
+use kernel::arch::x86_64::timer;
+use kernel::percpu::PreemptGuard;
+use kernel::prelude::*;
+use kernel::sync::InterruptMutex;
+use kernel::watchdog::{Windows, longest_windows};
+
+/// Spins until one more CPU was reported.
+#[inline(never)]
+fn spins_until_it_is_found(before: &Windows) {
+    while longest_windows().lockups == before.lockups {
+        spin_loop();
+    }
+}
+
+guest_test!(
+    interrupts_that_are_off_are_found,
+    smp = &[2, 8],
+    isolated,
+    texts = &[
+        "error: kernel::watchdog: CPU ",
+        "has had interrupts off for ",
+        "interrupts off since qemu-tests/guest/src/masked.rs:",
+        "interrupts_that_are_off_are_found (qemu-tests/guest/src/masked.rs:",
+        "has interrupts on again",
+    ],
+);
+/// The only CPU that runs anything: one that halts must look.
+fn interrupts_that_are_off_are_found() {
+    let before = longest_windows();
+    assert_eq!(before.lockups, 0);
+    let lock = InterruptMutex::new(());
+    let held = lock.lock();
+    spins_until_it_is_found(&before);
+    drop(held);
+    // Everything is as it was; a busy machine is no locked one. The others have noticed when this is over.
+    spin_for(Duration::from_secs(2));
+    let after = longest_windows();
+    assert_eq!(after.lockups, 1);
+    assert!(after.interrupts_off >= Duration::from_secs(1), "{after:?}");
+}
+
+guest_test!(
+    preemption_that_is_off_is_found,
+    smp = &[2, 8],
+    isolated,
+    texts = &[
+        "error: kernel::watchdog: CPU ",
+        "has had preemption off for ",
+        "interrupts on, preempt count ",
+        "preemption_that_is_off_is_found (qemu-tests/guest/src/masked.rs:",
+        "has preemption on again",
+    ],
+);
+fn preemption_that_is_off_is_found() {
+    let before = longest_windows();
+    let pinned = PreemptGuard::new();
+    spins_until_it_is_found(&before);
+    drop(pinned);
+    spin_for(Duration::from_secs(2));
+    let after = longest_windows();
+    assert_eq!(after.lockups, 1);
+    assert!(after.preemption_off >= Duration::from_secs(1), "{after:?}");
+}
+
+guest_test!(
+    a_busy_cpu_finds_another_one,
+    isolated,
+    texts = &["has had interrupts off for ", "a_busy_cpu_finds_another_one (qemu-tests/guest/src/masked.rs:"],
+);
+/// No CPU halts: those that are busy look by their ticks.
+fn a_busy_cpu_finds_another_one() {
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    let before = longest_windows();
+    let hogs: Vec<_> = (1..procs())
+        .map(|_| {
+            go(move || {
+                RUNNING.fetch_add(1, Ordering::SeqCst);
+                spins_until_it_is_found(&before);
+            })
+        })
+        .collect();
+    while RUNNING.load(Ordering::SeqCst) < procs() - 1 {
+        spin_loop();
+    }
+    let lock = InterruptMutex::new(());
+    let held = lock.lock();
+    spins_until_it_is_found(&before);
+    drop(held);
+    hogs.into_iter().for_each(|hog| hog.join().expect("it does not panic"));
+}
+
+guest_test!(
+    a_cpu_that_keeps_the_console_ends_the_machine,
+    smp = &[2, 8],
+    status = 101,
+    texts = &["panic on CPU ", "has had interrupts off for ", "and the console is locked", "keeps_the_console"],
+);
+fn a_cpu_that_keeps_the_console_ends_the_machine() {
+    keeps_the_console();
+}
+
+#[inline(never)]
+fn keeps_the_console() {
+    kernel::console::with_all_locked(|| {
+        loop {
+            spin_loop();
+        }
+    });
+}
+
+guest_test!(nobody_is_accused_wrongly, smp = &[1, 2, 8], isolated, seconds = 60);
+/// Busy for some seconds, in every way: computing, in the scheduler, printing, asleep.
+fn nobody_is_accused_wrongly() {
+    let end = timer::now() + 4_000_000_000;
+    let busy = move |how: usize| {
+        while timer::now() < end {
+            match how % 4 {
+                0 => spin_for(Duration::from_millis(300)),
+                1 => (0..10_000).for_each(|_| yield_now()),
+                2 => assert!(go(|| 0).join().is_ok()),
+                _ => sleep(Duration::from_micros(50)),
+            }
+        }
+    };
+    let handles: Vec<_> = (0..2 * procs()).map(|how| go(move || busy(how))).collect();
+    handles.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    assert_eq!(longest_windows().lockups, 0);
+}
+
+fn spin_for(duration: Duration) {
+    let start = timer::now();
+    while Duration::from_nanos(timer::now() - start) < duration {
+        spin_loop();
+    }
+}

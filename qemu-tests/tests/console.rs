@@ -1,0 +1,63 @@
+//! What all CPUs print at once, from Gs and from interrupt handlers, against what they should have printed: every line is
+//! there, whole and once, and the lines of one G are in their order.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+const TEST: &str = "machine::prints_from_every_cpu";
+/// As in the test of that name.
+const LINES: usize = 200;
+const ROUNDS: usize = 20;
+
+/// Runs the test inside the machine; gives what it printed.
+fn printed(cpus: usize) -> String {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "60"]);
+    command.args(["--smp", &cpus.to_string(), concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), TEST]);
+    let output = command.output().expect("cargo runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// The line that the G prints as its nth, with what makes a line that was cut or mixed show.
+fn line(g: usize, number: usize) -> String {
+    format!("<{g} {number} {}>", "abcdefghijklmnopqrstuvwxyz".repeat(1 + (g + number) % 5))
+}
+
+fn check(cpus: usize) {
+    let text = printed(cpus);
+    let mut from_gs: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut from_handlers = 0;
+    for found in text.lines() {
+        if found == "[from an interrupt handler]" {
+            from_handlers += 1;
+            continue;
+        }
+        let Some(g) = found.strip_prefix('<').and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok()) else {
+            assert!(found.starts_with("@@test "), "{found:?} is no line that anybody printed");
+            continue;
+        };
+        let next = from_gs.entry(g).or_default();
+        assert_eq!(found, line(g, *next));
+        *next += 1;
+    }
+    assert_eq!(from_gs, (0..cpus).map(|g| (g, LINES)).collect());
+    assert_eq!(from_handlers, ROUNDS * (cpus - 1));
+}
+
+#[test]
+fn lines_from_one_cpu_are_whole() {
+    check(1);
+}
+
+#[test]
+fn lines_from_two_cpus_are_whole() {
+    check(2);
+}
+
+#[test]
+fn lines_from_eight_cpus_are_whole() {
+    check(8);
+}
