@@ -42,7 +42,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    pub(super) fn of(error: ContextError) -> Self {
+    pub(crate) fn of(error: ContextError) -> Self {
         Self { error, given: None }
     }
 

@@ -20,6 +20,8 @@ mod node;
 pub use context::{CancelHandle, Cause, Context, ContextError};
 pub use function::ContextFunction;
 pub use limit::Limit;
+#[cfg(all(test, gmp_loom))]
+pub(crate) use node::Node;
 
 #[cfg(all(test, feature = "std", not(gmp_loom)))]
 mod tests {

@@ -50,7 +50,7 @@ const NOWHERE: usize = usize::MAX;
 
 impl<P: Platform> Node<P> {
     /// A node below `parent`, ended if that has.
-    pub(super) fn new(parent: Option<&Arc<Self>>, deadline: Option<(Instant, Cause)>) -> Arc<Self> {
+    pub(crate) fn new(parent: Option<&Arc<Self>>, deadline: Option<(Instant, Cause)>) -> Arc<Self> {
         let inherited = parent.map_or((Instant::NEVER, Cause::of(ContextError::DeadlineExceeded)), |parent| {
             (parent.deadline, parent.deadline_cause.clone())
         });
@@ -105,7 +105,7 @@ impl<P: Platform> Node<P> {
     }
 
     /// Why it ended, if it has. Once it says so it always says the same.
-    pub(super) fn cause(&self) -> Option<Cause> {
+    pub(crate) fn cause(&self) -> Option<Cause> {
         if !self.is_done() {
             return None;
         }
@@ -120,7 +120,7 @@ impl<P: Platform> Node<P> {
     }
 
     /// Ends it and all below it, unless they have; readies the Gs that wait with them, and starts their functions.
-    pub(super) fn cancel(self: &Arc<Self>, cause: &Cause) {
+    pub(crate) fn cancel(self: &Arc<Self>, cause: &Cause) {
         let mut below = self.end(cause, None);
         while let Some(node) = below {
             let next = {

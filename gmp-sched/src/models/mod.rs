@@ -9,6 +9,7 @@
 //! And it has no total order of the writes to one word: a plain store beside another thread's exchange gives false
 //! alarms.
 
+mod cancel;
 mod channel;
 mod epoch;
 mod idle;

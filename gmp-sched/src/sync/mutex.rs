@@ -29,7 +29,7 @@ use super::blocking::{Blocking, NO_TIMER, my_waiter, ready};
 use crate::goroutine::WaitReason;
 use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
-use crate::time::{Instant, now};
+use crate::time::Instant;
 use crate::waiter::{WaitQueue, Waiter};
 
 /// A value that one G at a time can get at. Go: `sync.Mutex`.
@@ -395,7 +395,8 @@ unsafe impl<P: Platform> lock_api::RawMutexTimed for RawMutex<P> {
     #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
         // The clock is read only if it has to wait.
-        (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, now::<P>().after(timeout))).then(GuardSend::new)
+        (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, crate::time::now::<P>().after(timeout)))
+            .then(GuardSend::new)
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use crate::goroutine::WaitReason;
 use crate::platform::OutOfResources;
 use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU64, Ordering};
-use crate::time::{Instant, now};
+use crate::time::Instant;
 use crate::waiter::WaitQueue;
 
 /// A counter of what is under way, and the Gs that wait for it to be zero. Go: `sync.WaitGroup`.
@@ -225,7 +225,7 @@ impl<P: Platform> WaitGroup<P> {
     #[cfg(not(gmp_loom))]
     #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        self.wait_until(now::<P>().after(timeout))
+        self.wait_until(crate::time::now::<P>().after(timeout))
     }
 
     /// Runs `body` as a new G that this group counts. Go: `WaitGroup.Go`.

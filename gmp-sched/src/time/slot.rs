@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 use core::time::Duration;
 
 use crate::cancel::Limit;
@@ -32,6 +33,10 @@ pub(crate) struct TimerSlot<P: Platform> {
 pub(super) struct Setting<P: Platform> {
     /// Which setting this is; never the same twice in one slot. Go: `timer.seq`.
     pub(super) number: u64,
+    /// It is to fire, and may be about to.
+    is_set: bool,
+    /// It fires again and again.
+    repeats: bool,
     /// It has fired, and nobody has taken that yet.
     pub(super) tick: Option<Instant>,
     waiters: WaitQueue<P>,
@@ -41,12 +46,13 @@ pub(super) struct Setting<P: Platform> {
 
 impl<P: Platform> TimerSlot<P> {
     fn new() -> Self {
-        let setting = Setting { number: 0, tick: None, waiters: WaitQueue::new(), prepared: None };
+        let setting =
+            Setting { number: 0, is_set: false, repeats: false, tick: None, waiters: WaitQueue::new(), prepared: None };
         Self { timer: timers::Timer::new(), link: AtomicRef::none(), setting: Lock::new(setting) }
     }
 
     /// A slot that nobody uses.
-    pub(super) fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
+    pub(crate) fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
         if let Some(slot) = pinned.machine().scheduler().timer_slots.lock().pop_front() {
             return Ok(slot);
         }
@@ -66,7 +72,9 @@ impl<P: Platform> TimerSlot<P> {
     pub(super) fn arm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>, when: Instant, period: Duration) {
         setting.number += 1;
         self.timer.set_period(period);
-        if when != Instant::NEVER {
+        setting.is_set = when != Instant::NEVER;
+        setting.repeats = !period.is_zero();
+        if setting.is_set {
             arm(pinned, pinned.goroutine(), when, &self.timer, Action::Fire(self, setting.number));
         }
     }
@@ -75,12 +83,14 @@ impl<P: Platform> TimerSlot<P> {
     /// whether there was something.
     pub(super) fn disarm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>) -> bool {
         setting.number += 1;
-        let was_armed = self.timer.cancel(pinned);
-        setting.tick.take().is_some() || was_armed
+        // If it is not there any more it is about to fire, which is void from here on. Go: `isSending`.
+        self.timer.cancel(pinned);
+        let was_set = mem::take(&mut setting.is_set);
+        setting.tick.take().is_some() || was_set
     }
 
     /// [`disarm`](Self::disarm), then [`arm`](Self::arm).
-    pub(super) fn set(&'static self, when: Instant, period: Duration) -> Result<bool, OutOfResources> {
+    pub(crate) fn set(&'static self, when: Instant, period: Duration) -> Result<bool, OutOfResources> {
         let pinned = Pinned::<P>::new();
         reserve(&pinned)?;
         let mut setting = self.setting.lock();
@@ -90,13 +100,13 @@ impl<P: Platform> TimerSlot<P> {
     }
 
     /// [`disarm`](Self::disarm) under the lock.
-    pub(super) fn stop(&'static self) -> bool {
+    pub(crate) fn stop(&'static self) -> bool {
         let pinned = Pinned::<P>::new();
         self.disarm(&pinned, &mut self.setting.lock())
     }
 
     /// The tick that nobody has taken yet.
-    pub(super) fn try_take(&'static self) -> Option<Instant> {
+    pub(crate) fn try_take(&'static self) -> Option<Instant> {
         let pinned = Pinned::<P>::new();
         let is_in_bubble = || pinned.goroutine().bubble().is_some();
         if !P::TIMER_INTERRUPTS && !is_in_bubble() {
@@ -142,6 +152,7 @@ pub(crate) fn fire<P: Platform>(
     if setting.number != number {
         return None;
     }
+    setting.is_set = setting.repeats;
     if let Some(goroutine) = setting.prepared.take() {
         drop(setting);
         return Some(start_prepared(pinned, goroutine));

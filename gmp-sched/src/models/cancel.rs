@@ -1,0 +1,140 @@
+//! Waits that a cancellation, a deadline and a waker may end, and timers that are stopped while they fire.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::cancel::{Cause, ContextError, Node};
+use crate::goroutine::{Goroutine, Status};
+use crate::machine::Machine;
+use crate::platform::Pinned;
+use crate::time::{Instant, TimerSlot};
+use crate::timers::{Action, arm};
+
+/// Due at the first look at the clock.
+const DUE: Instant = Instant::from_nanos(1);
+/// A point in time that no model reaches.
+const LATER: Instant = Instant::from_nanos(1 << 50);
+
+/// Does what the due timers of `of` are for.
+fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
+    let processor = of.processor().expect("it holds one");
+    let mut readied = 0;
+    while let Some(action) = processor.timers.pop_due(DUE) {
+        readied += usize::from(action.run(pinned, DUE).is_some());
+    }
+    readied
+}
+
+/// Whoever ends the wait first readies the G, and nobody else does: that would find it no longer waiting.
+fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
+    goroutine.status() == Status::Runnable
+}
+
+/// The far side of a wait with a context that has a deadline queues and arms, while the context is cancelled and the timer
+/// fires. The G runs on only when the far side is through: it leaves nothing behind in the context and the heap.
+#[test]
+fn a_cancellation_against_a_deadline_and_the_far_side() {
+    explore(|| {
+        let setting = Setting::new(3);
+        let machines = [setting.running_machine(), setting.running_machine(), setting.running_machine()];
+        let [far_side, canceller, timer] = machines;
+        let (node, me) = (Node::<Model>::new(None, None), setting.goroutine());
+        let ticket = me.open_wait();
+        let cancelled = node.clone();
+        let cancels = spawn_as(canceller, move |_| cancelled.cancel(&Cause::of(ContextError::Canceled)));
+        let fires = spawn_as(timer, move |pinned| {
+            run_due(pinned, far_side);
+        });
+        run_as(far_side, |pinned| {
+            node.enqueue(pinned, me, ticket, || arm(pinned, me, DUE, &me.timer, Action::Wake(me, ticket)));
+        });
+        cancels.join().unwrap();
+        fires.join().unwrap();
+        assert!(is_readied(me), "the context has ended, and nobody readied the G");
+        run_as(far_side, |pinned| {
+            node.dequeue(me);
+            me.timer.cancel(pinned);
+            assert_eq!(run_due(pinned, far_side), 0);
+        });
+    });
+}
+
+/// A context is made below one that is cancelled meanwhile: it has ended too.
+#[test]
+fn a_child_does_not_escape_a_cancellation() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (maker, canceller) = (setting.running_machine(), setting.running_machine());
+        let top = Node::<Model>::new(None, None);
+        let cancelled = top.clone();
+        let cancels = spawn_as(canceller, move |_| cancelled.cancel(&Cause::of(ContextError::Canceled)));
+        let below = run_as(maker, |_| {
+            let middle = Node::new(Some(&top), None);
+            Node::new(Some(&middle), None)
+        });
+        cancels.join().unwrap();
+        run_as(maker, |_| assert!(below.unwrap().is_done(), "it was made below one that has ended"));
+    });
+}
+
+/// What `stop` says of a timer that fires is what becomes of its tick.
+#[test]
+fn a_timer_is_stopped_while_it_fires() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (owner, timer) = (setting.running_machine(), setting.running_machine());
+        let slot = run_as(owner, |pinned| {
+            let slot = TimerSlot::take(pinned).unwrap();
+            slot.set(DUE, Duration::ZERO).unwrap();
+            slot
+        });
+        let slot = slot.unwrap();
+        let fires = spawn_as(timer, move |pinned| assert_eq!(run_due(pinned, owner), 0));
+        run_as(owner, |_| {
+            assert!(slot.stop(), "nobody has taken the tick");
+            assert!(slot.try_take().is_none(), "a tick of before");
+        });
+        fires.join().unwrap();
+        run_as(owner, |_| assert!(slot.try_take().is_none(), "a stale tick"));
+    });
+}
+
+/// Set anew while it fires, the timer gives one tick for each setting at most, and none of an earlier one.
+#[test]
+fn a_timer_is_set_anew_while_it_fires() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (owner, timer) = (setting.running_machine(), setting.running_machine());
+        let slot = run_as(owner, |pinned| {
+            let slot = TimerSlot::take(pinned).unwrap();
+            slot.set(DUE, Duration::ZERO).unwrap();
+            slot
+        });
+        let slot: &'static TimerSlot<Model> = slot.unwrap();
+        let fires = spawn_as(timer, move |pinned| assert_eq!(run_due(pinned, owner), 0));
+        run_as(owner, |_| {
+            assert!(slot.set(LATER, Duration::ZERO).unwrap());
+            assert!(slot.try_take().is_none(), "a tick of before");
+        });
+        fires.join().unwrap();
+        run_as(owner, |_| assert!(slot.stop() && slot.try_take().is_none(), "a stale tick"));
+    });
+}
+
+/// Two cancel a context with one below: both are ended when both are through, and for the same reason.
+#[test]
+fn two_cancellations_of_one_tree() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (first, second) = (setting.running_machine(), setting.running_machine());
+        let top = Node::<Model>::new(None, None);
+        let below = Node::new(Some(&top), None);
+        let nodes = (top.clone(), below.clone());
+        let cancels = spawn_as(first, move |_| nodes.0.cancel(&Cause::of(ContextError::Canceled)));
+        run_as(second, |_| Arc::clone(&below).cancel(&Cause::of(ContextError::Canceled)));
+        cancels.join().unwrap();
+        run_as(second, |_| assert!(top.cause().is_some() && below.cause().is_some()));
+    });
+}
