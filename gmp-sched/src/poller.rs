@@ -9,12 +9,16 @@
 //! # A signal
 //!
 //! ```text
-//!              wait, in the commit          raise
-//!     EMPTY ───────────────────▶ WAITING ─────────▶ QUEUED, on the ready list
-//!       │ ▲                         │ deadline         │ poll: the G runs on; RAISED
-//! raise │ │ wait returns at once    ▼                  ▼ if its deadline was faster
-//!       └▶ RAISED                 EMPTY              EMPTY
+//!         before parking     in the commit          raise
+//!   EMPTY ───────▶ PARKING ───────▶ WAITING ─────────▶ QUEUED, on the ready list
+//!    │ ▲             │ raise            │ deadline         │ poll: the G runs on; RAISED
+//!    │ │ next wait   ▼                  ▼                  ▼ if its deadline was faster
+//!    └▶ RAISED ◀─────┘                EMPTY              EMPTY
+//!  raise
 //! ```
+//!
+//! PARKING, WAITING and QUEUED carry the ticket of the wait: with a short deadline the G may run on, and wait again, while
+//! the commit of its last wait is still under way on another M.
 //!
 //! A semaphore of one, like Go's `pollDesc.rg`: a raise that comes before the wait is kept, further ones are the same.
 //!
@@ -29,26 +33,37 @@ use core::fmt;
 use crate::goroutine::{Goroutine, Status, Ticket, WaitReason};
 use crate::park::{park_pinned, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
-use crate::primitives::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::primitives::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
 use crate::timers::{Action, arm, reserve};
 
-const EMPTY: u8 = 0;
-const RAISED: u8 = 1;
-const WAITING: u8 = 2;
-const QUEUED: u8 = 3;
+/// The state of a signal in the lower bits of its word, above them a ticket.
+const TAG: u64 = 7;
+const EMPTY: u64 = 0;
+const RAISED: u64 = 1;
+const PARKING: u64 = 2;
+const WAITING: u64 = 3;
+const QUEUED: u64 = 4;
+
+/// The word of a wait.
+fn with_ticket(state: u64, ticket: Ticket) -> u64 {
+    ticket.0 << TAG.count_ones() | state
+}
+
+fn ticket_of(word: u64) -> Ticket {
+    Ticket(word >> TAG.count_ones())
+}
 
 /// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
 ///
 /// Lives as long as the program: a driver has it in a static or reuses it.
 #[doc(alias = "pollDesc")]
 pub struct Signal<P: Platform> {
-    state: AtomicU8,
-    /// The G that waits, and its ticket; written by it before the state says so.
+    word: AtomicU64,
+    /// The G that waits; written by it before the word says so.
     goroutine: AtomicRef<Goroutine<P>>,
-    ticket: AtomicU64,
     /// The wait was ended by a raise.
     delivered: AtomicBool,
     /// Link of the ready list.
@@ -60,9 +75,8 @@ impl<P: Platform> Signal<P> {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            state: AtomicU8::new(EMPTY),
+            word: AtomicU64::new(EMPTY),
             goroutine: AtomicRef::none(),
-            ticket: AtomicU64::new(0),
             delivered: AtomicBool::new(false),
             next: AtomicRef::none(),
         }
@@ -93,10 +107,10 @@ impl<P: Platform> Signal<P> {
         loop {
             let pinned = Pinned::<P>::new();
             let scheduler = pinned.machine().scheduler();
-            match self.state.load(Ordering::Acquire) {
+            match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
                     // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
-                    let taken = self.state.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
                     debug_assert!(taken.is_ok(), "only a wait takes a raise");
                     return Ok(true);
                 }
@@ -127,16 +141,22 @@ impl<P: Platform> Signal<P> {
         let ticket = me.open_wait();
         self.delivered.store(false, Ordering::Relaxed);
         self.goroutine.store(Some(me), Ordering::Relaxed);
-        self.ticket.store(ticket.0, Ordering::Relaxed);
+        let [parking, waiting] = [PARKING, WAITING].map(|state| with_ticket(state, ticket));
+        P::point(Site::Poller);
+        // Ordering: Release publishes who waits; partner: the exchange in `raise`, and through it `deliver`.
+        if self.word.compare_exchange(EMPTY, parking, Ordering::Release, Ordering::Relaxed).is_err() {
+            return None;
+        }
         // Counted until this G runs again, so that a raise on its way is never taken for a deadlock.
         scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
-        park_pinned(pinned, WaitReason::IoWait, |pinned, me| {
+        // `move`: once the timer is armed the G may run, and what it has on its stack may change.
+        park_pinned(pinned, WaitReason::IoWait, move |pinned, me| {
             if deadline != Instant::NEVER {
                 arm(pinned, me, deadline, &me.timer, Action::Wake(me, ticket));
             }
             P::point(Site::Poller);
-            // Ordering: Release publishes who waits to whoever takes the signal from the ready list.
-            let waits = self.state.compare_exchange(EMPTY, WAITING, Ordering::Release, Ordering::Relaxed).is_ok();
+            // Ordering: Release, as above: the G has left its stack.
+            let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
             // Raised meanwhile: the G goes on, unless its timer has readied it already.
             waits || !me.claim(ticket)
         });
@@ -148,8 +168,9 @@ impl<P: Platform> Signal<P> {
             return Some(true);
         }
         P::point(Site::Poller);
-        // The deadline ended the wait, or there was none. A raise that has come since is for this wait too.
-        self.state.compare_exchange(WAITING, EMPTY, Ordering::Relaxed, Ordering::Relaxed).ok().map(|_| false)
+        // The deadline ended the wait, or a raise did before it began. A raise that has come since is for this wait too.
+        let ended = |word| matches!(word & TAG, PARKING | WAITING).then_some(EMPTY);
+        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, ended).ok().map(|_| false)
     }
 
     /// Wakes the G that waits, or lets the next wait return at once. Does not block or allocate, takes no lock; callable
@@ -159,10 +180,14 @@ impl<P: Platform> Signal<P> {
         P::point(Site::Poller);
         // Ordering: Release publishes what the handler did, also where the word stays as it is; partners: the exchange in
         // `wait_until` and the swap in `deliver`.
-        let found = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |state| {
-            Some(if matches!(state, EMPTY | RAISED) { RAISED } else { QUEUED })
+        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+            Some(match word & TAG {
+                WAITING => with_ticket(QUEUED, ticket_of(word)),
+                QUEUED => word,
+                _ => RAISED,
+            })
         });
-        if found != Ok(WAITING) {
+        if found.is_ok_and(|word| word & TAG != WAITING) {
             return;
         }
         let ready = &scheduler.poller.ready;
@@ -181,12 +206,12 @@ impl<P: Platform> Signal<P> {
     /// Taken from the ready list: gives the G that is to run on, if it still waits. If it does not, the raise is kept.
     fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
-        let waits = goroutine.claim(Ticket(self.ticket.load(Ordering::Relaxed)));
+        let waits = goroutine.claim(ticket_of(self.word.load(Ordering::Relaxed)));
         self.delivered.store(waits, Ordering::Relaxed);
         P::point(Site::Poller);
         // Ordering: Acquire: the G sees what the handlers of all raises up to here did; Release: the next wait, of whichever
         // G, comes after all this.
-        self.state.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);
+        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);
         waits.then_some(goroutine)
     }
 }
@@ -282,8 +307,12 @@ impl<P: Platform> Scheduler<P> {
 
 impl<P: Platform> fmt::Debug for Signal<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = ["empty", "raised", "waiting", "queued"];
-        write!(f, "Signal({})", state[usize::from(self.state.load(Ordering::Relaxed)) % state.len()])
+        f.write_str(match self.word.load(Ordering::Relaxed) & TAG {
+            EMPTY => "Signal(empty)",
+            RAISED => "Signal(raised)",
+            QUEUED => "Signal(queued)",
+            _ => "Signal(waiting)",
+        })
     }
 }
 
