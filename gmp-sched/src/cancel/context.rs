@@ -3,12 +3,14 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
+use core::convert::Infallible;
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
 use super::node::Node;
 use super::{ContextFunction, Limit};
+use crate::chan::Receiver;
 use crate::goroutine::WaitReason;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::time::{Instant, now};
@@ -230,6 +232,42 @@ impl<P: Platform> Context<P> {
             if let Err(error) = self.sleep_until(Instant::NEVER) {
                 return error;
             }
+        }
+    }
+
+    /// A channel that is closed when the context is done, and on which nothing is ever sent: for a `select`. Go:
+    /// `Context.Done`.
+    ///
+    /// One that has been cancelled has closed it; one that has a deadline keeps a G ready for that. Where there is no
+    /// select, [`wait`](Self::wait), or an operation that takes a [`Limit`], costs less. Does not block; not callable from
+    /// interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context, channel};
+    /// use gmp_sched::select::{Select, recv};
+    ///
+    /// native::run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let (_work, queue) = channel::<u32>(1);
+    ///     cancel.cancel();
+    ///     let done = context.done().unwrap();
+    ///     let (mut work, mut end) = (recv(&queue), recv(&done));
+    ///     assert_eq!(Select::new(&mut [work.case(), end.case()]).wait(), 1);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel, or for the G; nothing has happened.
+    ///
+    /// # Panics
+    ///
+    /// The context has a deadline, and the caller is not a G with a P.
+    #[doc(alias = "Done")]
+    pub fn done(&self) -> Result<Receiver<Infallible, P>, OutOfResources> {
+        match &self.node {
+            Some(node) => node.done(),
+            None => Ok(Receiver::never()),
         }
     }
 

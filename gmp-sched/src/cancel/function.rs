@@ -28,7 +28,12 @@ impl<P: Platform> ContextFunction<P> {
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Self, OutOfResources> {
         let deadline = node.map_or(Instant::NEVER, |node| node.deadline());
-        let function = after_func_at(deadline, function)?;
+        // The context lives as long as something is to run when it is done.
+        let context = node.cloned();
+        let function = after_func_at(deadline, move || {
+            function();
+            drop(context);
+        })?;
         let Some(node) = node else { return Ok(Self { place: Place::Own(function) }) };
         let place = match node.add_function(function) {
             Ok(key) => Place::With(node.clone(), key),

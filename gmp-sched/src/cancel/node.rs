@@ -5,15 +5,17 @@
 //! heap or a timer slot may be taken under it, no other node's.
 
 use alloc::sync::{Arc, Weak};
+use core::convert::Infallible;
 use core::fmt;
 use core::mem;
 
 use slab::Slab;
 
-use super::{Cause, ContextError};
+use super::{Cause, ContextError, ContextFunction};
+use crate::chan::{Receiver, Sender, try_channel};
 use crate::goroutine::{Goroutine, Ticket};
 use crate::park::ready_pinned;
-use crate::platform::{Lock, Pinned, Platform};
+use crate::platform::{Lock, OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 use crate::time::{AfterFunc, Instant, now};
 use crate::waiter::WaitQueue;
@@ -41,6 +43,8 @@ struct State<P: Platform> {
     children: Slab<Weak<Node<P>>>,
     /// What is to run when it ends.
     functions: Slab<AfterFunc<P>>,
+    /// The channel that is closed when it ends, if somebody has asked for it.
+    done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
     /// The next to be cancelled along with a common ancestor.
     next: Option<Arc<Node<P>>>,
 }
@@ -69,6 +73,7 @@ impl<P: Platform> Node<P> {
                 waiters: WaitQueue::new(),
                 children: Slab::new(),
                 functions: Slab::new(),
+                done: None,
                 next: None,
             }),
         });
@@ -145,10 +150,14 @@ impl<P: Platform> Node<P> {
             self.has_ended.store(true, Ordering::Release);
             let woken = state.waiters.take_all();
             let functions = mem::take(&mut state.functions);
+            let done = state.done.as_ref().map(|(sender, _)| sender.clone());
             let children = mem::take(&mut state.children);
             drop(state);
             woken.ready_all(&pinned);
             drop(pinned);
+            if let Some(done) = done {
+                done.close();
+            }
             for (_, function) in functions {
                 function.start_now();
             }
@@ -182,6 +191,45 @@ impl<P: Platform> Node<P> {
     pub(crate) fn dequeue(&self, me: &'static Goroutine<P>) {
         let _pinned = Pinned::<P>::new();
         self.state.lock().waiters.remove(&me.context_waiter);
+    }
+
+    /// A channel on which nothing is ever sent, and which is closed when this ends.
+    pub(super) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, P>, OutOfResources> {
+        if let Some((_, receiver)) = self.with(|state| state.done.clone()) {
+            return Ok(receiver);
+        }
+        let (sender, receiver) = try_channel(0)?;
+        if self.deadline != Instant::NEVER {
+            let sender = sender.clone();
+            // Whoever cancels closes it himself. Dropped, the right to take the function back lets it run.
+            let close = move || {
+                sender.close();
+            };
+            drop(ContextFunction::new(Some(self), close)?);
+        }
+        let is_first = self.with(|state| {
+            let is_first = state.end.is_none() && state.done.is_none();
+            if is_first {
+                state.done = Some((sender.clone(), receiver.clone()));
+            }
+            is_first
+        });
+        if is_first {
+            return Ok(receiver);
+        }
+        match self.with(|state| state.done.clone()) {
+            Some((_, receiver)) => Ok(receiver),
+            None => {
+                // It has ended.
+                sender.close();
+                Ok(receiver)
+            }
+        }
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut State<P>) -> R) -> R {
+        let _pinned = Pinned::<P>::new();
+        look(&mut self.state.lock())
     }
 
     /// Has `function` started when this ends; gives the key to take it back with. `None` if it has ended.

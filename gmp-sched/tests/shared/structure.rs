@@ -10,8 +10,9 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 
 use gmp_sched::cancel::ContextError;
+use gmp_sched::select::{Select, recv};
 
-use super::platform::{Context, Timer, block_on, channel, go, now, pull, scope, sleep, try_scope, yield_now};
+use super::platform::{Context, Receiver, Timer, block_on, channel, go, now, pull, scope, sleep, try_scope, yield_now};
 
 /// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
@@ -62,6 +63,35 @@ fn a_deadline_ends_what_waits_with_it() {
     assert!(context.without_cancel().check().is_ok());
 }
 shared_test!(a_deadline_ends_what_waits_with_it);
+
+fn a_select_ends_with_its_context() {
+    let (cancelled, cancel) = Context::background().with_cancel();
+    let (late, _cancel_late) = cancelled.with_timeout(FOREVER);
+    let (timed, _cancel_timed) = Context::background().with_timeout(Duration::from_millis(2));
+    let waiting: Vec<_> = [cancelled.clone(), late, timed.clone()]
+        .into_iter()
+        .map(|context| {
+            go(move || {
+                let never = Receiver::<u8>::never();
+                let done = context.done().unwrap();
+                let (mut value, mut end) = (recv(&never), recv(&done));
+                let chosen = Select::new(&mut [value.case(), end.case()]).wait();
+                (chosen, context.err())
+            })
+        })
+        .collect();
+    sleep(Duration::from_millis(1));
+    cancel.cancel();
+    // Closed before `cancel` returns, also for those who ask later.
+    assert!(cancelled.done().unwrap().is_closed());
+    let (canceled, exceeded) = (Some(ContextError::Canceled), Some(ContextError::DeadlineExceeded));
+    for (waiting, expected) in waiting.into_iter().zip([canceled, canceled, exceeded]) {
+        assert_eq!(waiting.join().unwrap(), (1, expected));
+    }
+    assert!(timed.done().unwrap().recv().is_err());
+    assert!(!Context::background().done().unwrap().is_closed());
+}
+shared_test!(a_select_ends_with_its_context);
 
 fn children_borrow_from_their_parent() {
     let words = ["go", "to", "the", "goroutines"];
