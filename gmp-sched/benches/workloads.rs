@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gmp_sched::context;
-use gmp_sched::native::{self, Chan, Sender, channel};
+use gmp_sched::native::{self, Chan, Mutex, ReadMostlyRwLock, RwLock, Semaphore, Sender, WaitGroup, channel};
 use gmp_sched::select;
 
 fn report(name: &str, processors: usize, value: f64, unit: &str) {
@@ -208,6 +208,37 @@ fn skynet(processors: usize) {
     }
 }
 
+/// Runs `body` in eight Gs, so many times each, and reports nanoseconds for each time.
+fn in_eight(name: &str, processors: usize, each: usize, body: impl Fn() + Copy + Send + 'static) {
+    measure(name, processors, 8 * each, move || {
+        let group = Arc::new(WaitGroup::new());
+        for _ in 0..8 {
+            group.go(move || (0..each).for_each(|_| body())).expect("memory for a stack");
+        }
+        group.wait();
+    });
+}
+
+/// Eight Gs that count under one mutex.
+fn mutex_8g(processors: usize) {
+    static COUNT: Mutex<usize> = Mutex::new(0);
+    in_eight("mutex_8g", processors, 200_000, || *COUNT.lock() += 1);
+}
+
+/// Eight Gs that only read, under either kind of reader-writer lock.
+fn readers_8g(processors: usize) {
+    static ONE: RwLock<usize> = RwLock::new(0);
+    static SPREAD: ReadMostlyRwLock<usize> = ReadMostlyRwLock::new(0);
+    in_eight("rwlock_read_8g", processors, 1_000_000, || _ = black_box(*ONE.read()));
+    in_eight("read_mostly_read_8g", processors, 1_000_000, || _ = black_box(*SPREAD.read()));
+}
+
+/// Eight Gs that share four permits.
+fn semaphore_8g(processors: usize) {
+    static SEMAPHORE: Semaphore = Semaphore::new(4);
+    in_eight("semaphore_8g", processors, 200_000, || drop(SEMAPHORE.acquire(1)));
+}
+
 fn main() {
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let run = |name: &str, body: &dyn Fn()| {
@@ -221,6 +252,9 @@ fn main() {
     for processors in [1, all] {
         run("spawn_join_handle", &|| spawn_join(processors));
         run("spawn_batch", &|| spawn_batch(processors));
+        run("mutex_8g", &|| mutex_8g(processors));
+        run("readers_8g", &|| readers_8g(processors));
+        run("semaphore_8g", &|| semaphore_8g(processors));
         run("chan_pingpong", &|| ping_pong(processors));
         run("chan_mpmc_4x4_cap128", &|| many_to_many(processors));
         run("select_4", &|| select_of_four(processors));
