@@ -6,9 +6,10 @@ use core::time::Duration;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::cancel::{Cause, ContextError, Node};
-use crate::goroutine::{Goroutine, Status};
+use crate::goroutine::{Goroutine, Status, Ticket};
 use crate::machine::Machine;
 use crate::platform::Pinned;
+use crate::primitives::Ordering;
 use crate::time::{Instant, TimerSlot};
 use crate::timers::{Action, arm};
 
@@ -17,14 +18,19 @@ const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
 
-/// Does what the due timers of `of` are for.
-fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
+/// Does what the timers of `of` are for that are due at `now`; gives how many Gs that readied.
+fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant) -> usize {
     let processor = of.processor().expect("it holds one");
     let mut readied = 0;
-    while let Some(action) = processor.timers.pop_due(DUE) {
-        readied += usize::from(action.run(pinned, DUE).is_some());
+    while let Some(action) = processor.timers.pop_due(now) {
+        readied += usize::from(action.run(pinned, now).is_some());
     }
     readied
+}
+
+/// [`run_due_at`] the first look at the clock.
+fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
+    run_due_at(pinned, of, DUE)
 }
 
 /// Whoever ends the wait first readies the G, and nobody else does: that would find it no longer waiting.
@@ -136,5 +142,32 @@ fn two_cancellations_of_one_tree() {
         run_as(second, |_| Arc::clone(&below).cancel(&Cause::of(ContextError::Canceled)));
         cancels.join().unwrap();
         run_as(second, |_| assert!(top.cause().is_some() && below.cause().is_some()));
+    });
+}
+
+/// A ticker's firing on one M is overtaken by the next one on another: who waited longer never gets the later tick.
+#[test]
+fn ticks_come_in_order() {
+    explore(|| {
+        let setting = Setting::new(3);
+        let (owner, timer) = (setting.running_machine(), setting.running_machine());
+        let waiting = [setting.goroutine(), setting.goroutine()];
+        let slot = run_as(owner, |pinned| {
+            let slot = TimerSlot::take(pinned).unwrap();
+            slot.set(DUE, Duration::from_nanos(10)).unwrap();
+            for goroutine in waiting {
+                goroutine.waiter.prepare(goroutine, Ticket::SOLE, core::ptr::null_mut());
+                slot.queue(&goroutine.waiter);
+            }
+            slot
+        });
+        let fires = spawn_as(timer, move |pinned| {
+            run_due(pinned, owner);
+        });
+        run_as(owner, |pinned| run_due_at(pinned, owner, Instant::from_nanos(20)));
+        fires.join().unwrap();
+        let [first, second] = waiting.map(|goroutine| goroutine.waiter.outcome.load(Ordering::Relaxed));
+        assert!(first != 0 && (second == 0 || first < second), "ticks of {first} and then {second}");
+        run_as(owner, |_| slot.unwrap().stop());
     });
 }

@@ -37,6 +37,8 @@ pub(super) struct Setting<P: Platform> {
     is_set: bool,
     /// It fires again and again.
     repeats: bool,
+    /// When it fired last.
+    fired: Instant,
     /// It has fired, and nobody has taken that yet.
     pub(super) tick: Option<Instant>,
     waiters: WaitQueue<P>,
@@ -46,8 +48,15 @@ pub(super) struct Setting<P: Platform> {
 
 impl<P: Platform> TimerSlot<P> {
     fn new() -> Self {
-        let setting =
-            Setting { number: 0, is_set: false, repeats: false, tick: None, waiters: WaitQueue::new(), prepared: None };
+        let setting = Setting {
+            number: 0,
+            is_set: false,
+            repeats: false,
+            fired: Instant::from_nanos(0),
+            tick: None,
+            waiters: WaitQueue::new(),
+            prepared: None,
+        };
         Self { timer: timers::Timer::new(), link: AtomicRef::none(), setting: Lock::new(setting) }
     }
 
@@ -73,6 +82,7 @@ impl<P: Platform> TimerSlot<P> {
         setting.number += 1;
         self.timer.set_period(period);
         setting.is_set = when != Instant::NEVER;
+        setting.fired = Instant::from_nanos(0);
         setting.repeats = !period.is_zero();
         if setting.is_set {
             arm(pinned, pinned.goroutine(), when, &self.timer, Action::Fire(self, setting.number));
@@ -103,6 +113,13 @@ impl<P: Platform> TimerSlot<P> {
     pub(crate) fn stop(&'static self) -> bool {
         let pinned = Pinned::<P>::new();
         self.disarm(&pinned, &mut self.setting.lock())
+    }
+
+    /// Queues a waiter as [`wait_until`](Self::wait_until) does.
+    #[cfg(all(test, gmp_loom))]
+    pub(crate) fn queue(&'static self, waiter: &'static crate::waiter::Waiter<P>) {
+        let _pinned = Pinned::<P>::new();
+        self.setting.lock().waiters.push_back(waiter);
     }
 
     /// The tick that nobody has taken yet.
@@ -149,9 +166,11 @@ pub(crate) fn fire<P: Platform>(
     now: Instant,
 ) -> Option<&'static Goroutine<P>> {
     let mut setting = slot.setting.lock();
-    if setting.number != number {
+    // One that repeats may have been overtaken by its next firing, on another M: what comes later is not to say earlier.
+    if setting.number != number || now < setting.fired {
         return None;
     }
+    setting.fired = now;
     setting.is_set = setting.repeats;
     if let Some(goroutine) = setting.prepared.take() {
         drop(setting);
