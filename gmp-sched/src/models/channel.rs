@@ -131,8 +131,8 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::unlock_all(cases);
     park(me);
     let waker = me.woken_by.load(Ordering::Relaxed);
-    let chosen = select::dequeue(cases, waker).expect("a case was chosen");
-    cases[chosen].finish(waker.is_some_and(|waker| waker.outcome.load(Ordering::Relaxed) == MOVED));
+    let (chosen, moved) = select::dequeue(cases, waker).expect("a case was chosen");
+    cases[chosen].finish(moved);
     chosen
 }
 

@@ -328,9 +328,8 @@ fn park<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>], deadline: Ins
     } else {
         wait_until(pinned, me, reason, ticket, deadline, || unlock_all(cases_shared))
     };
-    let chosen = dequeue(cases_shared, waker);
-    let chosen = chosen?;
-    cases[chosen].finish(waker.is_some_and(|waker| waker.outcome.load(Ordering::Relaxed) == MOVED));
+    let (chosen, moved) = dequeue(cases_shared, waker)?;
+    cases[chosen].finish(moved);
     Some(chosen)
 }
 
@@ -349,14 +348,16 @@ pub(crate) fn enqueue<P: Platform>(
     }
 }
 
-/// Takes the waiters of all cases but that of `waker` out of their queues, and gives all back. Tells whose `waker` is.
-pub(crate) fn dequeue<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
+/// Takes the waiters of all cases but that of `waker` out of their queues, and gives all back. Tells which case's `waker`
+/// is, and whether the value has moved.
+pub(crate) fn dequeue<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<(usize, bool)> {
     let pinned = Pinned::new();
     let mut chosen = None;
     for (number, case) in cases.iter().enumerate() {
         let waiter = case.waiter.expect("every case was queued");
         if waker.is_some_and(|waker| core::ptr::eq(waker, waiter)) {
-            chosen = Some(number);
+            // Read before it is given back: the next one to use it writes there.
+            chosen = Some((number, waiter.outcome.load(Ordering::Relaxed) == MOVED));
         } else {
             case.header.lock(&pinned).remove(case.side, waiter);
         }
