@@ -44,6 +44,8 @@ static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);
 static LOOK: InterruptMutex<()> = InterruptMutex::new(());
 /// How many CPUs were reported.
 static LOCKUPS: AtomicU64 = AtomicU64::new(0);
+/// How many of those were seen to go on.
+static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
 /// What the others need to know of a CPU, and what they have noted of it.
 #[derive(Debug)]
@@ -254,6 +256,7 @@ fn look_for_interrupts(cpu: CpuId, local: &CpuLocal, now: u64) -> bool {
         suspicion.drop(now);
         if suspicion.is_reported.swap(false, Ordering::Relaxed) {
             log::warn!("CPU {cpu} has interrupts on again, after {}", Seconds(now - since));
+            RECOVERIES.fetch_add(1, Ordering::Relaxed);
         }
         return false;
     }
@@ -277,6 +280,7 @@ fn look_for_preemption(cpu: CpuId, local: &CpuLocal, now: u64) -> bool {
         suspicion.drop(now);
         if suspicion.is_reported.swap(false, Ordering::Relaxed) {
             log::warn!("CPU {cpu} has preemption on again, after {}", Seconds(now.saturating_sub(before)));
+            RECOVERIES.fetch_add(1, Ordering::Relaxed);
         }
         return false;
     }
@@ -321,6 +325,8 @@ pub struct Windows {
     pub preemption_off: Duration,
     /// How often a CPU was reported because one of them was more than a second.
     pub lockups: u64,
+    /// How often one that was reported has been seen to go on.
+    pub recoveries: u64,
 }
 
 /// The longest times during which interrupts or preemption were off, on any CPU, as far as a tick fell into them. Callable
@@ -334,5 +340,6 @@ pub fn longest_windows() -> Windows {
         interrupts_off: longest(|watch| &watch.latest_interrupt),
         preemption_off: longest(|watch| &watch.longest_pin),
         lockups: LOCKUPS.load(Ordering::Relaxed),
+        recoveries: RECOVERIES.load(Ordering::Relaxed),
     }
 }

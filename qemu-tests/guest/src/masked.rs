@@ -18,6 +18,13 @@ fn spins_until_it_is_found(before: &Windows) {
     }
 }
 
+/// Spins until the others have noticed that a CPU they reported goes on.
+fn spins_until_it_goes_on(before: &Windows) {
+    while longest_windows().recoveries == before.recoveries {
+        spin_loop();
+    }
+}
+
 guest_test!(
     interrupts_that_are_off_are_found,
     smp = &[2, 8],
@@ -38,8 +45,8 @@ fn interrupts_that_are_off_are_found() {
     let held = lock.lock();
     spins_until_it_is_found(&before);
     drop(held);
-    // Everything is as it was; a busy machine is no locked one. The others have noticed when this is over.
-    spin_for(Duration::from_secs(2));
+    // Everything is as it was; a busy machine is no locked one.
+    spins_until_it_goes_on(&before);
     let after = longest_windows();
     assert_eq!(after.lockups, 1);
     assert!(after.interrupts_off >= Duration::from_secs(1), "{after:?}");
@@ -62,7 +69,7 @@ fn preemption_that_is_off_is_found() {
     let pinned = PreemptGuard::new();
     spins_until_it_is_found(&before);
     drop(pinned);
-    spin_for(Duration::from_secs(2));
+    spins_until_it_goes_on(&before);
     let after = longest_windows();
     assert_eq!(after.lockups, 1);
     assert!(after.preemption_off >= Duration::from_secs(1), "{after:?}");
