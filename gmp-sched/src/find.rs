@@ -60,7 +60,7 @@ fn find_here<P: Platform>(
 
 /// Takes a fair share of the global queue: the first to run, the rest for the local ring, which is empty. Go:
 /// `globrunqgetbatch`.
-fn take_global_batch<P: Platform>(
+pub(crate) fn take_global_batch<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
 ) -> Option<&'static Goroutine<P>> {

@@ -106,3 +106,103 @@ impl<T: Linked<LINK>, const LINK: usize> fmt::Debug for List<T, LINK> {
         write!(f, "List({})", self.length)
     }
 }
+
+#[cfg(all(test, not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::{Linked, List};
+    use crate::reference::AtomicRef;
+
+    struct Element {
+        number: usize,
+        link: AtomicRef<Self>,
+    }
+
+    impl Linked for Element {
+        fn link(&self) -> &AtomicRef<Self> {
+            &self.link
+        }
+    }
+
+    /// A step on one of two lists.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        PushBack,
+        PushFront,
+        PopFront,
+        Remove(usize),
+        /// The other list is appended.
+        Append,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(bool, Step)>> {
+        let step = prop_oneof![
+            4 => Just(Step::PushBack),
+            2 => Just(Step::PushFront),
+            3 => Just(Step::PopFront),
+            2 => (0..40usize).prop_map(Step::Remove),
+            1 => Just(Step::Append),
+        ];
+        prop::collection::vec((any::<bool>(), step), 0..400)
+    }
+
+    fn new_element(number: usize) -> &'static Element {
+        Box::leak(Box::new(Element { number, link: AtomicRef::none() }))
+    }
+
+    proptest! {
+        /// Elements that left a list go into one again, as Gs do.
+        #[test]
+        fn behaves_like_a_deque(steps in steps()) {
+            let mut lists = [List::new(), List::new()];
+            let mut models = [VecDeque::new(), VecDeque::new()];
+            let elements: Vec<_> = (0..40).map(new_element).collect();
+            let mut free: Vec<usize> = (0..40).collect();
+            for (second, step) in steps {
+                let (this, other) = if second { (1, 0) } else { (0, 1) };
+                match step {
+                    Step::PushBack | Step::PushFront => {
+                        let Some(number) = free.pop() else { continue };
+                        if matches!(step, Step::PushBack) {
+                            lists[this].push_back(elements[number]);
+                            models[this].push_back(number);
+                        } else {
+                            lists[this].push_front(elements[number]);
+                            models[this].push_front(number);
+                        }
+                    }
+                    Step::PopFront => {
+                        let popped = lists[this].pop_front().map(|element| element.number);
+                        prop_assert_eq!(popped, models[this].pop_front());
+                        free.extend(popped);
+                    }
+                    Step::Remove(number) => {
+                        let place = models[this].iter().position(|&candidate| candidate == number);
+                        prop_assert_eq!(lists[this].remove(elements[number]), place.is_some());
+                        if let Some(place) = place {
+                            models[this].remove(place);
+                            free.push(number);
+                        }
+                    }
+                    Step::Append => {
+                        let mut appended = core::mem::replace(&mut lists[other], List::new());
+                        lists[this].append(&mut appended);
+                        prop_assert_eq!((appended.is_empty(), appended.len()), (true, 0));
+                        let appended = core::mem::take(&mut models[other]);
+                        models[this].extend(appended);
+                    }
+                }
+                for (list, model) in lists.iter().zip(&models) {
+                    prop_assert_eq!(list.len(), model.len());
+                    prop_assert_eq!(list.is_empty(), model.is_empty());
+                    prop_assert_eq!(list.back().map(|element| element.number), model.back().copied());
+                }
+            }
+        }
+    }
+}

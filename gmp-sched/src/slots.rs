@@ -187,3 +187,123 @@ impl<P: Platform> Scheduler<P> {
         common + self.processors().iter().map(|processor| processor.free_count() as usize).sum::<usize>()
     }
 }
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::{FREE_KEPT, FREE_LIMIT, StackSize, recycle, take, take_with_stack};
+    use crate::goroutine::Goroutine;
+    use crate::native::{self, Native};
+    use crate::platform::Pinned;
+    use crate::scheduler::Scheduler;
+    use crate::spawn::STACK_SIZE;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// As many spawns.
+        Take(usize),
+        /// A spawn with a stack of its own size.
+        TakeLarge,
+        /// As many ends of Gs.
+        Recycle(usize),
+        GiveBack(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            4 => (0..80usize).prop_map(Step::Take),
+            1 => Just(Step::TakeLarge),
+            4 => (0..80usize).prop_map(Step::Recycle),
+            1 => (0..50usize).prop_map(Step::GiveBack),
+        ];
+        prop::collection::vec(step, 0..24)
+    }
+
+    /// How many free slots with a stack there are: on the P's list and on the common one. A list of one P is its own
+    /// model only in its order, so what is checked is that.
+    #[derive(Debug, Default)]
+    struct Model {
+        local: u32,
+        common: u32,
+    }
+
+    impl Model {
+        fn take(&mut self) {
+            if self.local == 0 {
+                // One for the caller, and more for later.
+                let fetched = self.common.min(FREE_KEPT);
+                self.common -= fetched;
+                self.local = fetched.saturating_sub(1);
+            } else {
+                self.local -= 1;
+            }
+        }
+
+        fn recycle(&mut self) {
+            self.local += 1;
+            if self.local == FREE_LIMIT {
+                self.common += self.local - FREE_KEPT;
+                self.local = FREE_KEPT;
+            }
+        }
+    }
+
+    fn check(scheduler: &'static Scheduler<Native>, steps: &[Step]) {
+        let pinned = Pinned::<Native>::new();
+        let processor = pinned.processor();
+        let mut model = Model { local: processor.free_count(), common: 0 };
+        model.common = scheduler.cached_stacks() as u32 - model.local;
+        let mut in_use: Vec<&'static Goroutine<Native>> = Vec::new();
+        for step in steps {
+            match *step {
+                Step::Take(count) => {
+                    for _ in 0..count {
+                        let taken = take(scheduler, processor).unwrap();
+                        assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
+                        assert!(taken.stack().len() >= STACK_SIZE, "without a stack");
+                        in_use.push(taken);
+                        model.take();
+                    }
+                }
+                Step::TakeLarge => {
+                    let taken = take_with_stack(scheduler, 2 * STACK_SIZE).unwrap();
+                    assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
+                    assert!(taken.stack().len() >= 2 * STACK_SIZE);
+                    in_use.push(taken);
+                }
+                Step::Recycle(count) => {
+                    for goroutine in in_use.drain(..count.min(in_use.len())) {
+                        let keeps_stack = goroutine.stack_size() == StackSize::Standard;
+                        recycle(&pinned, goroutine);
+                        assert_eq!(goroutine.stack().is_empty(), !keeps_stack);
+                        if keeps_stack {
+                            model.recycle();
+                        }
+                    }
+                }
+                Step::GiveBack(count) => {
+                    let cached = model.local + model.common;
+                    let given_back = cached.min(count as u32);
+                    assert_eq!(scheduler.give_back_stacks(count), given_back as usize);
+                    model = Model { local: 0, common: cached - given_back };
+                }
+            }
+            assert_eq!(processor.free_count(), model.local);
+            assert_eq!(scheduler.cached_stacks() as u32, model.local + model.common);
+        }
+        in_use.into_iter().for_each(|goroutine| recycle(&pinned, goroutine));
+    }
+
+    proptest! {
+        // Every case leaves a scheduler behind, with all the stacks it ever had.
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn slots_are_spilled_and_refilled_as_gos(steps in steps()) {
+            native::run_with(1, move |scheduler| check(scheduler, &steps));
+        }
+    }
+}

@@ -327,3 +327,85 @@ impl<P: Platform> fmt::Debug for Timers<P> {
         f.debug_struct("Timers").field("earliest", &self.earliest()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::{Action, Heap, Timer};
+    use crate::goroutine::{Goroutine, Ticket};
+    use crate::native::Native;
+    use crate::primitives::Ordering;
+    use crate::time::Instant;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// Sets one of the timers that are not set.
+        Insert(u64),
+        PopFirst,
+        /// Stops one of the timers that are set.
+        Remove(usize),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            // Few different points in time, so that many timers share one.
+            5 => (0..20u64).prop_map(Step::Insert),
+            2 => Just(Step::PopFirst),
+            2 => any::<usize>().prop_map(Step::Remove),
+        ];
+        prop::collection::vec(step, 0..300)
+    }
+
+    proptest! {
+        /// Timers come out in the order of their time, and those of the same time in the order in which they were set;
+        /// each knows its place.
+        #[test]
+        fn behaves_like_a_sorted_map(steps in steps()) {
+            let goroutine: &'static Goroutine<Native> = Box::leak(Box::new(Goroutine::new()));
+            let timers: Vec<&'static Timer<Native>> = (0..300).map(|_| &*Box::leak(Box::new(Timer::new()))).collect();
+            let mut heap = Heap { entries: Vec::new(), sequence: 0 };
+            // From the time and the number of the step to the timer.
+            let mut model = BTreeMap::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Insert(when) => {
+                        let ticket = Ticket(number as u64);
+                        let first = model.first_key_value().is_none_or(|(&(first, _), _)| when < first);
+                        let instant = Instant::from_nanos(when);
+                        let is_first = heap.insert(instant, timers[number], Action::Wake(goroutine, ticket));
+                        prop_assert_eq!(is_first, first);
+                        model.insert((when, number), timers[number]);
+                    }
+                    Step::PopFirst => {
+                        let expected = model.pop_first();
+                        prop_assert_eq!(heap.entries.is_empty(), expected.is_none());
+                        let Some(((when, number), timer)) = expected else { continue };
+                        let first = heap.entries[0];
+                        prop_assert_eq!(first.when.as_nanos(), when);
+                        prop_assert!(core::ptr::eq(first.timer, timer));
+                        let Action::Wake(_, ticket) = first.action;
+                        prop_assert_eq!(ticket, Ticket(number as u64));
+                        heap.remove(0);
+                        prop_assert!(!timer.is_armed());
+                    }
+                    Step::Remove(choice) => {
+                        let place = choice.checked_rem(model.len()).unwrap_or(0);
+                        let Some(&key) = model.keys().nth(place) else { continue };
+                        let timer = model.remove(&key).unwrap();
+                        heap.remove(timer.position.load(Ordering::Relaxed) as usize);
+                        prop_assert!(!timer.is_armed());
+                    }
+                }
+                prop_assert_eq!(heap.entries.len(), model.len());
+                for (position, entry) in heap.entries.iter().enumerate() {
+                    prop_assert_eq!(entry.timer.position.load(Ordering::Relaxed) as usize, position);
+                }
+            }
+        }
+    }
+}

@@ -30,6 +30,8 @@ enum Step {
     PushNext,
     PushBack,
     Pop,
+    /// A yield to the next in the ring.
+    PopAndPushBack,
     DrainHalf,
     Steal,
     StealWithNext,
@@ -40,6 +42,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::PushNext),
         6 => Just(Step::PushBack),
         3 => Just(Step::Pop),
+        2 => Just(Step::PopAndPushBack),
         1 => Just(Step::DrainHalf),
         1 => Just(Step::Steal),
         1 => Just(Step::StealWithNext),
@@ -91,6 +94,14 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
                     None => model.ring.pop_front().map(|first| (first, Slice::New)),
                 };
                 assert_eq!(queue.pop().map(|(item, slice)| (number(item), slice)), expected);
+            }
+            Step::PopAndPushBack => {
+                let expected = if model.next.is_some() { None } else { model.ring.pop_front() };
+                if let Some(first) = expected {
+                    assert_eq!(queue.pop().map(|(item, slice)| (number(item), slice)), Some((first, Slice::New)));
+                    queue.push_back_after_pop(item(count));
+                    model.ring.push_back(count);
+                }
             }
             Step::DrainHalf => {
                 let mut drained = Vec::new();

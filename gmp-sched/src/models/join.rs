@@ -4,8 +4,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use loom::cell::UnsafeCell;
-
+use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::body::take_result;
@@ -17,31 +16,6 @@ use crate::primitives::Ordering;
 use crate::run_queue::StealNext;
 use crate::spawn::bury;
 use crate::time::Instant;
-
-/// Memory whose every use loom checks.
-#[derive(Default)]
-struct Checked(UnsafeCell<u32>);
-
-// SAFETY: the cells are the thing under test: loom reports any access that the word does not order.
-#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
-unsafe impl Sync for Checked {}
-// SAFETY: as above.
-#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
-unsafe impl Send for Checked {}
-
-impl Checked {
-    fn used(&self) {
-        #[expect(unsafe_code, reason = "writes the checked cell")]
-        // SAFETY: loom checks that one use comes after the other.
-        self.0.with_mut(|uses| unsafe { *uses += 1 });
-    }
-
-    fn uses(&self) -> u32 {
-        #[expect(unsafe_code, reason = "reads the checked cell")]
-        // SAFETY: loom checks that the uses come before.
-        self.0.with(|uses| unsafe { *uses })
-    }
-}
 
 /// What lies on the stack of the G that finishes, and on that of the one that waits for it.
 #[derive(Default)]

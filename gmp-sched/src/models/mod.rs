@@ -12,6 +12,7 @@
 mod cancel;
 mod channel;
 mod epoch;
+mod checked;
 mod idle;
 mod join;
 mod kthread;

@@ -1,67 +1,105 @@
 //! The local ring between its owner and thieves, with room for four.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::checked::Checked;
 use super::{Unwatched, explore};
 use crate::run_queue::{RunQueue, StealNext};
 
-type Queue = RunQueue<u32, Unwatched, 4>;
+type Queue = RunQueue<Item, Unwatched, 4>;
 
-static ITEMS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+/// What is queued: whoever takes it sees what was written to it before.
+struct Item {
+    number: u32,
+    content: Checked,
+}
 
-fn pop_all(queue: &Queue, taken: &mut Vec<u32>) {
-    while let Some((item, _)) = queue.pop() {
-        taken.push(*item);
+/// Items with the numbers from 0 on, used once.
+fn items<const COUNT: usize>() -> [&'static Item; COUNT] {
+    core::array::from_fn(|number| {
+        let item = Item { number: number as u32, content: Checked::default() };
+        item.content.used();
+        &*Box::leak(Box::new(item))
+    })
+}
+
+/// Items somebody took.
+#[derive(Default)]
+struct Taken(Vec<u32>);
+
+impl Taken {
+    fn take(&mut self, item: &'static Item) {
+        item.content.used();
+        self.0.push(item.number);
+    }
+
+    fn pop(&mut self, queue: &Queue) -> bool {
+        let item = queue.pop();
+        item.map(|(item, _)| self.take(item)).is_some()
+    }
+
+    /// Every item is taken exactly once, whoever takes it.
+    fn check(mut self, queue: &Queue, others: impl IntoIterator<Item = Self>, count: u32) {
+        for other in others {
+            self.0.extend(other.0);
+        }
+        while self.pop(queue) {}
+        self.0.sort_unstable();
+        assert!(self.0.iter().copied().eq(0..count), "{:?}", self.0);
     }
 }
 
-/// Every item is taken exactly once, whoever takes it.
-fn check_all_once(mut taken: Vec<u32>, count: u32) {
-    taken.sort_unstable();
-    assert!(taken.iter().copied().eq(0..count), "{taken:?}");
-}
-
-fn steal_all(victim: &Queue, next: StealNext) -> Vec<u32> {
+fn steal_all(victim: &Queue, next: StealNext) -> Taken {
     let own = Queue::new();
-    let mut taken = Vec::new();
+    let mut taken = Taken::default();
     if let Some(item) = victim.steal_into(&own, next) {
-        taken.push(*item);
+        taken.take(item);
     }
-    pop_all(&own, &mut taken);
+    while taken.pop(&own) {}
     taken
+}
+
+fn thief(queue: &Arc<Queue>, next: StealNext) -> loom::thread::JoinHandle<Taken> {
+    let victim = queue.clone();
+    loom::thread::spawn(move || steal_all(&victim, next))
+}
+
+fn queue_of(items: &[&'static Item]) -> Arc<Queue> {
+    let queue = Arc::new(Queue::new());
+    for item in items {
+        queue.push_back(item).unwrap();
+    }
+    queue
 }
 
 #[test]
 fn owner_pushes_and_pops_while_a_thief_steals() {
     explore(|| {
-        let queue = Arc::new(Queue::new());
-        let victim = queue.clone();
-        let thief = loom::thread::spawn(move || steal_all(&victim, StealNext::No));
-        let mut taken = Vec::new();
-        for item in &ITEMS[..3] {
+        let items = items::<3>();
+        let queue = queue_of(&[]);
+        let thief = thief(&queue, StealNext::No);
+        let mut taken = Taken::default();
+        for item in items {
+            item.content.used();
             queue.push_back(item).unwrap();
         }
-        taken.extend(queue.pop().map(|(item, _)| *item));
-        taken.extend(thief.join().unwrap());
-        pop_all(&queue, &mut taken);
-        check_all_once(taken, 3);
+        taken.pop(&queue);
+        taken.check(&queue, [thief.join().unwrap()], 3);
     });
 }
 
 #[test]
 fn owner_wraps_around_while_a_thief_steals() {
     explore(|| {
-        let queue = Arc::new(Queue::new());
-        for item in &ITEMS[..4] {
-            queue.push_back(item).unwrap();
-        }
-        let victim = queue.clone();
-        let thief = loom::thread::spawn(move || steal_all(&victim, StealNext::No));
-        let mut taken = Vec::new();
+        let items = items::<6>();
+        let queue = queue_of(&items[..4]);
+        let thief = thief(&queue, StealNext::No);
+        let mut taken = Taken::default();
         let mut pushed = 4;
-        for item in &ITEMS[4..6] {
-            taken.extend(queue.pop().map(|(item, _)| *item));
+        for item in &items[4..] {
+            taken.pop(&queue);
             // A thief between its copy and its claim must not get hold of a slot that is written here.
             if queue.push_back(item).is_ok() {
                 pushed += 1;
@@ -69,67 +107,103 @@ fn owner_wraps_around_while_a_thief_steals() {
                 break;
             }
         }
-        taken.extend(thief.join().unwrap());
-        pop_all(&queue, &mut taken);
-        check_all_once(taken, pushed);
+        taken.check(&queue, [thief.join().unwrap()], pushed);
+    });
+}
+
+/// A G that yields goes to the slot that the next one left, in a full ring.
+#[test]
+fn owner_yields_while_a_thief_steals() {
+    explore(|| {
+        let items = items::<5>();
+        let queue = queue_of(&items[..4]);
+        let thief = thief(&queue, StealNext::No);
+        let mut taken = Taken::default();
+        let mut pushed = 4;
+        if taken.pop(&queue) {
+            queue.push_back_after_pop(items[4]);
+            pushed += 1;
+        }
+        taken.check(&queue, [thief.join().unwrap()], pushed);
     });
 }
 
 #[test]
 fn two_thieves() {
     explore(|| {
-        let queue = Arc::new(Queue::new());
-        for item in &ITEMS[..3] {
-            queue.push_back(item).unwrap();
-        }
-        let thieves: Vec<_> = (0..2)
-            .map(|_| {
-                let victim = queue.clone();
-                loom::thread::spawn(move || steal_all(&victim, StealNext::No))
-            })
-            .collect();
-        let mut taken = Vec::new();
-        taken.extend(queue.pop().map(|(item, _)| *item));
-        for thief in thieves {
-            taken.extend(thief.join().unwrap());
-        }
-        pop_all(&queue, &mut taken);
-        check_all_once(taken, 3);
+        let queue = queue_of(&items::<3>());
+        let thieves = [thief(&queue, StealNext::No), thief(&queue, StealNext::No)];
+        let mut taken = Taken::default();
+        taken.pop(&queue);
+        taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 3);
+    });
+}
+
+/// One thief finds the other's prey already in the ring of that one.
+#[test]
+fn a_thief_is_robbed() {
+    explore(|| {
+        let queue = queue_of(&items::<4>());
+        let middle = queue_of(&[]);
+        let robber = thief(&middle, StealNext::No);
+        let (victim, own) = (queue.clone(), middle.clone());
+        let robbed = loom::thread::spawn(move || {
+            let mut taken = Taken::default();
+            if let Some(item) = victim.steal_into(&own, StealNext::No) {
+                taken.take(item);
+            }
+            while taken.pop(&own) {}
+            taken
+        });
+        Taken::default().check(&queue, [robbed.join().unwrap(), robber.join().unwrap()], 4);
     });
 }
 
 #[test]
 fn run_next_against_a_thief() {
     explore(|| {
-        let queue = Arc::new(Queue::new());
-        queue.push_next(&ITEMS[0]);
-        let victim = queue.clone();
-        let thief = loom::thread::spawn(move || steal_all(&victim, StealNext::Yes));
-        let mut taken = Vec::new();
-        if let Some(kicked) = queue.push_next(&ITEMS[1]) {
+        let items = items::<2>();
+        let queue = queue_of(&[]);
+        queue.push_next(items[0]);
+        let thief = thief(&queue, StealNext::Yes);
+        let mut taken = Taken::default();
+        items[1].content.used();
+        if let Some(kicked) = queue.push_next(items[1]) {
             queue.push_back(kicked).unwrap();
         }
-        taken.extend(queue.pop().map(|(item, _)| *item));
-        taken.extend(thief.join().unwrap());
-        pop_all(&queue, &mut taken);
-        check_all_once(taken, 2);
+        taken.pop(&queue);
+        taken.check(&queue, [thief.join().unwrap()], 2);
+    });
+}
+
+/// The slot is empty at first, so the owner sets it without an exchange.
+#[test]
+fn the_first_run_next_against_two_thieves() {
+    explore(|| {
+        let items = items::<1>();
+        let queue = queue_of(&[]);
+        let thieves = [thief(&queue, StealNext::Yes), thief(&queue, StealNext::Yes)];
+        items[0].content.used();
+        assert!(queue.push_next(items[0]).is_none());
+        Taken::default().check(&queue, thieves.map(|thief| thief.join().unwrap()), 1);
     });
 }
 
 #[test]
-fn overflow_against_a_thief() {
+fn overflow_against_two_thieves() {
     explore(|| {
-        let queue = Arc::new(Queue::new());
-        for item in &ITEMS[..4] {
-            queue.push_back(item).unwrap();
+        let items = items::<5>();
+        let queue = queue_of(&items[..4]);
+        let thieves = [thief(&queue, StealNext::No), thief(&queue, StealNext::No)];
+        let mut taken = Taken::default();
+        // As `overflow` does it.
+        while !queue.drain_half(|item| taken.take(item)) {
+            if queue.push_back(items[4]).is_ok() {
+                return taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);
+            }
         }
-        let victim = queue.clone();
-        let thief = loom::thread::spawn(move || steal_all(&victim, StealNext::No));
-        let mut taken = Vec::new();
-        queue.drain_half(|item| taken.push(*item));
-        taken.extend(thief.join().unwrap());
-        pop_all(&queue, &mut taken);
-        check_all_once(taken, 4);
+        taken.take(items[4]);
+        taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);
     });
 }
 
@@ -137,14 +211,15 @@ fn overflow_against_a_thief() {
 #[test]
 fn a_queue_with_an_element_is_never_seen_empty() {
     explore(|| {
-        let queue = Arc::new(Queue::new());
-        queue.push_next(&ITEMS[0]);
+        let items = items::<2>();
+        let queue = queue_of(&[]);
+        queue.push_next(items[0]);
         let seen = queue.clone();
         let observer = loom::thread::spawn(move || assert!(!seen.is_empty()));
-        let kicked = queue.push_next(&ITEMS[1]).unwrap();
+        let kicked = queue.push_next(items[1]).unwrap();
         queue.push_back(kicked).unwrap();
         // The second is taken, the first is still there.
-        assert_eq!(queue.pop().map(|(item, _)| *item), Some(1));
+        assert_eq!(queue.pop().map(|(item, _)| item.number), Some(1));
         observer.join().unwrap();
     });
 }

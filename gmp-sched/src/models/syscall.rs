@@ -3,8 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use loom::cell::UnsafeCell;
-
+use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::find::find_runnable;
@@ -12,25 +11,6 @@ use crate::machine::Machine;
 use crate::park::ready_pinned;
 use crate::platform::Pinned;
 use crate::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
-
-/// What belongs to whoever holds a P: loom reports two at once, and a holder that does not see what the last one did.
-#[derive(Default)]
-struct Licence(UnsafeCell<u32>);
-
-// SAFETY: the cell is the thing under test: loom reports any access that the hand-over of the P does not order.
-#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
-unsafe impl Sync for Licence {}
-// SAFETY: as above.
-#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
-unsafe impl Send for Licence {}
-
-impl Licence {
-    fn used(&self) {
-        #[expect(unsafe_code, reason = "writes the checked cell")]
-        // SAFETY: loom checks that only the holder of the P does.
-        self.0.with_mut(|uses| unsafe { *uses += 1 });
-    }
-}
 
 /// Enters a system call as the G that runs on `machine`.
 fn enter(machine: &'static Machine<Model>) {
@@ -45,7 +25,8 @@ fn retake_against_the_return_from_a_system_call() {
         setting.add_machine();
         let caller = setting.running_machine();
         let processor = caller.held_processor();
-        let licence = Arc::new(Licence::default());
+        // What belongs to whoever holds the P.
+        let licence = Arc::new(Checked::default());
         enter(caller);
         licence.used();
         let scheduler = setting.scheduler;

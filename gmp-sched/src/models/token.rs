@@ -3,8 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use loom::cell::UnsafeCell;
-
+use super::checked::Checked;
 use super::{Unwatched, explore};
 use crate::kthread::token::Token;
 use crate::primitives::{AtomicBool, AtomicU32, Ordering};
@@ -12,27 +11,21 @@ use crate::primitives::{AtomicBool, AtomicU32, Ordering};
 /// A thread whose saved context is `context`, and which whoever makes it ready "runs" by looking at that.
 struct Parking {
     token: Token<Unwatched>,
-    context: UnsafeCell<u32>,
+    context: Checked,
     made_ready: AtomicU32,
 }
-
-// SAFETY: the cell is the thing under test: loom reports any access that the token does not order.
-#[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
-unsafe impl Sync for Parking {}
 
 impl Parking {
     fn new() -> Self {
         let token = Token::parked();
         // Started by its first token.
         assert!(token.give());
-        Self { token, context: UnsafeCell::new(0), made_ready: AtomicU32::new(0) }
+        Self { token, context: Checked::default(), made_ready: AtomicU32::new(0) }
     }
 
     fn run(&self) {
         self.made_ready.fetch_add(1, Ordering::Relaxed);
-        #[expect(unsafe_code, reason = "reads the checked cell")]
-        // SAFETY: loom checks that the save comes before.
-        self.context.with(|context| assert_eq!(unsafe { *context }, 1));
+        assert_eq!(self.context.uses(), 1, "run before its context was saved");
     }
 
     /// Near side and far side of a park; runs on if the token came in between.
@@ -40,9 +33,7 @@ impl Parking {
         if self.token.take() {
             return;
         }
-        #[expect(unsafe_code, reason = "writes the checked cell")]
-        // SAFETY: loom checks that nobody reads it before the commit.
-        self.context.with_mut(|context| unsafe { *context = 1 });
+        self.context.used();
         if !self.token.commit_park() {
             self.run();
         }
@@ -68,25 +59,35 @@ fn a_token_is_not_lost_and_used_once() {
             waker.join().unwrap();
         }
         // Either the token came before the park, which then did not block, or exactly one made the thread ready.
-        assert!(thread.made_ready.load(Ordering::Relaxed) <= 1);
+        let blocked = thread.context.uses() == 1;
+        assert_eq!(thread.made_ready.load(Ordering::Relaxed), u32::from(blocked));
     });
 }
 
+/// Also where the token is there already when it is given again: the thread sees what the second giver did.
 #[test]
-fn what_the_waker_did_is_seen_by_the_woken() {
+fn what_the_wakers_did_is_seen_by_the_woken() {
     explore(|| {
-        let thread = Arc::new((Parking::new(), AtomicBool::new(false)));
-        let waker = {
-            let thread = thread.clone();
-            loom::thread::spawn(move || {
-                thread.1.store(true, Ordering::Relaxed);
-                thread.0.token.give()
+        let thread = Arc::new((Parking::new(), [AtomicBool::new(false), AtomicBool::new(false)]));
+        let wakers: Vec<_> = (0..2)
+            .map(|waker| {
+                let thread = thread.clone();
+                loom::thread::spawn(move || {
+                    thread.1[waker].store(true, Ordering::Relaxed);
+                    thread.0.token.give()
+                })
             })
-        };
-        let token_came_first = thread.0.token.take();
-        if token_came_first {
-            assert!(thread.1.load(Ordering::Relaxed));
+            .collect();
+        // Every give is seen by a take, or by the far side of a park, that comes after it.
+        let mut seen = [false; 2];
+        let mut look = || seen = [0, 1].map(|waker| seen[waker] || thread.1[waker].load(Ordering::Relaxed));
+        if thread.0.token.take() {
+            look();
         }
-        waker.join().unwrap();
+        if !thread.0.token.commit_park() {
+            look();
+        }
+        let made_ready: Vec<_> = wakers.into_iter().map(|waker| waker.join().unwrap()).collect();
+        assert!(seen == [true; 2] || made_ready.contains(&true) || thread.0.token.take(), "{seen:?} {made_ready:?}");
     });
 }
