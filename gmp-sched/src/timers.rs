@@ -388,7 +388,7 @@ mod tests {
                         let first = heap.entries[0];
                         prop_assert_eq!(first.when.as_nanos(), when);
                         prop_assert!(core::ptr::eq(first.timer, timer));
-                        let Action::Wake(_, ticket) = first.action;
+                        let Action::Wake(_, ticket) = first.action else { unreachable!("none was set") };
                         prop_assert_eq!(ticket, Ticket(number as u64));
                         heap.remove(0);
                         prop_assert!(!timer.is_armed());

@@ -80,37 +80,6 @@ fn a_panic_is_the_joiners() {
     });
 }
 
-/// The orders that Go shows with one P (go1.27, measured): a new G is next, the one it displaces goes to the tail.
-#[test]
-fn order_at_one_processor_is_gos() {
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let entries = log.clone();
-    native::run(1, move || {
-        let spawned: Vec<_> = (0..10)
-            .map(|n| {
-                let log = log.clone();
-                native::go(move || log.lock().unwrap().push(n))
-            })
-            .collect();
-        spawned.into_iter().for_each(|handle| handle.join().unwrap());
-        assert_eq!(*log.lock().unwrap(), [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
-
-        log.lock().unwrap().clear();
-        let yielding: Vec<_> = (0..3)
-            .map(|n| {
-                let log = log.clone();
-                native::go(move || {
-                    log.lock().unwrap().push(n * 10);
-                    native::yield_now();
-                    log.lock().unwrap().push(n * 10 + 1);
-                })
-            })
-            .collect();
-        yielding.into_iter().for_each(|handle| handle.join().unwrap());
-    });
-    assert_eq!(*entries.lock().unwrap(), [20, 0, 10, 21, 1, 11]);
-}
-
 #[test]
 fn all_processors_run_at_once() {
     // Nobody gets past the barrier unless all four run at the same time, since it is waited for without a yield.

@@ -6,10 +6,16 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+#[cfg(all(gmp_tsan, feature = "std"))]
+pub(crate) mod fibers;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
+#[cfg(all(gmp_tsan, feature = "std"))]
+pub use fibers::switch;
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{prepare, switch};
+pub use x86_64::prepare;
+#[cfg(all(target_arch = "x86_64", not(all(gmp_tsan, feature = "std"))))]
+pub use x86_64::switch;
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the context switch is written for x86_64");
 

@@ -26,6 +26,8 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
         unsafe { release(bottom..bottom + size) };
         return Err(OutOfResources);
     }
+    #[cfg(gmp_tsan)]
+    crate::context::fibers::add(&(bottom..bottom + size));
     Ok(bottom..bottom + size)
 }
 
@@ -36,6 +38,8 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
 /// It came from [`allocate`] and nothing uses it any more.
 #[expect(unsafe_code, reason = "unmaps memory")]
 pub(crate) unsafe fn release(stack: Range<usize>) {
+    #[cfg(gmp_tsan)]
+    crate::context::fibers::remove(&stack);
     // SAFETY: by the caller this is a whole mapping made by `allocate`, no longer in use.
     unsafe { libc::munmap(ptr::with_exposed_provenance_mut(stack.start - PAGE), stack.len() + PAGE) };
 }
