@@ -11,7 +11,10 @@ fn loom_models_hold() {
     // A directory of its own next to where this test was built: other flags, other artifacts.
     let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
     let status = Command::new(env!("CARGO"))
-        .args(["test", "--release", "--lib", "--manifest-path"])
+        .args(["test", "--release", "--lib"])
+        // loom is to be fast, the engine to check itself.
+        .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
+        .arg("--manifest-path")
         .arg(manifest)
         .args(["models::", "--target-dir"])
         .arg(target)

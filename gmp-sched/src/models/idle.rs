@@ -6,12 +6,14 @@ use crate::find::find_runnable;
 use crate::park::ready_pinned;
 use crate::syscall::take_processor_back;
 
-/// The fences of submit.1 and idle.2, and the look in between.
+/// The fences of submit.1 and idle.2, and the look in between. There is a third P, so that an M may search while
+/// another is counted as spinning.
 #[test]
 fn a_submitter_against_an_idling_machine() {
     explore(|| {
-        let setting = Setting::new(2);
+        let setting = Setting::new(3);
         let (submitter, idler) = (setting.busy_machine(), setting.busy_machine());
+        setting.busy_machine();
         let work = setting.goroutine();
         let idles = spawn_as(idler, move |pinned| {
             idler.go_idle(pinned);
@@ -56,42 +58,44 @@ fn a_submitter_against_a_spinner_that_finds_work() {
     });
 }
 
-/// Two Ms go idle while work comes: the one that takes it may be the one that keeps the other's P from being seen.
+/// The submitter relies on a spinner for two Gs. That one finds them only when it is off the count already, and can
+/// take one: it has to wake the next for the other.
 #[test]
-fn a_submitter_against_two_idling_machines() {
+fn a_submitter_of_two_against_a_spinner_that_goes_idle() {
     explore(|| {
         let setting = Setting::new(3);
-        let (submitter, one, other) = (setting.busy_machine(), setting.busy_machine(), setting.spinning_machine());
+        let (submitter, spinner) = (setting.busy_machine(), setting.spinning_machine());
         let work = [setting.goroutine(), setting.goroutine()];
-        let idlers = [one, other].map(|idler| spawn_as(idler, move |pinned| idler.go_idle(pinned)));
+        let idles = spawn_as(spinner, move |pinned| {
+            spinner.go_idle(pinned);
+            find_runnable(pinned, spinner);
+        });
         run_as(submitter, |pinned| work.into_iter().for_each(|work| ready_pinned(pinned, work)));
-        idlers.into_iter().for_each(|idler| idler.join().unwrap());
-        setting.settle_all([one, other]);
+        idles.join().unwrap();
         setting.check();
     });
 }
 
-/// A waker has counted a spinner and then finds no P idle, since an M that came back from a system call took it. Others
-/// relied on the count meanwhile.
+/// A waker, which has no other work for anybody, has counted a spinner and then finds no P idle, since an M that came
+/// back from a system call took it. That one's work relies on the count, and so does an M that went idle meanwhile.
 #[test]
 fn a_waker_that_finds_no_processor_looks_again() {
     explore(|| {
         let setting = Setting::new(3);
-        let (waker, returning) = (setting.busy_machine(), setting.blocked_machine());
+        let (waker, returning) = (setting.spinning_machine(), setting.blocked_machine());
         let idler = setting.busy_machine();
         let work = [setting.goroutine(), setting.goroutine()];
-        let idles = spawn_as(idler, move |pinned| {
-            idler.go_idle(pinned);
-            find_runnable(pinned, idler);
-        });
+        waker.held_processor().queue.push_back(work[1]).unwrap();
+        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         let returns = spawn_as(returning, move |pinned| {
             if take_processor_back(pinned, pinned.goroutine()) {
                 ready_pinned(pinned, work[0]);
             }
         });
-        run_as(waker, |pinned| ready_pinned(pinned, work[1]));
+        run_as(waker, |pinned| find_runnable(pinned, waker));
         idles.join().unwrap();
         returns.join().unwrap();
+        setting.settle_all([idler]);
         setting.check();
     });
 }

@@ -11,8 +11,8 @@
 
 mod cancel;
 mod channel;
-mod epoch;
 mod checked;
+mod epoch;
 mod idle;
 mod join;
 mod kthread;

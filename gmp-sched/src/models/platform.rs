@@ -15,7 +15,7 @@ use crate::idle::Errand;
 use crate::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform, Points};
 use crate::primitives::{AtomicBool, Ordering};
-use crate::processor::Processor;
+use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
 use crate::syscall::enter_blocking;
 use crate::time::Instant;
@@ -239,6 +239,12 @@ impl Setting {
         let wakes = scheduler.machines().map(|machine| thread(machine).until()).min();
         assert!(idle == 0 || wakes <= earliest, "a timer is slept past: all sleep until {wakes:?}");
         let held: Vec<_> = scheduler.machines().filter_map(Machine::processor).map(Processor::id).collect();
+        let shared = scheduler.shared.lock();
+        let left_behind =
+            scheduler.processors().iter().filter(|processor| processor.status() == ProcessorStatus::Syscall);
+        let elsewhere = held.len() + shared.blocked_machines as usize + left_behind.count();
+        assert_eq!(shared.idle_machines.len() + elsewhere, shared.machines as usize, "an M is idle and not");
+        drop(shared);
         for processor in scheduler.processors() {
             let holders = held.iter().filter(|&&id| id == processor.id()).count();
             assert!(holders <= 1, "{processor:?} has {holders} holders");

@@ -27,8 +27,6 @@ fn retake_against_the_return_from_a_system_call() {
         let processor = caller.held_processor();
         // What belongs to whoever holds the P.
         let licence = Arc::new(Checked::default());
-        enter(caller);
-        licence.used();
         let scheduler = setting.scheduler;
         let takers: Vec<_> = (0..2)
             .map(|_| {
@@ -47,6 +45,8 @@ fn retake_against_the_return_from_a_system_call() {
                 })
             })
             .collect();
+        licence.used();
+        enter(caller);
         run_as(caller, |pinned| {
             let me = pinned.goroutine();
             if take_processor_back(pinned, me) {

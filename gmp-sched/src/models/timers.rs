@@ -6,13 +6,17 @@ use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Ticket};
 use crate::machine::Machine;
 use crate::park::ready_pinned;
+use crate::platform::{Pinned, Platform};
+use crate::primitives::Ordering;
 use crate::syscall::{enter_blocking, enter_syscall};
 use crate::time::Instant;
 use crate::timers::{Action, arm};
 
-/// A point in time that no model reaches.
+/// Points in time that no model reaches, in their order.
+const AT_FIRST: Instant = Instant::from_nanos(1 << 49);
+/// See above.
 const SOON: Instant = Instant::from_nanos(1 << 50);
-/// A later one.
+/// See above.
 const LATER: Instant = Instant::from_nanos(1 << 51);
 
 /// Sets a timer on the P of `machine`.
@@ -35,6 +39,28 @@ fn a_timer_against_a_machine_that_becomes_the_timekeeper() {
     });
 }
 
+/// The timekeeper raises its deadline, since the timer it was for has been stopped, while a timer is set for a time in
+/// between.
+#[test]
+fn a_timer_against_a_timekeeper_that_means_to_sleep_longer() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (setter, keeper) = (setting.busy_machine(), setting.busy_machine());
+        let sleepers = [setting.goroutine(), setting.goroutine(), setting.goroutine()];
+        set(keeper, sleepers[0], AT_FIRST);
+        set(keeper, sleepers[1], LATER);
+        run_as(keeper, |pinned| keeper.go_idle(pinned));
+        assert_eq!(run_as(setter, |pinned| sleepers[0].timer.cancel(pinned)), Some(true));
+        Model::unpark_thread(keeper);
+        let keeps = spawn_as(keeper, move |pinned| {
+            find_runnable(pinned, keeper);
+        });
+        set(setter, sleepers[2], SOON);
+        keeps.join().unwrap();
+        setting.check();
+    });
+}
+
 /// A P with timers goes idle while there is a timekeeper, which slept without a deadline.
 #[test]
 fn a_processor_with_timers_goes_idle_beside_the_timekeeper() {
@@ -50,41 +76,56 @@ fn a_processor_with_timers_goes_idle_beside_the_timekeeper() {
     });
 }
 
-/// The timekeeper finds work before it parks: its heir has to look at the timers anew.
+/// The timekeeper wakes, finds work, and leaves its role to an M that parked without a deadline: that one has to look
+/// at the timers anew. (Nobody else is woken for the work, since another M is counted as spinning.)
 #[test]
 fn the_timekeeper_goes_back_to_work_and_leaves_an_heir() {
     explore(|| {
-        let setting = Setting::new(3);
+        let setting = Setting::new(4);
         let machines = [setting.busy_machine(), setting.busy_machine(), setting.busy_machine()];
         let [submitter, keeper, heir] = machines;
-        let (work, sleeper) = (setting.goroutine(), setting.goroutine());
+        let spinner = setting.spinning_machine();
+        let (work, sleeper) = ([setting.goroutine(), setting.goroutine()], setting.goroutine());
         set(heir, sleeper, SOON);
-        let keeps = spawn_as(keeper, move |pinned| {
-            keeper.go_idle(pinned);
-            find_runnable(pinned, keeper);
-        });
-        let inherits = spawn_as(heir, move |pinned| heir.go_idle(pinned));
-        run_as(submitter, |pinned| ready_pinned(pinned, work));
+        run_as(keeper, |pinned| keeper.go_idle(pinned));
+        run_as(heir, |pinned| heir.go_idle(pinned));
+        Model::unpark_thread(keeper);
+        let keeps = spawn_as(keeper, move |pinned| keeper.wait_for_processor(pinned));
+        run_as(submitter, |pinned| work.into_iter().for_each(|work| ready_pinned(pinned, work)));
         keeps.join().unwrap();
-        inherits.join().unwrap();
-        setting.settle_all([heir]);
+        setting.settle_all([keeper, spinner]);
         setting.check();
     });
 }
 
-/// An M blocks, and gives a P with timers away, while another becomes the timekeeper.
-#[test]
-fn handing_off_timers_against_a_machine_that_becomes_the_timekeeper() {
-    explore(|| {
-        let setting = Setting::new(2);
-        let (blocking, idler) = (setting.running_machine(), setting.busy_machine());
-        let sleeper = setting.goroutine();
-        set(blocking, sleeper, SOON);
-        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
-        run_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
-        idles.join().unwrap();
+/// There are more Ms than Ps, and all Ps are held: the timekeeper, which has no P to look after, is about to sleep for
+/// ever while `leave` makes the only P, which has timers, idle.
+fn against_a_timekeeper_without_timers(leave: fn(&Pinned<Model>)) {
+    explore(move || {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        let (leaving, sleeper) = (setting.running_machine(), setting.goroutine());
+        set(leaving, sleeper, SOON);
+        let keeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
+        let keeps = spawn_as(keeper, move |pinned| keeper.wait_for_processor(pinned));
+        run_as(leaving, leave);
+        keeps.join().unwrap();
         setting.check();
     });
+}
+
+#[test]
+fn going_idle_with_timers_against_a_timekeeper_without() {
+    against_a_timekeeper_without_timers(|pinned| {
+        let machine = pinned.machine();
+        machine.set_current(None);
+        machine.go_idle(pinned);
+    });
+}
+
+#[test]
+fn handing_off_timers_against_a_timekeeper_without() {
+    against_a_timekeeper_without_timers(|_| core::mem::forget(enter_blocking::<Model>().unwrap()));
 }
 
 /// An M leaves a P with timers behind in a system call: the timekeeper looks after them from then on.
