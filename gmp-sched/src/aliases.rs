@@ -268,6 +268,43 @@ macro_rules! platform_aliases {
             $crate::sleep::sleep_until::<$platform>(when);
         }
 
+        /// Lets that many Gs run at once, at most; gives the number so far. See [`procs::set_procs`]($crate::procs::set_procs).
+        ///
+        /// # Errors
+        ///
+        /// The number is out of range, or there is no thread or memory for it.
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G.
+        pub fn set_procs(procs: usize) -> ::core::result::Result<usize, $crate::procs::ProcsError> {
+            $crate::procs::set_procs::<$platform>(procs)
+        }
+
+        /// Locks the calling G to its thread until the guard is dropped. See
+        /// [`locked::lock_thread`]($crate::locked::lock_thread).
+        ///
+        /// # Errors
+        ///
+        /// There is no thread to take this one's place.
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G.
+        pub fn lock_thread()
+        -> ::core::result::Result<$crate::locked::LockedThread<$platform>, $crate::platform::OutOfResources> {
+            $crate::locked::lock_thread()
+        }
+
+        /// Stops all other Gs until the guard is dropped. See [`world::stop_the_world`]($crate::world::stop_the_world).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G.
+        pub fn stop_the_world() -> $crate::world::WorldStopped<$platform> {
+            $crate::world::stop_the_world($crate::world::StopReason::Program)
+        }
+
         /// Lets the calling G sleep. See [`sleep::sleep`]($crate::sleep::sleep).
         ///
         /// # Panics

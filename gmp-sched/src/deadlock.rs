@@ -17,7 +17,7 @@ impl<P: Platform> Scheduler<P> {
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let shared = self.shared.lock();
-        if shared.idle_machines.len() != shared.machines as usize {
+        if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return;
         }
         if self.poller.waiting.load(Ordering::Relaxed) != 0 {

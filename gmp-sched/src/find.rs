@@ -24,12 +24,20 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             machine.wait_for_processor(pinned);
             continue;
         };
+        if scheduler.is_stopping() {
+            machine.stop_for_world();
+            continue;
+        }
         run_timers(pinned, processor);
         let found = find_here(pinned, scheduler, processor)
             .or_else(|| may_spin(scheduler, machine).then(|| steal(pinned, processor)).flatten());
         if let Some(goroutine) = found {
             stop_spinning(machine);
-            return goroutine;
+            if !goroutine.is_locked() {
+                return goroutine;
+            }
+            machine.start_locked(goroutine);
+            continue;
         }
         machine.go_idle(pinned);
     }
@@ -44,7 +52,7 @@ fn find_here<P: Platform>(
         processor.set_next_global_turn();
         scheduler.poll(pinned);
         if scheduler.global_length.load(Ordering::Relaxed) != 0
-            && let Some(goroutine) = scheduler.take_global(&mut scheduler.shared.lock())
+            && let Some(goroutine) = take_at_turn(scheduler)
         {
             processor.advance_tick();
             processor.counters.global_takes.add(1);
@@ -58,6 +66,12 @@ fn find_here<P: Platform>(
     })
 }
 
+/// What is next in line at the global queue's turn: a locked G, of which P by P only dry ones take notice otherwise.
+fn take_at_turn<P: Platform>(scheduler: &'static Scheduler<P>) -> Option<&'static Goroutine<P>> {
+    let mut shared = scheduler.shared.lock();
+    scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))
+}
+
 /// Takes a fair share of the global queue: the first to run, the rest for the local ring, which is empty. Go:
 /// `globrunqgetbatch`.
 pub(crate) fn take_global_batch<P: Platform>(
@@ -68,15 +82,18 @@ pub(crate) fn take_global_batch<P: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
-    let first = scheduler.take_global(&mut shared)?;
+    let Some(first) = shared.global.pop_front() else {
+        return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
+    };
     let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
     let mut taken = 1;
     for _ in 0..share {
-        let Some(goroutine) = scheduler.take_global(&mut shared) else { break };
+        let Some(goroutine) = shared.global.pop_front() else { break };
         // The ring was empty a moment ago and only its owner, this M, fills it.
         processor.queue.push_back(goroutine).expect("an empty ring has room for half of its capacity");
         taken += 1;
     }
+    scheduler.publish_global_length(&shared);
     drop(shared);
     processor.advance_tick();
     processor.counters.global_takes.add(taken);

@@ -20,6 +20,7 @@ use core::ops::Range;
 use crate::body::BodyFunctions;
 use crate::context::SavedContext;
 use crate::list::Linked;
+use crate::machine::Machine;
 use crate::name::{Name, NameCell};
 use crate::platform::Platform;
 use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -54,7 +55,7 @@ impl Status {
             1 => Self::Runnable,
             2 => Self::Running,
             3 => Self::Syscall,
-            4 | 0x44 | 0x84 | 0xC4 => Self::Waiting,
+            4 => Self::Waiting,
             _ => Self::Dead,
         }
     }
@@ -77,6 +78,9 @@ const WATCHED: u8 = 0x80;
 /// A further bit of [`Status::Waiting`] as it is stored: the G waits durably in a bubble, which counts those that do not. See
 /// [`crate::synctest`].
 const IN_BUBBLE: u8 = 0x40;
+
+/// Another: it is locked to its M, so that it takes more to ready it. See [`crate::locked`].
+const LOCKED: u8 = 0x20;
 
 impl ParkedStatus {
     /// From the number that it is.
@@ -283,6 +287,8 @@ pub struct Goroutine<P: Platform> {
     wait: AtomicU64,
     /// For sleeping and for waiting with a deadline. Go: `g.timer`.
     pub(crate) timer: Timer<P>,
+    /// The only M to run it, if it is locked to one. Go: `lockedm`.
+    locked_machine: AtomicRef<Machine<P>>,
 }
 
 impl<P: Platform> Goroutine<P> {
@@ -312,6 +318,7 @@ impl<P: Platform> Goroutine<P> {
             woken_by: AtomicRef::none(),
             wait: AtomicU64::new(0),
             timer: Timer::new(),
+            locked_machine: AtomicRef::none(),
         }
     }
 
@@ -352,7 +359,30 @@ impl<P: Platform> Goroutine<P> {
     /// What it is doing. Another M may change it at any moment.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status::from_u8(self.status.load(Ordering::Relaxed))
+        Status::from_u8(self.status.load(Ordering::Relaxed) & !(WATCHED | IN_BUBBLE | LOCKED))
+    }
+
+    /// Whether it is locked to its M. See [`crate::locked`].
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.locked_machine().is_some()
+    }
+
+    /// The only M to run it, if it is locked to one.
+    #[inline(always)]
+    pub(crate) fn locked_machine(&self) -> Option<&'static Machine<P>> {
+        self.locked_machine.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_locked_machine(&self, machine: Option<&'static Machine<P>>) {
+        self.locked_machine.store(machine, Ordering::Relaxed);
+    }
+
+    /// It is locked and about to be left: if it waits, those who ready it are to know.
+    pub(crate) fn note_locked_wait(&self) {
+        if self.status() == Status::Waiting {
+            self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
+        }
     }
 
     /// Why it waits, [`WaitReason::None`] if it does not.
@@ -453,6 +483,11 @@ impl<P: Platform> Goroutine<P> {
     /// Whether it waits durably in a bubble.
     pub(crate) fn is_waiting_in_bubble(&self) -> bool {
         self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & IN_BUBBLE != 0
+    }
+
+    /// Whether it waits, and only its own M may run it.
+    pub(crate) fn is_waiting_locked(&self) -> bool {
+        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & LOCKED != 0
     }
 
     /// Whether it waits, and somebody wants to know when that is over.

@@ -24,9 +24,14 @@ impl<P: Platform> Scheduler<P> {
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
         // The only P is held by the caller: nobody to wake.
-        if self.procs() == 1 {
-            return;
+        if self.procs() != 1 {
+            self.submitted_among_others();
         }
+    }
+
+    /// [`submitted`](Self::submitted) for a caller who knows that its P is not the only one.
+    #[inline(always)]
+    pub(crate) fn submitted_among_others(&'static self) {
         // Ordering: submit.1 of idle.md; partner: the fence in `Machine::go_idle`. A Release store of the tail is not
         // enough: on x86 the load below may be done before the store is seen.
         fence(Ordering::SeqCst);
@@ -57,6 +62,7 @@ impl<P: Platform> Scheduler<P> {
                 P::unpark_thread(machine);
                 return;
             }
+            P::point(Site::Idle);
             // Somebody else took the last idle P. While the count was 1 on our behalf others relied on it, so take it
             // back and look again: a P may have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -165,9 +171,10 @@ impl<P: Platform> Machine<P> {
     #[doc(alias = "stopm")]
     pub(crate) fn go_idle(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
+        P::point(Site::Idle);
         {
             let mut shared = scheduler.shared.lock();
-            if !shared.global.is_empty() {
+            if shared.has_work() || scheduler.is_stopping() {
                 return;
             }
             if let Some(processor) = self.processor() {
@@ -204,7 +211,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Takes the P that somebody gave to this M along with taking it off the idle list.
-    fn take_assigned(&'static self) -> bool {
+    pub(crate) fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
         // No exchange needed: nobody gives this M another P before it is on the idle list again.
         self.next_processor.store(None, Ordering::Relaxed);

@@ -28,6 +28,8 @@
 //! | [`chan`] | channels | `hchan`, `chansend`, `chanrecv` |
 //! | [`mod@select`], `waiter_cache` | waiting for one of several channels | `selectgo`, `acquireSudog` |
 //! | [`sync`] | locks, and waiting for each other | package `sync`, `sema.go` |
+//! | [`world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
+//! | [`locked`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | `deadlock` | deadlock detection | `checkdead` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
@@ -66,6 +68,7 @@ pub mod join;
 pub mod kthread;
 pub mod latency;
 mod list;
+pub mod locked;
 pub mod machine;
 #[cfg(all(test, gmp_loom))]
 mod models;
@@ -79,6 +82,7 @@ pub mod poller;
 pub mod preempt;
 mod primitives;
 pub mod processor;
+pub mod procs;
 mod reference;
 pub mod run_queue;
 pub mod schedule;
@@ -101,6 +105,7 @@ mod timers;
 pub mod trace;
 mod waiter;
 mod waiter_cache;
+pub mod world;
 
 pub use body::BODY_LIMIT;
 pub use counters::Counts;

@@ -37,6 +37,11 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.head.is_none()
     }
 
+    /// The first element.
+    pub(crate) fn front(&self) -> Option<&'static T> {
+        self.head
+    }
+
     /// The last element.
     pub(crate) fn back(&self) -> Option<&'static T> {
         self.tail

@@ -7,6 +7,7 @@ use spin::Once;
 use crate::context::SavedContext;
 use crate::goroutine::Goroutine;
 use crate::list::Linked;
+use crate::locked::Locked;
 use crate::platform::Platform;
 use crate::primitives::{AtomicBool, AtomicU64, Ordering};
 use crate::processor::Processor;
@@ -46,6 +47,7 @@ pub struct Machine<P: Platform> {
     pub(crate) spinning: AtomicBool,
     /// When it wakes by itself, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
+    pub(crate) locked: Locked<P>,
     /// Link of the idle list.
     link: AtomicRef<Self>,
     /// Link of the list of all Ms, set once.
@@ -65,6 +67,7 @@ impl<P: Platform> Machine<P> {
             old_processor: AtomicRef::none(),
             spinning: AtomicBool::new(false),
             deadline: AtomicU64::new(u64::MAX),
+            locked: Locked::new(),
             link: AtomicRef::none(),
             all_link: AtomicRef::none(),
             thread: Once::new(),

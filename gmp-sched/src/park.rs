@@ -4,6 +4,7 @@ use core::mem::ManuallyDrop;
 
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::list::List;
+use crate::locked::ready_locked;
 use crate::machine::Machine;
 use crate::observe;
 use crate::platform::{Pinned, Platform};
@@ -109,8 +110,9 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 /// [`ready`] for a caller that is pinned.
 #[inline(always)]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    make_runnable(pinned, goroutine);
-    queue(pinned, goroutine);
+    if make_runnable(pinned, goroutine).is_some() {
+        queue(pinned, goroutine);
+    }
 }
 
 /// Puts a G that has just become runnable where the current P finds it next.
@@ -124,20 +126,25 @@ pub(crate) fn queue<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Gorouti
     }
 }
 
-/// A parked G is runnable from here on, and the caller's to run or to queue.
+/// A parked G is runnable from here on, and the caller's to run or to queue; `None` if only its own M may run it, which has
+/// been seen to.
 #[inline(always)]
 pub(crate) fn make_runnable<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
-) -> &'static Goroutine<P> {
+) -> Option<&'static Goroutine<P>> {
     if !goroutine.is_parked_as(ParkedStatus::Unwatched) {
         ready_in_bubble_or_watched(pinned, goroutine);
+        if goroutine.is_waiting_locked() {
+            ready_locked(pinned, goroutine);
+            return None;
+        }
     }
     goroutine.set_status(Status::Runnable);
     if let Some(processor) = pinned.machine().processor() {
         processor.counters.readies.add(1);
     }
-    goroutine
+    Some(goroutine)
 }
 
 /// Notes that a G becomes runnable that is watched or waits in a bubble, unless it does not wait at all.
@@ -183,7 +190,9 @@ pub(crate) fn put_next<P: Platform>(
     {
         overflow(machine.scheduler(), processor, kicked);
     }
-    machine.scheduler().submitted();
+    if !processor.is_alone() {
+        machine.scheduler().submitted_among_others();
+    }
 }
 
 /// Puts a runnable G at the tail of the current P's ring. The caller calls `submitted`.
@@ -221,9 +230,7 @@ impl<P: Platform> Scheduler<P> {
     /// Puts a runnable G on the global queue and wakes an idle P for it. Callable without a P. Go: `injectglist`.
     #[doc(alias = "injectglist")]
     pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<P>) {
-        let mut one = List::new();
-        one.push_back(goroutine);
-        self.put_global(&mut self.shared.lock(), &mut one);
+        self.put_global_one(&mut self.shared.lock(), goroutine);
         self.wake_processor();
     }
 }

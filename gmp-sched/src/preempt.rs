@@ -19,7 +19,7 @@ use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::processor::Processor;
 use crate::schedule::requeue_global;
-use crate::switch::{Commit, Leave, leave, leave_for, pick_local};
+use crate::switch::{Commit, Leave, leave, leave_for, leave_for_g0, pick_local};
 use crate::time::Instant;
 use crate::trace::EventKind;
 
@@ -82,10 +82,11 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> NextTick
     processor.watch_slice(now);
     let is_ready = machine.is_some_and(|machine| machine.scheduler().poller.is_ready());
     let earliest = processor.timers.earliest();
+    let is_stopping = machine.is_some_and(|machine| machine.scheduler().is_stopping());
     let due = earliest <= now;
     // A timer that is due is run where the G gives way; the next one is armed there.
     let at = if due { next_slice } else { earliest.min(next_slice) };
-    NextTick { at, gives_way: due || processor.is_slice_over() || is_ready }
+    NextTick { at, gives_way: due || processor.is_slice_over() || is_ready || is_stopping }
 }
 
 /// When the timer of a CPU is to fire that begins to run a thread: that of `machine`, or one that is no M.
@@ -97,7 +98,8 @@ pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> In
 /// Whether the G on `machine` is to come to [`give_way`], asked by the handler of the interrupt that follows
 /// [`Platform::request_preemption`].
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
-    machine.processor().is_some_and(Processor::is_slice_over) || machine.scheduler().poller.is_ready()
+    let scheduler = machine.scheduler();
+    machine.processor().is_some_and(Processor::is_slice_over) || scheduler.poller.is_ready() || scheduler.is_stopping()
 }
 
 /// Lets the calling G give way if it has to: its slice is over, or a timer is due or a device ready whose G comes first.
@@ -111,6 +113,9 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };
     if me.status() != Status::Running {
         return pinned;
+    }
+    if machine.scheduler().is_stopping() {
+        return stop_here(pinned, me);
     }
     if processor.is_slice_over() {
         return preempt(pinned, machine, processor, me);
@@ -131,6 +136,13 @@ fn preempt<P: Platform>(
     leave(pinned, machine, processor, me, Leave::Preempt, Commit::new(requeue_global, 0))
 }
 
+/// The world is to stop: `me`, the calling G, goes first when it starts again. Go 1.26: `goschedImpl` with `preempted`.
+#[cold]
+pub(crate) fn stop_here<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>) -> Pinned<P> {
+    pinned.processor().tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
+    leave_for_g0(pinned, me, Commit::new(requeue_next, 0))
+}
+
 /// Runs the due timers of this P; if that readied a G, it runs first, and the calling one, which has not used its slice
 /// up, comes next.
 fn displace_for_timers<P: Platform>(
@@ -148,12 +160,16 @@ fn displace_for_timers<P: Platform>(
             processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
             leave_for(pinned, machine, me, next, Commit::new(requeue_next, 0))
         }
+        None if me.is_locked() => leave_for_g0(pinned, me, Commit::new(requeue_global, 0)),
         None => pinned,
     }
 }
 
 /// Far side of a displacement: first in line.
 fn requeue_next<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+    if goroutine.is_locked() {
+        return requeue_global(pinned, goroutine, 0);
+    }
     goroutine.set_status(Status::Runnable);
     let machine = pinned.machine();
     let processor = machine.held_processor();

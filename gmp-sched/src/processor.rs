@@ -9,11 +9,13 @@ use crate::list::Linked;
 use crate::observe::Watch;
 use crate::platform::Platform;
 use crate::preempt::SliceWatch;
-use crate::primitives::{AtomicU32, AtomicU64, Ordering};
+use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::run_queue::{RunQueue, Slice};
 use crate::schedule::RequeueLocal;
 use crate::switch::ChosenFarSide;
+use crate::switch::has_due_timer;
+use crate::sysmon::CallWatch;
 use crate::time::Instant;
 use crate::timers::Timers;
 use crate::trace::Tracer;
@@ -45,6 +47,13 @@ pub enum ProcessorStatus {
     Running = 1,
     /// Left behind by an M in a system call: whoever moves the word away from here by compare-exchange has it.
     Syscall = 2,
+    /// The world is stopped: held by nobody, on no list, to go on when it starts. Go: `_Pgcstop`.
+    Stopped = 3,
+    /// As `Stopped`, and the M that left it behind is in its system call still: if the world starts before that is over,
+    /// the M gets it back as if nothing had happened.
+    StoppedInSyscall = 4,
+    /// Not in use: [`set_procs`](crate::procs::set_procs) wants fewer. Go: `_Pdead`.
+    Dead = 5,
 }
 
 /// The status word of a P: it decides by compare-exchange who gets a P whose M is in a system call.
@@ -53,18 +62,21 @@ pub(crate) struct StatusWord(AtomicU32);
 
 impl StatusWord {
     pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(ProcessorStatus::Idle as u32))
+        Self(AtomicU32::new(ProcessorStatus::Dead as u32))
     }
 
     pub(crate) fn get(&self) -> ProcessorStatus {
         match self.0.load(Ordering::Relaxed) {
             0 => ProcessorStatus::Idle,
             1 => ProcessorStatus::Running,
-            _ => ProcessorStatus::Syscall,
+            2 => ProcessorStatus::Syscall,
+            3 => ProcessorStatus::Stopped,
+            4 => ProcessorStatus::StoppedInSyscall,
+            _ => ProcessorStatus::Dead,
         }
     }
 
-    /// By the holder, or under the scheduler lock by whoever takes it from the idle list.
+    /// By the holder, or under the scheduler lock by whoever takes it from the idle list or has stopped the world.
     pub(crate) fn set(&self, status: ProcessorStatus) {
         // Ordering: Release, so that whoever claims the P from `Syscall` with the Acquire below sees its ring, caches
         // and counters as the M that entered the system call left them.
@@ -73,8 +85,16 @@ impl StatusWord {
 
     /// Claims a P whose M is in a system call; tells whether the caller has it now.
     pub(crate) fn claim_from_syscall(&self) -> bool {
-        let (from, to) = (ProcessorStatus::Syscall as u32, ProcessorStatus::Running as u32);
-        self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.claim(ProcessorStatus::Syscall, ProcessorStatus::Running)
+    }
+
+    /// Stops a P whose M is in a system call; tells whether it was in one.
+    pub(crate) fn stop_in_syscall(&self) -> bool {
+        self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)
+    }
+
+    fn claim(&self, from: ProcessorStatus, to: ProcessorStatus) -> bool {
+        self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -102,6 +122,8 @@ pub struct Processor<P: Platform> {
     pub(crate) slice: SliceWatch,
     /// For selects. Go: `sudogcache`.
     pub(crate) waiters: WaiterCache<P>,
+    /// Watched by sysmon.
+    pub(crate) call: CallWatch,
     free: AtomicRef<Goroutine<P>>,
     free_count: AtomicU32,
     next_id: AtomicU64,
@@ -114,6 +136,8 @@ pub struct Processor<P: Platform> {
     pub(crate) watch: Watch,
     /// How a G that yields is put back; see `schedule`.
     pub(crate) requeue: ChosenFarSide<P>,
+    /// See [`is_alone`](Self::is_alone).
+    alone: AtomicBool,
 }
 
 impl<P: Platform> Processor<P> {
@@ -130,6 +154,7 @@ impl<P: Platform> Processor<P> {
             timers: Timers::new(),
             slice: SliceWatch::new(),
             waiters: WaiterCache::new(),
+            call: CallWatch::new(),
             free: AtomicRef::none(),
             free_count: AtomicU32::new(0),
             next_id: AtomicU64::new(0),
@@ -140,6 +165,7 @@ impl<P: Platform> Processor<P> {
             tracer: Tracer::new(),
             watch: Watch::new(),
             requeue: ChosenFarSide::new::<RequeueLocal>(),
+            alone: AtomicBool::new(false),
         }
     }
 
@@ -201,14 +227,33 @@ impl<P: Platform> Processor<P> {
     /// Whether it is the global queue's turn.
     #[inline(always)]
     pub(crate) fn is_global_turn(&self) -> bool {
-        // A comparison with the tick of the next turn in place of Go's `schedtick % 61`: same turns, no division.
-        self.tick.load(Ordering::Relaxed) == self.global_tick.load(Ordering::Relaxed)
+        // A comparison with the tick of the next turn in place of Go's `schedtick % 61`: same turns, no division. Not for
+        // equality, since others may set the turn to a tick that is just over.
+        self.tick().wrapping_sub(self.global_tick.load(Ordering::Relaxed)).cast_signed() >= 0
+    }
+
+    /// Makes it the global queue's turn, so that the next pick on this P goes the long way, on which it comes upon what
+    /// concerns a stop or a locked G. By the M that holds this P; by others, if it does no harm that it is lost when the
+    /// holder sets its next turn at this moment.
+    pub(crate) fn set_global_turn(&self) {
+        self.global_tick.store(self.tick(), Ordering::Relaxed);
     }
 
     /// The global queue has had its turn.
     pub(crate) fn set_next_global_turn(&self) {
         self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
         self.watch.take_turn();
+    }
+
+    /// Whether this is the only P in use, so that its holder has nobody to wake. Nearer at hand than the number of all.
+    #[inline(always)]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// When the number of Ps is chosen.
+    pub(crate) fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
     }
 
     /// The next G from the local queue.
@@ -240,6 +285,11 @@ impl<P: Platform> Processor<P> {
         }
         self.next_id.store(id + 1, Ordering::Relaxed);
         GoroutineId(id)
+    }
+
+    /// Whether it has something to run, or a timer is due. From another M the answer may be old.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty() || has_due_timer(self)
     }
 
     /// Takes a dead G with its stack from this P's free list. Go: `gfget`.

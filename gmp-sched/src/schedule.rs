@@ -2,7 +2,6 @@
 
 use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Status};
-use crate::list::List;
 use crate::machine::Machine;
 use crate::observe;
 use crate::park::put_last;
@@ -22,7 +21,13 @@ impl<P: Platform> Machine<P> {
     pub fn run(&'static self) -> ! {
         let mut pinned = Pinned::assume();
         loop {
-            let next = find_runnable(&pinned, self);
+            let next = match self.locked_goroutine() {
+                None => find_runnable(&pinned, self),
+                Some(locked) => {
+                    self.wait_for_locked(&pinned, locked);
+                    locked
+                }
+            };
             pinned = execute(pinned, next);
         }
     }
@@ -65,8 +70,12 @@ pub fn yield_now<P: Platform>() {
 #[inline(never)]
 fn yield_beyond<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>, me: &'static Goroutine<P>) {
     let scheduler = pinned.machine().scheduler();
-    if scheduler.has_work_for_all() || has_due_timer(processor) {
+    // A locked G comes here also if others wait on its P, and goes into no local queue.
+    let others_wait = me.is_locked() && (processor.has_work() || scheduler.is_stopping());
+    if others_wait || scheduler.has_work_for_all() || has_due_timer(processor) {
         drop(leave_for_g0(pinned, me, Commit::new(requeue_global, 0)));
+    } else if scheduler.is_stopping() {
+        drop(leave_for_g0(pinned, me, Commit::on::<RequeueLast>(processor)));
     }
 }
 
@@ -74,9 +83,10 @@ impl<P: Platform> Scheduler<P> {
     /// Chooses how a G that yields is put back on `processor`, so that the yield does not have to look: to be called
     /// when the number of Ps has changed, or which Gs are watched.
     pub(crate) fn choose_requeue(&self, processor: &Processor<P>) {
+        processor.set_alone(self.procs() == 1);
         if processor.watch.wants_all() {
             processor.requeue.set::<RequeueWatched>();
-        } else if self.procs() == 1 {
+        } else if processor.is_alone() {
             processor.requeue.set::<RequeueAlone>();
         } else {
             processor.requeue.set::<RequeueLocal>();
@@ -90,7 +100,7 @@ pub(crate) struct RequeueLocal;
 impl<P: Platform> FarSide<P> for RequeueLocal {
     fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
         RequeueAlone::arrived(pinned, goroutine, processor);
-        pinned.machine().scheduler().submitted();
+        pinned.machine().scheduler().submitted_among_others();
     }
 }
 
@@ -134,9 +144,7 @@ pub(crate) fn requeue_global<P: Platform>(pinned: Pinned<P>, goroutine: &'static
     let scheduler = pinned.machine().scheduler();
     observe::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
-    let mut one = List::new();
-    one.push_back(goroutine);
-    scheduler.put_global(&mut scheduler.shared.lock(), &mut one);
+    scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
     scheduler.submitted();
     pinned
 }

@@ -15,25 +15,46 @@ use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
 use crate::reference::AtomicRef;
 use crate::slots::FreeSlots;
-use crate::steal::StealOrder;
 use crate::synctest::Bubble;
 use crate::time::TimerSlot;
 use crate::waiter_cache::WaiterCache;
+use crate::world::World;
 
 /// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
 #[derive(Debug)]
 pub(crate) struct Shared<P: Platform> {
     /// The global run queue. Go: `runq`.
     pub(crate) global: List<Goroutine<P>>,
+    /// Runnable Gs that run on no M but their own. Go has them in the run queues.
+    pub(crate) locked: List<Goroutine<P>>,
     /// Ps that no M holds, used from the front. Go: `pidle`.
     pub(crate) idle_processors: List<Processor<P>>,
     /// Ms that wait for a P, used from the front. There is always one for every idle P: see `idle`. Go: `midle`.
     pub(crate) idle_machines: List<Machine<P>>,
+    /// Ms that wait for a P to run the Gs on that are locked to them. Go: `nmidlelocked`.
+    pub(crate) idle_locked: u32,
     /// Ms in existence. Go: `mcount`.
     pub(crate) machines: u32,
-    /// Ms in a system call whose P was given away, or on their way back from there without a P.
+    /// Ms in a system call whose P was given away, or on their way back from there without a P; and once more those that
+    /// a G is locked to.
     pub(crate) blocked_machines: u32,
+    /// For so many Ps there is to be an M each besides the blocked ones: all there are, or that there are about to be.
+    pub(crate) machines_wanted: usize,
+    /// Ps that go on while the world is to stop, besides the stopper's own. Go: `stopwait`.
+    pub(crate) unstopped: usize,
+    /// Who waits for that to become 0. Go: `stopnote`.
+    pub(crate) stopper: Option<&'static Machine<P>>,
 }
+
+impl<P: Platform> Shared<P> {
+    /// Whether something is runnable that stands in no P's queue.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.global.is_empty() || !self.locked.is_empty()
+    }
+}
+
+/// Ps at most.
+pub const PROCESSOR_LIMIT: usize = 1024;
 
 /// Ms at most. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
@@ -41,10 +62,13 @@ const MACHINE_LIMIT: u32 = 10_000;
 /// One scheduler. It lives as long as the program, like Go's.
 #[doc(alias = "sched")]
 pub struct Scheduler<P: Platform> {
+    /// All that there may be; those from `procs` on are dead.
     processors: Box<[Processor<P>]>,
-    pub(crate) steal_order: StealOrder,
+    /// Ps in use. Changed while the world is stopped.
+    procs: AtomicUsize,
+    pub(crate) world: World<P>,
     pub(crate) shared: Lock<Shared<P>, P>,
-    /// Length of the global queue, readable without the lock.
+    /// Length of the global queue and of the list of locked Gs beside it, readable without the lock.
     pub(crate) global_length: AtomicUsize,
     /// Ps on the idle list, readable without the lock. Go: `npidle`.
     pub(crate) idle_processors: AtomicU32,
@@ -75,25 +99,43 @@ pub struct Scheduler<P: Platform> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// A scheduler with that many Ps and no M yet; [`start`](Self::start) makes the Ms.
+    /// A scheduler with that many Ps, once and for all, and no M yet; [`start`](Self::start) makes the Ms.
     ///
     /// It is never freed. Must be called where the platform allows allocation.
     ///
     /// # Panics
     ///
-    /// `processors` is 0.
+    /// `processors` is 0 or above [`PROCESSOR_LIMIT`].
     #[must_use]
     pub fn new(processors: usize) -> &'static Self {
+        Self::with_limit(processors, processors)
+    }
+
+    /// [`new`](Self::new), with room for `limit` Ps, 2 to 3 KiB each, between which and 1
+    /// [`set_procs`](crate::procs::set_procs) may choose later.
+    ///
+    /// # Panics
+    ///
+    /// `processors` is 0 or above `limit`, or that is above [`PROCESSOR_LIMIT`].
+    #[must_use]
+    pub fn with_limit(processors: usize, limit: usize) -> &'static Self {
         assert!(processors > 0, "a scheduler needs at least one P");
+        assert!(processors <= limit && limit <= PROCESSOR_LIMIT, "{processors} Ps of at most {limit} are too many");
         let scheduler: &'static Self = Box::leak(Box::new(Self {
-            processors: (0..processors).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
-            steal_order: StealOrder::new(processors),
+            processors: (0..limit).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
+            procs: AtomicUsize::new(processors),
+            world: World::new(),
             shared: Lock::new(Shared {
                 global: List::new(),
+                locked: List::new(),
                 idle_processors: List::new(),
                 idle_machines: List::new(),
+                idle_locked: 0,
                 machines: 0,
                 blocked_machines: 0,
+                machines_wanted: processors,
+                unstopped: 0,
+                stopper: None,
             }),
             global_length: AtomicUsize::new(0),
             idle_processors: AtomicU32::new(0),
@@ -117,6 +159,8 @@ impl<P: Platform> Scheduler<P> {
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
                 scheduler.choose_requeue(processor);
+            }
+            for processor in scheduler.processors() {
                 scheduler.put_idle_processor(&mut shared, processor);
             }
         }
@@ -129,7 +173,7 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// The platform has no thread for one of them.
     pub fn start(&'static self) -> Result<(), OutOfResources> {
-        for _ in 0..self.processors.len() {
+        for _ in 0..self.procs() {
             self.add_machine()?;
         }
         Ok(())
@@ -183,23 +227,43 @@ impl<P: Platform> Scheduler<P> {
         Ok(machine)
     }
 
-    /// All Ps.
+    /// All Ps in use. [`set_procs`](crate::procs::set_procs) changes how many that are, so an answer may be old; a P that
+    /// is no longer in use stays where it is and is empty. Go: `allp`.
     #[must_use]
+    #[doc(alias = "allp")]
     pub fn processors(&'static self) -> &'static [Processor<P>] {
+        &self.processors[..self.procs()]
+    }
+
+    /// All Ps that were in use or may come to be.
+    pub(crate) fn processors_ever(&'static self) -> &'static [Processor<P>] {
         &self.processors
     }
 
     /// The most Gs that run at once. Go: `GOMAXPROCS`.
     #[must_use]
+    #[inline(always)]
     #[doc(alias = "GOMAXPROCS")]
     pub fn procs(&self) -> usize {
+        self.procs.load(Ordering::Relaxed)
+    }
+
+    /// To be called with the world stopped.
+    pub(crate) fn set_procs(&self, procs: usize) {
+        // Ordering: who may rely on the new number is started under the lock afterwards.
+        self.procs.store(procs, Ordering::Relaxed);
+    }
+
+    /// The most Ps that there may be, chosen when the scheduler was made.
+    #[must_use]
+    pub fn procs_limit(&self) -> usize {
         self.processors.len()
     }
 
     /// Whether an M left its P behind in a system call, so that sysmon has something to watch. Callable from interrupts.
     #[must_use]
     pub fn is_any_in_syscall(&'static self) -> bool {
-        self.processors.iter().any(|processor| processor.status() == ProcessorStatus::Syscall)
+        self.processors().iter().any(|processor| processor.status() == ProcessorStatus::Syscall)
     }
 
     /// All Gs there ever were; dead slots are among them.
@@ -227,6 +291,7 @@ impl<P: Platform> Scheduler<P> {
     #[must_use]
     pub fn counts(&'static self) -> Counts {
         let mut total = Counts::default();
+        // Also of those that are no longer in use.
         for processor in &self.processors {
             total += processor.counts();
         }
@@ -286,13 +351,30 @@ impl<P: Platform> Scheduler<P> {
     /// Appends Gs to the global queue. The caller wakes someone for them. Go: `globrunqputbatch`.
     pub(crate) fn put_global(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
         shared.global.append(goroutines);
-        self.global_length.store(shared.global.len(), Ordering::Relaxed);
+        self.publish_global_length(shared);
+    }
+
+    /// Appends a G that may be locked to its M. As [`put_global`](Self::put_global).
+    pub(crate) fn put_global_one(&self, shared: &mut Shared<P>, goroutine: &'static Goroutine<P>) {
+        let list = if goroutine.is_locked() { &mut shared.locked } else { &mut shared.global };
+        list.push_back(goroutine);
+        self.publish_global_length(shared);
+    }
+
+    pub(crate) fn publish_global_length(&self, shared: &Shared<P>) {
+        self.global_length.store(shared.global.len() + shared.locked.len(), Ordering::Relaxed);
+    }
+
+    /// Puts Gs before all others on the global queue. The caller wakes someone for them.
+    pub(crate) fn put_global_first(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
+        goroutines.append(&mut shared.global);
+        self.put_global(shared, goroutines);
     }
 
     /// Takes one G from the global queue.
     pub(crate) fn take_global(&self, shared: &mut Shared<P>) -> Option<&'static Goroutine<P>> {
         let goroutine = shared.global.pop_front()?;
-        self.global_length.store(shared.global.len(), Ordering::Relaxed);
+        self.publish_global_length(shared);
         Some(goroutine)
     }
 

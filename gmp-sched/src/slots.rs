@@ -124,7 +124,7 @@ pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Gorou
 
 /// Moves the free slots of a P beyond `kept` to the common list.
 #[cold]
-fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, kept: u32) {
+pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, kept: u32) {
     let mut free = scheduler.free.lock();
     while processor.free_count() > kept
         && let Some(goroutine) = processor.pop_free()

@@ -1,7 +1,5 @@
 //! Stealing: an M without work looks at the other Ps in random order and takes half of what one has.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::find::run_timers;
@@ -9,6 +7,7 @@ use crate::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 use crate::processor::{Processor, ProcessorStatus};
 use crate::run_queue::StealNext;
+use crate::scheduler::PROCESSOR_LIMIT;
 use crate::trace::EventKind;
 
 /// Rounds over all Ps before giving up. Go: `stealTries`.
@@ -24,11 +23,11 @@ pub(crate) fn steal<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
 ) -> Option<&'static Goroutine<P>> {
-    let scheduler = pinned.machine().scheduler();
+    let processors = pinned.machine().scheduler().processors();
     for attempt in 1..=STEAL_TRIES {
         let last = attempt == STEAL_TRIES;
-        for index in scheduler.steal_order.from(processor.random()) {
-            let victim = &scheduler.processors()[index];
+        for index in steal_order(processors.len(), processor.random()) {
+            let victim = &processors[index];
             if core::ptr::eq(victim, processor) {
                 continue;
             }
@@ -77,47 +76,34 @@ fn wait<P: Platform>(duration: Duration) {
     }
 }
 
-/// Orders in which to visit all Ps: from a random start in steps that have no divisor in common with their number, so
-/// that every order visits each exactly once. Go: `randomOrder`.
+/// Steps in which to go round: primes above [`PROCESSOR_LIMIT`], so none has a divisor in common with a number of Ps.
+const STEPS: [u64; 16] =
+    [1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097, 1103, 1109, 1117, 1123];
+const _: () = assert!(PROCESSOR_LIMIT < STEPS[0] as usize);
+
+/// The order in which to visit `count` Ps that a random number stands for: from a random start in steps that have no
+/// divisor in common with their number, so that each is visited exactly once. Go: `randomOrder`, which makes a table of
+/// the steps for each number of Ps.
 #[doc(alias = "randomOrder")]
-#[derive(Debug)]
-pub(crate) struct StealOrder {
-    count: u32,
-    steps: Box<[u32]>,
-}
-
-impl StealOrder {
-    pub(crate) fn new(count: usize) -> Self {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let steps: Vec<u32> = (1..=count).filter(|&step| greatest_common_divisor(step, count) == 1).collect();
-        Self { count, steps: steps.into_boxed_slice() }
-    }
-
-    /// The order that a random number stands for.
-    pub(crate) fn from(&self, random: u32) -> impl Iterator<Item = usize> + use<> {
-        let (count, start) = (self.count, random % self.count);
-        let step = self.steps[(random / self.count) as usize % self.steps.len()];
-        (0..u64::from(count)).map(move |turn| ((u64::from(start) + turn * u64::from(step)) % u64::from(count)) as usize)
-    }
-}
-
-fn greatest_common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usize> + use<> {
+    let (count, start) = (count as u64, u64::from(random));
+    let step = STEPS[(random >> 16) as usize % STEPS.len()];
+    (0..count).map(move |turn| ((start + turn * step) % count) as usize)
 }
 
 #[cfg(all(test, not(gmp_loom)))]
 mod tests {
     use alloc::vec;
 
-    use super::StealOrder;
+    use super::steal_order;
+    use crate::scheduler::PROCESSOR_LIMIT;
 
     #[test]
     fn every_order_visits_each_processor_once() {
-        for count in 1..=64 {
-            let order = StealOrder::new(count);
-            for random in (0..10_000u32).map(|n| n.wrapping_mul(0x9E37_79B9)) {
+        for count in (1..=64).chain([255, 1000, PROCESSOR_LIMIT]) {
+            for random in (0..1000u32).map(|n| n.wrapping_mul(0x9E37_79B9)) {
                 let mut seen = vec![false; count];
-                for index in order.from(random) {
+                for index in steal_order(count, random) {
                     assert!(!seen[index], "{index} twice among {count} with {random}");
                     seen[index] = true;
                 }

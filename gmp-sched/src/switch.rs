@@ -192,7 +192,7 @@ pub(crate) fn leave<P: Platform>(
         Some(next) => start_running(machine, next),
         None => {
             why.note(processor, me);
-            to_g0(machine)
+            to_g0(machine, me, why == Leave::End)
         }
     };
     switch(pinned, &me.context, to, commit.transfer(me))
@@ -235,19 +235,30 @@ fn leave_for_watched<P: Platform>(
 
 /// Leaves `me` for g0.
 pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
-    let to = to_g0(pinned.machine());
+    let to = to_g0(pinned.machine(), me, false);
     switch(pinned, &me.context, to, commit.transfer(me))
 }
 
 #[inline(always)]
 fn start_running<P: Platform>(machine: &'static Machine<P>, next: &'static Goroutine<P>) -> usize {
     debug_assert_eq!(next.status(), Status::Runnable, "{next:?} is not to be run");
+    debug_assert!(
+        next.locked_machine().is_none_or(|locked| core::ptr::eq(locked, machine))
+            && machine.locked_goroutine().is_none_or(|locked| core::ptr::eq(locked, next)),
+        "{next:?} is not to be run by {machine:?}"
+    );
     next.set_status(Status::Running);
     machine.set_current(Some(next));
     next.context.get()
 }
 
-fn to_g0<P: Platform>(machine: &'static Machine<P>) -> usize {
+fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>, ends: bool) -> usize {
+    if machine.locked_goroutine().is_some() {
+        if ends {
+            machine.set_free();
+        }
+        me.note_locked_wait();
+    }
     machine.set_current(None);
     machine.g0.get()
 }
@@ -268,7 +279,9 @@ pub(crate) fn pick_local_with_slice<P: Platform>(
     processor: &'static Processor<P>,
 ) -> Option<(&'static Goroutine<P>, Slice)> {
     if processor.is_global_turn() {
-        if machine.scheduler().has_work_for_all() {
+        let scheduler = machine.scheduler();
+        // A stop and a locked G are g0's to deal with; until that is over it stays the global queue's turn.
+        if scheduler.has_work_for_all() || scheduler.is_stopping() || machine.locked_goroutine().is_some() {
             return None;
         }
         processor.set_next_global_turn();

@@ -11,13 +11,13 @@ use core::marker::PhantomData;
 
 use crate::goroutine::{Goroutine, Status};
 use crate::idle::Errand;
-use crate::list::List;
 use crate::observe;
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
-use crate::primitives::Ordering;
+use crate::preempt::stop_here;
+use crate::primitives::{Ordering, fence};
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
-use crate::switch::{Commit, has_due_timer, leave_for_g0};
+use crate::switch::{Commit, leave_for_g0};
 use crate::time::Instant;
 use crate::trace::EventKind;
 
@@ -98,6 +98,11 @@ impl<P: Platform> Drop for Syscall<P> {
         let pinned = Pinned::<P>::new();
         let me = pinned.machine().running_goroutine();
         if take_processor_back(&pinned, me) {
+            // Ordering: partner is the fence in `ask_to_stop`.
+            fence(Ordering::SeqCst);
+            if pinned.machine().scheduler().is_stopping() {
+                drop(stop_here(pinned, me));
+            }
             return;
         }
         // Go: `exitsyscallNoP`.
@@ -109,14 +114,14 @@ impl<P: Platform> Drop for Syscall<P> {
 /// `false` if there is none; then the M must not run `me` on. Go: `exitsyscallTryGetP`.
 pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
     let machine = pinned.machine();
-    let old = machine.old_processor.swap(None, Ordering::Relaxed);
+    let old = machine.old_processor.load(Ordering::Relaxed);
     P::point(Site::Syscall);
     let regained = match old {
         Some(processor) if processor.status.claim_from_syscall() => Some(processor),
         _ => machine.scheduler().regain_processor(old),
     };
     let Some(processor) = regained else { return false };
-    machine.set_processor(Some(processor));
+    machine.hold(processor);
     me.set_status(Status::Running);
     processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
     // An interrupt for a timer that came meanwhile found no P here and is spent.
@@ -139,14 +144,25 @@ pub(crate) fn requeue_without_processor<P: Platform>(
         observe::stamp(goroutine);
     }
     goroutine.set_status(Status::Runnable);
-    let mut one = List::new();
-    one.push_back(goroutine);
+    P::point(Site::Syscall);
     {
         // In one hold: an M on the idle list whose G is on no queue yet would look like a deadlock to `check_dead`.
         let mut shared = scheduler.shared.lock();
-        shared.blocked_machines -= 1;
-        scheduler.put_global(&mut shared, &mut one);
-        scheduler.put_idle_machine(&mut shared, machine);
+        match machine.old_processor.load(Ordering::Relaxed) {
+            // It stood along with the world when we looked, and the world goes on now.
+            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
+            // It stands. From now on the M waits like those of the other Ps.
+            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
+                processor.status.set(ProcessorStatus::Stopped);
+            }
+            _ => shared.blocked_machines -= 1,
+        }
+        scheduler.put_global_one(&mut shared, goroutine);
+        match machine.processor() {
+            Some(_) => {}
+            None if goroutine.is_locked() => machine.begin_to_wait(&mut shared),
+            None => scheduler.put_idle_machine(&mut shared, machine),
+        }
     }
     P::point(Site::Idle);
     scheduler.wake_processor();
@@ -154,12 +170,12 @@ pub(crate) fn requeue_without_processor<P: Platform>(
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Counts the calling M as blocked, after making sure that the others are enough for all Ps.
-    fn secure_successor(&'static self) -> Result<(), OutOfResources> {
+    /// Counts an M as blocked, after making sure that the others are enough for all Ps.
+    pub(crate) fn secure_successor(&'static self) -> Result<(), OutOfResources> {
         loop {
             {
                 let mut shared = self.shared.lock();
-                if (shared.machines - shared.blocked_machines) as usize > self.procs() {
+                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {
                     shared.blocked_machines += 1;
                     return Ok(());
                 }
@@ -189,10 +205,15 @@ impl<P: Platform> Scheduler<P> {
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Running);
-        let has_work = !processor.queue.is_empty() || has_due_timer(processor);
+        let has_work = processor.has_work();
+        P::point(Site::Idle);
         {
             let mut shared = self.shared.lock();
-            if has_work || !shared.global.is_empty() {
+            if self.is_stopping() {
+                self.stop_processor(&mut shared, processor);
+                return;
+            }
+            if has_work || shared.has_work() {
                 let machine = self.assign(&mut shared, processor, Errand::Run);
                 drop(shared);
                 P::unpark_thread(machine);
@@ -200,6 +221,7 @@ impl<P: Platform> Scheduler<P> {
             }
             self.put_idle_processor(&mut shared, processor);
         }
+        P::point(Site::Idle);
         self.tell_timekeeper(processor.timers.earliest());
         // The others may have work that this P was to be woken for while it was not idle yet.
         if self.is_work_visible() {
@@ -209,10 +231,15 @@ impl<P: Platform> Scheduler<P> {
 
     /// An idle P for an M whose P was taken during a system call; `old` if that is idle.
     fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
+        P::point(Site::Syscall);
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let mut shared = self.shared.lock();
+        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
+            // It was stopped along with the world when the caller looked, and not given away.
+            return old;
+        }
         let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;
         Some(processor)

@@ -1,16 +1,13 @@
 //! sysmon: the watch over what neither an interrupt nor the scheduler itself comes upon: a P left behind in a system
 //! call that lasts, a G that runs on past its slice. Runs on a thread of its own, without a P.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::platform::Platform;
 use crate::preempt;
-use crate::primitives::Ordering;
+use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
-use crate::switch::has_due_timer;
 use crate::time::Instant;
 
 /// Shortest time between two looks.
@@ -20,11 +17,19 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// Looks in a row that found nothing before the time between them is doubled each time.
 const PATIENCE: u32 = 50;
 
-/// What sysmon saw of a P when it last changed.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    syscall_tick: u32,
-    syscall_since: Instant,
+/// What sysmon, and nobody else, knows of the system calls on a P. Go: `sysmontick`.
+#[derive(Debug)]
+pub(crate) struct CallWatch {
+    /// The P's count of system calls when it last was another than the time before.
+    seen: AtomicU32,
+    /// When that was.
+    since: AtomicU64,
+}
+
+impl CallWatch {
+    pub(crate) fn new() -> Self {
+        Self { seen: AtomicU32::new(0), since: AtomicU64::new(0) }
+    }
 }
 
 /// The watch over one scheduler. Go: `sysmon`, `retake`.
@@ -32,7 +37,6 @@ struct Seen {
 #[derive(Debug)]
 pub struct Sysmon<P: Platform> {
     scheduler: &'static Scheduler<P>,
-    seen: Box<[Seen]>,
     looks_for_nothing: u32,
     /// The last look found a raised signal that nobody had taken.
     saw_ready: bool,
@@ -40,29 +44,21 @@ pub struct Sysmon<P: Platform> {
 }
 
 impl<P: Platform> Sysmon<P> {
-    /// A watch that has seen nothing yet. Allocates.
+    /// The scheduler's watch; there is one.
     #[must_use]
     pub fn new(scheduler: &'static Scheduler<P>) -> Self {
-        let never = Instant::from_nanos(0);
-        let seen = Seen { syscall_tick: 0, syscall_since: never };
-        Self {
-            scheduler,
-            seen: scheduler.processors().iter().map(|_| seen).collect::<Vec<_>>().into_boxed_slice(),
-            looks_for_nothing: 0,
-            saw_ready: false,
-            delay: SHORTEST,
-        }
+        Self { scheduler, looks_for_nothing: 0, saw_ready: false, delay: SHORTEST }
     }
 
     /// Looks at every P once; gives the time until the next look. Called pinned. Does not block.
     pub fn look(&mut self) -> Duration {
         let now = P::now();
         let mut retaken = false;
-        for (processor, seen) in self.scheduler.processors().iter().zip(&mut self.seen) {
+        for processor in self.scheduler.processors() {
             match processor.status() {
-                ProcessorStatus::Idle => {}
                 ProcessorStatus::Running => watch_slice(self.scheduler, processor, now),
-                ProcessorStatus::Syscall => retaken |= watch_syscall(self.scheduler, processor, seen, now),
+                ProcessorStatus::Syscall => retaken |= watch_syscall(self.scheduler, processor, now),
+                _ => {}
             }
         }
         let ready = self.scheduler.poller.is_ready();
@@ -100,19 +96,19 @@ fn watch_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
 fn watch_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
-    seen: &mut Seen,
     now: Instant,
 ) -> bool {
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
-    if tick != seen.syscall_tick {
-        seen.syscall_tick = tick;
-        seen.syscall_since = now;
+    let watch = &processor.call;
+    if tick != watch.seen.load(Ordering::Relaxed) {
+        watch.seen.store(tick, Ordering::Relaxed);
+        watch.since.store(now.as_nanos(), Ordering::Relaxed);
         return false;
     }
+    let since = Instant::from_nanos(watch.since.load(Ordering::Relaxed));
     let others_can_take_work =
         scheduler.idle_processors.load(Ordering::Relaxed) != 0 || scheduler.spinning.load(Ordering::Relaxed) != 0;
-    let has_work = !processor.queue.is_empty() || has_due_timer(processor);
-    if !has_work && others_can_take_work && now.since(seen.syscall_since) < P::slice() {
+    if !processor.has_work() && others_can_take_work && now.since(since) < P::slice() {
         return false;
     }
     // Without a thread for the P it stays where it is; the next look tries again.

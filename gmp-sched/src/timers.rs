@@ -125,7 +125,7 @@ impl<P: Platform> Action<P> {
         match self {
             Self::Wake(goroutine, ticket) => {
                 let won = goroutine.claim(ticket);
-                won.then(|| make_runnable(pinned, goroutine))
+                won.then(|| make_runnable(pinned, goroutine)).flatten()
             }
             Self::Fire(slot, setting) => fire(pinned, slot, setting, now),
         }
@@ -194,6 +194,26 @@ impl<P: Platform> Timers<P> {
         let is_first = heap.insert(when, timer, action);
         self.publish_earliest(&heap);
         is_first
+    }
+
+    /// Makes room for all timers of `others`. Called with the world stopped.
+    pub(crate) fn reserve_for<'a>(&self, others: impl Iterator<Item = &'a Self>) -> Result<(), OutOfResources> {
+        let count = others.map(|other| other.heap.lock().entries.len()).sum();
+        self.heap.lock().entries.try_reserve(count).map_err(|_| OutOfResources)
+    }
+
+    /// Takes over the timers of `other`, for which there is room. Called with the
+    /// world stopped. Go: `timers.take`.
+    pub(crate) fn adopt(&'static self, other: &Self) {
+        let (mut heap, mut others) = (self.heap.lock(), other.heap.lock());
+        // In the order in which they are due, so that those of the same instant keep theirs.
+        while let Some(&Entry { when, timer, action, .. }) = others.entries.first() {
+            others.remove(0);
+            timer.home.store(Some(self), Ordering::Relaxed);
+            heap.insert(when, timer, action);
+        }
+        other.publish_earliest(&others);
+        self.publish_earliest(&heap);
     }
 
     fn publish_earliest(&self, heap: &Heap<P>) {

@@ -46,7 +46,7 @@ impl<P: Platform> WaiterCache<P> {
         Some(waiter)
     }
 
-    fn move_to(&self, other: &Self, count: usize) {
+    pub(crate) fn move_to(&self, other: &Self, count: usize) {
         for _ in 0..count {
             let Some(waiter) = self.pop() else { return };
             other.push(waiter);

@@ -12,7 +12,7 @@ use gmp_sched::goroutine::WaitReason;
 use gmp_sched::park::{park, ready};
 use gmp_sched::sim::{self, Config, Sim};
 
-use explore::{Random, explore};
+use explore::{Random, explore, explore_with};
 
 /// Trees of Gs that do everything a G can do.
 fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
@@ -52,6 +52,207 @@ fn trees_of_everything() {
         while finished.load(Ordering::Relaxed) < 3 * 13 {
             sim::sleep(Duration::from_millis(1));
         }
+    });
+}
+
+/// What all Gs of a program with stops have in common.
+#[derive(Default)]
+struct Scene {
+    is_stopped: AtomicBool,
+    steps: AtomicU64,
+}
+
+impl Scene {
+    /// A step of a G that may only run while the world does.
+    fn step(&self) {
+        assert!(!self.is_stopped.load(Ordering::Relaxed), "a G runs while the world is stopped");
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Stops the world for about that long.
+    fn stop(&self, time: Duration) {
+        let world = sim::stop_the_world();
+        assert!(!self.is_stopped.swap(true, Ordering::Relaxed), "stopped twice");
+        let steps = self.steps.load(Ordering::Relaxed);
+        sim::work(time);
+        assert_eq!(self.steps.load(Ordering::Relaxed), steps, "a G took a step while the world was stopped");
+        self.is_stopped.store(false, Ordering::Relaxed);
+        drop(world);
+    }
+
+    /// Everything a G can do, a few times.
+    fn act(self: &Arc<Self>, seed: u64, actions: u64, depth: u64) {
+        let mut random = Random::new(seed);
+        let mut children = Vec::new();
+        for action in 0..actions {
+            self.step();
+            let nanoseconds = random.below(100_000);
+            let time = Duration::from_nanos(nanoseconds);
+            match random.below(16) {
+                0 => self.stop(time / 10),
+                1 => drop(sim::set_procs(1 + random.below(4) as usize).unwrap()),
+                2 => drop(sim::set_procs(1 + random.below(64) as usize).unwrap()),
+                3 => sim::sleep(time),
+                4 => sim::block(time),
+                5 => sim::syscall(time),
+                6 => sim::syscall(time / 1000),
+                7 => sim::work(time),
+                8 => sim::work(time * 20),
+                9 => {
+                    let locked = sim::lock_thread().unwrap();
+                    let machine = sim::machine();
+                    for _ in 0..1 + random.below(4) {
+                        match random.below(8) {
+                            0 => sim::sleep(time),
+                            1 => sim::block(time),
+                            2 => sim::syscall(time),
+                            3 => sim::work(time * 100),
+                            4 => self.stop(time / 10),
+                            5 => drop(sim::lock_thread().unwrap()),
+                            6 => drop(sim::go(|| sim::sleep(Duration::from_micros(5))).join()),
+                            _ => sim::yield_now(),
+                        }
+                        assert_eq!(sim::machine(), machine, "a locked G changed its M");
+                        self.step();
+                    }
+                    // A G that ends with the lock left over sets its M free, too.
+                    if depth < 2 && random.below(3) == 0 { std::mem::forget(locked) } else { drop(locked) }
+                }
+                10 | 11 if depth > 0 => {
+                    let scene = self.clone();
+                    let seed = seed * 31 + action;
+                    children.push(sim::go(move || scene.act(seed, 4, depth - 1)));
+                }
+                _ => sim::yield_now(),
+            }
+        }
+        self.step();
+        children.into_iter().for_each(|child| child.join().unwrap());
+    }
+}
+
+/// The world is stopped, the number of Ps changed, and Gs locked to their Ms, by several at once, while the others do all
+/// there is to do.
+#[test]
+fn stopping_and_resizing_the_world() {
+    explore_with(64, |seed| {
+        let scene = Arc::new(Scene::default());
+        let actors: Vec<_> = (0..6)
+            .map(|actor| {
+                let scene = scene.clone();
+                sim::go(move || scene.act(seed * 13 + actor, 8, 2))
+            })
+            .collect();
+        actors.into_iter().for_each(|actor| actor.join().unwrap());
+    });
+}
+
+/// Locked Gs hand a baton round: each hop is from M to M.
+#[test]
+fn locked_goroutines_ready_each_other() {
+    explore_with(8, |seed| {
+        const PLACES: usize = 4;
+        let ring: Arc<Vec<Baton>> = Arc::new((0..PLACES).map(|_| Baton::default()).collect());
+        let runners: Vec<_> = (0..PLACES)
+            .map(|place| {
+                let ring = ring.clone();
+                sim::go(move || {
+                    let mut random = Random::new(seed + place as u64);
+                    let locked = (place != 1).then(|| sim::lock_thread().unwrap());
+                    let machine = sim::machine();
+                    for _ in 0..6 {
+                        ring[place].take();
+                        match random.below(6) {
+                            0 => sim::work(Duration::from_micros(random.below(50))),
+                            1 => sim::sleep(Duration::from_micros(random.below(50))),
+                            2 => sim::block(Duration::from_micros(random.below(50))),
+                            3 => sim::yield_now(),
+                            4 => sim::syscall(Duration::from_micros(random.below(50))),
+                            _ => {}
+                        }
+                        assert!(locked.is_none() || sim::machine() == machine, "a locked G changed its M");
+                        ring[(place + 1) % PLACES].give();
+                    }
+                })
+            })
+            .collect();
+        ring[0].give();
+        runners.into_iter().for_each(|runner| runner.join().unwrap());
+    });
+}
+
+/// An M that is given a P to run its locked G on has the interrupts that the P's timers want.
+#[test]
+fn a_locked_goroutine_that_computes_does_not_make_timers_late() {
+    for seed in 0..300 {
+        let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
+        let run = sim::run(config, move || {
+            let hog = sim::go(|| {
+                let _locked = sim::lock_thread().unwrap();
+                for _ in 0..6 {
+                    // Others come first, so that the M gives its P away and is given one again.
+                    sim::yield_now();
+                    sim::work(Duration::from_millis(9));
+                }
+            });
+            for round in 0..6 {
+                let nap = Duration::from_micros(200 + (seed * 37 + round * 101) % 3000);
+                let before = sim::elapsed();
+                sim::sleep(nap);
+                let late = sim::elapsed() - before - nap;
+                assert!(late < Duration::from_millis(2), "woke {late:?} late");
+                sim::go(|| ()).detach();
+            }
+            hog.join().unwrap();
+        });
+        run.unwrap();
+    }
+}
+
+/// Everyone waits, locked Gs among them: their Ms are idle as far as that is concerned.
+#[test]
+fn a_deadlock_of_locked_goroutines_is_found() {
+    for seed in 0..200 {
+        let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
+        let failure = sim::run(config, || {
+            let waiting: Vec<_> = (0..3)
+                .map(|_| {
+                    sim::go(|| {
+                        let _locked = sim::lock_thread().unwrap();
+                        park::<Sim>(WaitReason::Parked, |_, _| true);
+                    })
+                })
+                .collect();
+            waiting.into_iter().for_each(|handle| handle.join().unwrap());
+        });
+        let message = failure.unwrap_err().message;
+        assert!(message.contains("all goroutines are asleep - deadlock!"), "seed {seed}: {message}");
+    }
+}
+
+/// Gs that never call anything are asked to stand still, and need not come to the end of their slices.
+#[test]
+fn hogs_do_not_keep_the_world_from_stopping() {
+    explore(|seed| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let hogs: Vec<_> = (0..16)
+            .map(|_| {
+                let stop = stop.clone();
+                sim::go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        sim::work(Duration::from_millis(200));
+                    }
+                })
+            })
+            .collect();
+        for round in 0..3 {
+            sim::sleep(Duration::from_micros(100 + seed % 1000 * round));
+            drop(sim::stop_the_world());
+        }
+        stop.store(true, Ordering::Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        let longest = sim::longest_stop();
+        assert!(longest < Duration::from_millis(8), "it took {longest:?} until the world stood");
     });
 }
 

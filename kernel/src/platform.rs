@@ -199,7 +199,7 @@ pub fn boot_main() -> ! {
     cpus::all().filter_map(percpu::of).for_each(|cpu| cpu.last_frames.fill());
     SEED.store(args::number("seed").unwrap_or(0), Ordering::Relaxed);
     SLICE_NS.store(wanted_slice().as_nanos() as u64, Ordering::Relaxed);
-    let scheduler = Scheduler::new(wanted_procs());
+    let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
     scheduler.start().expect("memory for one M per P");
     let sysmon = make_thread(run_sysmon, 0).expect("memory for sysmon");
@@ -229,10 +229,19 @@ fn wanted_slice() -> Duration {
     args::number("slice_us").map_or(SLICE, Duration::from_micros).max(SHORTEST_SLICE)
 }
 
-/// As many Ps as CPUs, or fewer by the kernel argument `procs`.
+/// Ps that there may be at most on a machine with fewer CPUs.
+const PROCS_LIMIT: usize = 64;
+
+/// The most Ps that a program may choose. With more than there are CPUs their Ms take turns on these, slice by slice; with
+/// fewer, the CPUs left over run threads that are in drivers.
+fn procs_limit() -> usize {
+    cpus::count().max(PROCS_LIMIT)
+}
+
+/// As many Ps as CPUs, or another number by the kernel argument `procs`.
 fn wanted_procs() -> usize {
     let cpus = cpus::count();
-    args::number("procs").map_or(cpus, |procs| usize::try_from(procs).unwrap_or(cpus)).clamp(1, cpus)
+    args::number("procs").map_or(cpus, |procs| usize::try_from(procs).unwrap_or(cpus)).clamp(1, procs_limit())
 }
 
 /// The timer of a CPU that runs a thread has fired; gives when it is to fire again. In an interrupt.

@@ -185,7 +185,12 @@ impl<C: Cpu> Threads<C> {
     /// Whether a thread waits for any CPU.
     #[must_use]
     pub fn is_any_ready(&self) -> bool {
-        self.cpus.iter().any(|cpu| cpu.ready_length.load(Ordering::Relaxed) != 0)
+        self.who_is_waited_for().any(|is_waited_for| is_waited_for)
+    }
+
+    /// Whether a thread waits for each CPU.
+    pub fn who_is_waited_for(&self) -> impl Iterator<Item = bool> {
+        self.cpus.iter().map(|cpu| cpu.ready_length.load(Ordering::Relaxed) != 0)
     }
 
     /// Whether a CPU has nothing to run and is free to be claimed.

@@ -200,6 +200,9 @@ fn describe(goroutine: &Goroutine<Native>) {
     }
 }
 
+/// The most Ps that [`set_procs`] can choose, unless [`run`] was given more.
+pub const PROCS_LIMIT: usize = 64;
+
 /// Makes a scheduler with `processors` Ps, runs `main` as its main G and gives what it returns. Gs that still run then
 /// are left behind. Blocks the calling thread.
 ///
@@ -219,7 +222,7 @@ pub fn run_with<T: Send + 'static>(
     processors: usize,
     main: impl FnOnce(&'static Scheduler<Native>) -> T + Send + 'static,
 ) -> T {
-    let scheduler: &'static Scheduler<Native> = Scheduler::new(processors);
+    let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
     scheduler.start().expect("threads for all Ps");
     let (result_sender, result) = mpsc::channel();
     scheduler

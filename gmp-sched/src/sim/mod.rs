@@ -33,6 +33,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Counts;
+use crate::machine::MachineId;
 use crate::platform::Pinned;
 use crate::poller::Signal;
 use crate::syscall::{enter_blocking, enter_syscall};
@@ -51,6 +52,8 @@ pub struct Config {
     pub cpus: usize,
     /// Ps of the scheduler.
     pub processors: usize,
+    /// The most Ps that [`set_procs`] may choose, if that is more.
+    pub procs_limit: usize,
     /// Decides everything that is left open.
     pub seed: u64,
     /// Steps after which the run is taken for a livelock.
@@ -59,7 +62,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { cpus: 2, processors: 2, seed: 0, step_limit: 20_000_000 }
+        Self { cpus: 2, processors: 2, procs_limit: 0, seed: 0, step_limit: 20_000_000 }
     }
 }
 
@@ -112,6 +115,18 @@ pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Repor
 #[must_use]
 pub fn elapsed() -> Duration {
     Duration::from_nanos(world::current().now())
+}
+
+/// The number of the M that the calling G runs on.
+#[must_use]
+pub fn machine() -> MachineId {
+    Pinned::<Sim>::new().machine().id()
+}
+
+/// The longest that it took so far until the world stood still.
+#[must_use]
+pub fn longest_stop() -> Duration {
+    world::current().scheduler.get().map_or(Duration::ZERO, |scheduler| scheduler.stops().longest)
 }
 
 /// The most that a CPU computes in one turn, in ns.

@@ -2,7 +2,8 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::cell::Cell;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 
 use super::Sim;
@@ -16,14 +17,17 @@ use crate::time::Instant;
 pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {
     work_is_conserved(scheduler)?;
     no_timer_is_slept_past(scheduler, wakes)?;
-    processors_have_one_holder(scheduler)
+    processors_have_one_holder(scheduler)?;
+    dead_processors_have_nothing(scheduler)?;
+    machines_are_accounted_for(scheduler)
 }
 
 /// What may hold for a moment, on the way from one state to another, but not stay.
 #[derive(Debug, Default)]
 pub(super) struct Lasting {
     idle_processor: Cell<u64>,
-    idle_cpu: Cell<u64>,
+    /// For each list of ready threads.
+    idle_cpu: RefCell<Vec<Cell<u64>>>,
 }
 
 impl Lasting {
@@ -31,17 +35,27 @@ impl Lasting {
     ///
     /// `able` CPUs take turns at the moment, so each has had about one in `able` turns.
     pub(super) fn look(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
+        nothing_runs_while_the_world_is_stopped(scheduler)?;
         let is_queued = scheduler.global_length.load(Ordering::Relaxed) != 0
             || scheduler.processors().iter().any(|processor| !processor.queue.is_empty());
         let nobody_looks = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
         let turn = TURN / able as u64;
-        if add(&self.idle_processor, turn, is_queued && is_idle && nobody_looks) > PATIENCE {
+        // Who looks at all Ps takes a turn for each, and may have to look twice.
+        let patience = PATIENCE + 2 * scheduler.procs() as u64 * TURN;
+        if add(&self.idle_processor, turn, is_queued && is_idle && nobody_looks) > patience {
             return Err(format!("a G stays runnable, a P idle, and nobody looks: {}", goroutines(scheduler)));
         }
         let threads = super::platform::threads();
-        if add(&self.idle_cpu, turn, threads.is_any_ready() && threads.is_any_idle()) > PATIENCE {
-            return Err("a thread stays ready and a CPU idle".into());
+        let is_any_idle = threads.is_any_idle();
+        let mut waiting = self.idle_cpu.borrow_mut();
+        for (cpu, is_waited_for) in threads.who_is_waited_for().enumerate() {
+            if cpu == waiting.len() {
+                waiting.push(Cell::new(0));
+            }
+            if add(&waiting[cpu], turn, is_waited_for && is_any_idle) > PATIENCE {
+                return Err(format!("a thread stays ready for CPU {cpu}, and a CPU idle"));
+            }
         }
         Ok(())
     }
@@ -62,6 +76,61 @@ fn add(turns: &Cell<u64>, turn: u64, holds: bool) -> u64 {
 pub(super) fn at_the_end(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     processors_have_one_holder(scheduler)?;
     goroutines_are_conserved(scheduler)
+}
+
+/// One P is held, by the stopper, and the others stand.
+fn nothing_runs_while_the_world_is_stopped(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+    use ProcessorStatus::{Dead, Running, Stopped, StoppedInSyscall};
+    if !scheduler.is_stopped() {
+        return Ok(());
+    }
+    let holders = scheduler.machines().filter(|machine| machine.processor().is_some()).count();
+    let moves = scheduler.processors().iter().find(|processor| {
+        let status = processor.status();
+        !matches!(status, Running | Stopped | StoppedInSyscall | Dead)
+    });
+    let running = scheduler.processors().iter().filter(|processor| processor.status() == Running).count();
+    if holders != 1 || running > 1 || moves.is_some() {
+        return Err(format!(
+            "the world is stopped, and {holders} Ms hold a P, {running} Ps run, or this goes on: {moves:?}"
+        ));
+    }
+    Ok(())
+}
+
+/// Every M is idle, holds a P, has left one behind in a system call, or is counted as blocked; and those that are not
+/// blocked are enough for all Ps. Where that fails, a waker comes to find an idle P and no M for it.
+fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+    use ProcessorStatus::{StoppedInSyscall, Syscall};
+    let holders = scheduler.machines().filter(|machine| machine.processor().is_some()).count();
+    let in_calls = scheduler
+        .processors()
+        .iter()
+        .filter(|processor| matches!(processor.status(), Syscall | StoppedInSyscall))
+        .count();
+    // Nobody holds the lock while all CPUs halt.
+    let Some(shared) = scheduler.shared.try_lock() else { return Err("every CPU halts under a lock".into()) };
+    let (machines, blocked) = (shared.machines as usize, shared.blocked_machines as usize);
+    let idle = shared.idle_machines.len();
+    // Counted as blocked for that, besides what they do.
+    let locked = scheduler.machines().filter(|machine| machine.locked_goroutine().is_some()).count();
+    let locked = locked - shared.idle_locked as usize;
+    if machines + locked != idle + holders + in_calls + blocked || machines - blocked < scheduler.procs() {
+        return Err(format!(
+            "{machines} Ms, {idle} idle, {holders} with a P, {in_calls} with one left in a system call, {blocked} blocked, \
+             {locked} at work for a locked G"
+        ));
+    }
+    Ok(())
+}
+
+/// A P that is not in use has been cleared out.
+fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+    let dead = scheduler.processors_ever().iter().skip(scheduler.procs()).find(|processor| {
+        let is_empty = processor.queue.is_empty() && processor.timers.earliest() == Instant::NEVER;
+        processor.status() != ProcessorStatus::Dead || !is_empty
+    });
+    dead.map_or(Ok(()), |processor| Err(format!("not in use, and not empty: {processor:?}")))
 }
 
 /// Nothing is runnable while all CPUs halt, and no thread is ready.
@@ -87,7 +156,7 @@ fn no_timer_is_slept_past(scheduler: &'static Scheduler<Sim>, wakes: Instant) ->
 
 /// A P is held by at most one M, and by none while it is idle.
 fn processors_have_one_holder(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
-    for processor in scheduler.processors() {
+    for processor in scheduler.processors_ever() {
         let holders = scheduler
             .machines()
             .filter(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)))

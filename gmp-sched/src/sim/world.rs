@@ -93,7 +93,8 @@ impl World {
     pub(super) fn run(self, main: Box<dyn FnOnce() + Send>) -> Result<Report, Failure> {
         assert!(CURRENT.get().is_null(), "a simulation inside a simulation");
         CURRENT.set(&raw const self);
-        let scheduler: &'static Scheduler<Sim> = Scheduler::new(self.config.processors);
+        let Config { processors, procs_limit, .. } = self.config;
+        let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
         self.scheduler.set(Some(scheduler));
         self.boot();
         scheduler.start().expect("threads for all Ps");

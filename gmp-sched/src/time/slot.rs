@@ -183,7 +183,7 @@ pub(crate) fn fire<P: Platform>(
     };
     waiter.outcome.store(now.as_nanos() as usize, Ordering::Relaxed);
     drop(setting);
-    Some(make_runnable(pinned, waiter.goroutine()))
+    make_runnable(pinned, waiter.goroutine())
 }
 
 impl<P: Platform> Linked for TimerSlot<P> {

@@ -19,10 +19,15 @@ fn seeds() -> std::ops::Range<u64> {
 
 /// Runs `program` with every seed on machines of all sizes, and shows what went wrong first.
 pub(crate) fn explore(program: fn(u64)) {
+    explore_with(0, program);
+}
+
+/// [`explore`] with a program that may choose up to `procs_limit` Ps.
+pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     for seed in seeds() {
         let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
         let processors = [cpus, cpus, 1.max(cpus / 2), 1][seed as usize / 6 % 4];
-        let config = Config { cpus, processors, seed, ..Config::default() };
+        let config = Config { cpus, processors, procs_limit, seed, ..Config::default() };
         if let Err(failure) = sim::run(config, move || program(seed)) {
             panic!("{failure}\nrepeat it with GMP_SIM_SEED={seed}");
         }

@@ -22,6 +22,7 @@ mod reports;
 mod scheduler;
 mod signals;
 mod stacks;
+mod world;
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;

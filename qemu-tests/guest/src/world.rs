@@ -1,0 +1,157 @@
+//! Stopping the world and changing the number of Ps, on CPUs.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::platform::Pinned;
+use kernel::disk;
+use kernel::platform::{Kernel, scheduler};
+use kernel::prelude::*;
+
+/// Gs that never call anything stand while the world is stopped, on every CPU, and go on afterwards.
+fn nothing_runs_while_the_world_is_stopped() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static STEPS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+    let steps = || STEPS.iter().map(|steps| steps.load(Ordering::SeqCst)).collect::<Vec<_>>();
+    let hogs: Vec<_> = (0..2 * procs())
+        .map(|n| {
+            go(move || {
+                while !STOP.load(Ordering::Relaxed) {
+                    STEPS[n].fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for _ in 0..10 {
+        // So that it is not always the same ones that are interrupted.
+        sleep(Duration::from_millis(3));
+        let world = kernel::platform::stop_the_world();
+        assert!(scheduler().unwrap().is_stopped());
+        let before = steps();
+        (0..100_000).for_each(|_| core::hint::spin_loop());
+        assert_eq!(steps(), before);
+        drop(world);
+        let total = before.iter().sum::<u64>();
+        while steps().iter().sum::<u64>() == total {
+            yield_now();
+        }
+    }
+    STOP.store(true, Ordering::Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    let stops = scheduler().unwrap().stops();
+    assert!(stops.count >= 10, "{stops:?}");
+}
+guest_test!(nothing_runs_while_the_world_is_stopped, smp = &[1, 2, 8], isolated);
+
+/// The number of Ps goes up and down, above the number of CPUs as well, while Gs do all there is to do.
+fn procs_change_while_everything_goes_on() {
+    static FINISHED: AtomicUsize = AtomicUsize::new(0);
+    fn act(seed: u32) {
+        let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
+        for _ in 0..8 {
+            random ^= random << 13;
+            random ^= random >> 17;
+            random ^= random << 5;
+            match random % 16 {
+                0 => sleep(Duration::from_micros(u64::from(random % 3000))),
+                1 => disk::delay(Duration::from_micros(u64::from(random % 2000))).unwrap(),
+                2 => drop((0..random % 50_000).map(f64::from).fold(1.0, |a, b| core::hint::black_box(a * 0.999 + b))),
+                3 => drop(gmp_sched::syscall::enter_syscall::<Kernel>()),
+                4 => drop(kernel::platform::stop_the_world()),
+                6 => {
+                    let _locked = kernel::platform::lock_thread().unwrap();
+                    yield_now();
+                    sleep(Duration::from_micros(u64::from(random % 300)));
+                }
+                5 => go(yield_now).join().unwrap(),
+                _ => yield_now(),
+            }
+        }
+        FINISHED.fetch_add(1, Ordering::Relaxed);
+    }
+    let original = procs();
+    let actors: Vec<_> = (0..300).map(|seed| go(move || act(seed))).collect();
+    let mut random = 1usize;
+    while FINISHED.load(Ordering::Relaxed) < 300 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let wanted = 1 + (random >> 33) % (2 * num_cpu());
+        set_procs(wanted).unwrap();
+        assert_eq!(procs(), wanted);
+        sleep(Duration::from_millis(1));
+    }
+    actors.into_iter().for_each(|actor| actor.join().unwrap());
+    set_procs(original).unwrap();
+    assert_eq!(procs(), original);
+}
+guest_test!(procs_change_while_everything_goes_on, smp = &[1, 2, 8], seconds = 60, isolated);
+
+/// With more Ps than CPUs their Ms take turns: Gs that wait for one another without calling anything all get past it.
+fn more_processors_than_cpus() {
+    static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+    let wanted = num_cpu() + 2;
+    set_procs(wanted).unwrap();
+    let handles: Vec<_> = (0..wanted)
+        .map(|_| {
+            go(move || {
+                ARRIVED.fetch_add(1, Ordering::SeqCst);
+                while ARRIVED.load(Ordering::SeqCst) < wanted {
+                    core::hint::spin_loop();
+                }
+            })
+        })
+        .collect();
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+}
+guest_test!(more_processors_than_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
+
+/// Whoever has stopped the world may not block: that is told, instead of a machine that stands for ever.
+fn blocking_with_the_world_stopped() {
+    let _world = kernel::platform::stop_the_world();
+    sleep(Duration::from_millis(1));
+}
+guest_test!(blocking_with_the_world_stopped, smp = &[2], status = 101, texts = &["panic", "preemption turned off"]);
+
+/// A locked G stays on its M, which runs no other G meanwhile, whatever all of them do.
+fn a_locked_goroutine_has_its_machine_to_itself() {
+    fn machine() -> u32 {
+        Pinned::<Kernel>::new().machine().id().get()
+    }
+    static OWNERS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+    let owner = || OWNERS[machine() as usize].load(Ordering::SeqCst);
+    let locked: Vec<_> = (1..=2 * procs() + 2)
+        .map(|n| {
+            go(move || {
+                let locked = kernel::platform::lock_thread().unwrap();
+                let before = machine();
+                OWNERS[before as usize].store(n, Ordering::SeqCst);
+                for round in 0..20 {
+                    match round % 5 {
+                        0 => yield_now(),
+                        1 => sleep(Duration::from_micros(200)),
+                        2 => disk::delay(Duration::from_micros(200)).unwrap(),
+                        3 => go(yield_now).join().unwrap(),
+                        _ => (0..20_000).for_each(|_| core::hint::spin_loop()),
+                    }
+                    assert_eq!((machine(), owner()), (before, n));
+                }
+                OWNERS[before as usize].store(0, Ordering::SeqCst);
+                drop(locked);
+            })
+        })
+        .collect();
+    let others: Vec<_> = (0..4 * procs())
+        .map(|_| {
+            go(move || {
+                for _ in 0..50 {
+                    {
+                        let _pinned = kernel::percpu::PreemptGuard::new();
+                        assert_eq!(owner(), 0);
+                    }
+                    yield_now();
+                }
+            })
+        })
+        .collect();
+    locked.into_iter().chain(others).for_each(|handle| handle.join().unwrap());
+}
+guest_test!(a_locked_goroutine_has_its_machine_to_itself, smp = &[1, 2, 8], isolated, options = &["slice_us=1000"]);
