@@ -70,8 +70,10 @@ counters! {
     readies,
     /// Gs that gave way of their own accord.
     yields,
-    /// Gs made to give way.
+    /// Gs made to give way because their slice was over.
     preemptions,
+    /// Gs made to give way to one whose timer was due.
+    displacements,
     /// Steals that brought Gs.
     steals,
     /// Rounds over all other Ps that brought nothing.

@@ -1,19 +1,18 @@
 //! The search for something to run, in Go's order (`findRunnable`, runtime/proc.go, go1.27).
 
+use crate::due::next_due;
 use crate::goroutine::Goroutine;
 use crate::machine::Machine;
-use crate::park::queue;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::run_queue::RING_CAPACITY;
 use crate::scheduler::Scheduler;
 use crate::steal::steal;
-use crate::time::Instant;
 
 /// A G to run; blocks until there is one.
 ///
-/// 1. due timers of the own P; 2. one tick in 61 the global queue; 3. `runnext`, then the local ring; 4. a batch from
+/// 1. Gs whose timers on the own P are due; 2. one tick in 61 the global queue; 3. `runnext`, then the local ring; 4. a batch from
 ///    the global queue; 5. Gs whose devices are ready; 6. steal from the others, unless enough Ms do so already; 7. give the P up, look at everything
 ///    once more, park.
 #[doc(alias = "findRunnable")]
@@ -28,8 +27,8 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             machine.stop_for_world();
             continue;
         }
-        run_timers(pinned, processor);
-        let found = find_here(pinned, scheduler, processor)
+        let found = next_due(pinned, processor)
+            .or_else(|| find_here(pinned, scheduler, processor))
             .or_else(|| may_spin(scheduler, machine).then(|| steal(pinned, processor)).flatten());
         if let Some(goroutine) = found {
             stop_spinning(machine);
@@ -132,32 +131,4 @@ fn stop_spinning<P: Platform>(machine: &'static Machine<P>) {
         scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();
     }
-}
-
-/// Does what the due timers of `of` are for, on the current P; tells whether that made a G runnable. Go: `timers.check`.
-pub(crate) fn run_timers<P: Platform>(pinned: &Pinned<P>, of: &'static Processor<P>) -> bool {
-    if of.timers.earliest() == Instant::NEVER {
-        return false;
-    }
-    let now = P::now();
-    of.set_clock(now);
-    let mut any = false;
-    while let Some(action) = of.timers.pop_due(now) {
-        if let Some(readied) = action.run(pinned, now) {
-            queue(pinned, readied);
-            any = true;
-        }
-    }
-    // The interrupt that made us look is spent; the next one is for the timer that is the earliest now.
-    let earliest = of.timers.earliest();
-    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-        P::arm_timer(pinned, of, earliest);
-    }
-    any
-}
-
-/// Whether any P has a timer that is due.
-pub(crate) fn is_timer_due<P: Platform>(scheduler: &'static Scheduler<P>) -> bool {
-    let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
-    earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= P::now())
 }

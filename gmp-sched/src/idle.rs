@@ -1,6 +1,6 @@
 #![doc = include_str!("idle.md")]
 
-use crate::find::is_timer_due;
+use crate::due::is_timer_due;
 use crate::machine::Machine;
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{Ordering, fence};

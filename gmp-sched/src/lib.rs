@@ -59,6 +59,7 @@ pub mod chan;
 pub mod coroutine;
 mod counters;
 mod deadlock;
+mod due;
 pub mod exit;
 mod find;
 pub mod future;

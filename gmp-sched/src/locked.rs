@@ -17,7 +17,7 @@
 
 use core::marker::PhantomData;
 
-use crate::find::run_timers;
+use crate::due::ready_due;
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::observe;
@@ -169,7 +169,7 @@ impl<P: Platform> Machine<P> {
         }
         if let Some(processor) = self.processor() {
             processor.advance_tick();
-            run_timers(pinned, processor);
+            ready_due(pinned, processor);
             processor.set_global_turn();
         }
     }

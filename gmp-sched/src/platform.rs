@@ -123,6 +123,11 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         SLICE
     }
 
+    /// How long a G runs before one whose timer is due may displace it, counted from the last time that happened.
+    fn undisturbed() -> Duration {
+        UNDISTURBED
+    }
+
     /// A number that seeds the random choices of the P with this index. Equal seeds and equal timing give equal runs.
     fn seed(index: usize) -> u64;
 
@@ -292,6 +297,10 @@ impl<P: Points> spin::RelaxStrategy for Relax<P> {
 /// A test-and-test-and-set spinlock; taken only while pinned and never by an interrupt handler. No ticket or other FIFO
 /// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.
 pub(crate) type Lock<T, P> = SpinMutex<T, Relax<P>>;
+
+/// How long a G runs before one that a timer readied may displace it, unless the platform says otherwise: long enough
+/// that displacing costs about a hundredth at most, and short enough that nobody notices. Go waits for the slice to end.
+pub const UNDISTURBED: Duration = Duration::from_micros(100);
 
 /// How long a G may run before it has to give way to others, unless the platform says otherwise. Go: `forcePreemptNS`.
 pub const SLICE: Duration = Duration::from_millis(10);

@@ -9,8 +9,15 @@
 //! the handler compares the P's tick with what it saw last: if it is the same, one slice has gone on all the time (Go's
 //! sysmon does the same from a thread of its own, `retake`). So a G runs between one and two slices before it has to give
 //! way. An idle CPU has no tick.
+//!
+//! # Displacement
+//!
+//! A G whose timer is due does not wait for the slice to end: it displaces the running one, which goes on next, in the rest
+//! of the slice they now share. But a G runs undisturbed for a while ([`Platform::undisturbed`]) after it was seen first
+//! and after each displacement, so there is a bounded number of them in a slice and they take a bounded part of it. What
+//! happens in the meantime, and to many timers due at once: see `due`.
 
-use crate::find::run_timers;
+use crate::due::{await_next, take_due};
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::observe;
@@ -18,18 +25,24 @@ use crate::park::put_next;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::processor::Processor;
+use crate::reference::AtomicRef;
 use crate::schedule::requeue_global;
-use crate::switch::{Commit, Leave, leave, leave_for, leave_for_g0, pick_local};
+use crate::switch::{Commit, Leave, leave, leave_for, leave_for_g0};
 use crate::time::Instant;
+use crate::timers::Action;
 use crate::trace::EventKind;
 
 /// What is known of the slice that goes on on a P.
 #[derive(Debug)]
-pub(crate) struct SliceWatch {
+pub(crate) struct SliceWatch<P: Platform> {
     /// The P's tick when the tick handler looked last.
     seen: AtomicU32,
     /// When that tick was seen first.
     since: AtomicU64,
+    /// When that was, or the last displacement.
+    undisturbed_since: AtomicU64,
+    /// The G whose slice this is, if another runs in it because a timer displaced the G.
+    displaced: AtomicRef<Goroutine<P>>,
     /// The tick whose slice is to end, [`NONE`] if none is: a G that takes its turn in between is not meant.
     ends: AtomicU64,
 }
@@ -37,24 +50,71 @@ pub(crate) struct SliceWatch {
 /// No tick, which has 32 bits.
 const NONE: u64 = u64::MAX;
 
-impl SliceWatch {
+impl<P: Platform> SliceWatch<P> {
     pub(crate) fn new() -> Self {
-        Self { seen: AtomicU32::new(0), since: AtomicU64::new(0), ends: AtomicU64::new(NONE) }
+        Self {
+            seen: AtomicU32::new(0),
+            since: AtomicU64::new(0),
+            undisturbed_since: AtomicU64::new(0),
+            displaced: AtomicRef::none(),
+            ends: AtomicU64::new(NONE),
+        }
+    }
+
+    /// A slice begins.
+    fn begin(&self, tick: u32, now: Instant) {
+        self.seen.store(tick, Ordering::Relaxed);
+        self.since.store(now.as_nanos(), Ordering::Relaxed);
+        self.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
+        self.displaced.store(None, Ordering::Relaxed);
+        self.ends.store(NONE, Ordering::Relaxed);
+    }
+
+    /// Whether `running` is there because it displaced the G whose slice this is.
+    fn is_of_another(&self, running: &'static Goroutine<P>) -> bool {
+        self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
+    }
+
+    /// `me` gives way to the G of a timer; tells whether this is its own slice.
+    fn displace(&self, me: &'static Goroutine<P>, tick: u32, now: Instant) -> bool {
+        if self.seen.load(Ordering::Relaxed) != tick {
+            self.begin(tick, now);
+        }
+        self.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
+        if self.is_of_another(me) {
+            return false;
+        }
+        // If its slice is over by now, that is found when it runs again: the other one is not to go instead.
+        self.ends.store(NONE, Ordering::Relaxed);
+        self.displaced.store(Some(me), Ordering::Relaxed);
+        true
     }
 }
 
 impl<P: Platform> Processor<P> {
-    /// Looks whether one slice has gone on too long, and then lets it end.
-    pub(crate) fn watch_slice(&self, now: Instant) {
+    /// Looks whether one slice has gone on too long, and then lets it end. `running` is the G that runs in it, if known.
+    pub(crate) fn watch_slice(&self, now: Instant, running: Option<&'static Goroutine<P>>) {
         self.set_clock(now);
         self.watch.take_turn();
-        let tick = self.tick();
-        if self.slice.seen.load(Ordering::Relaxed) != tick {
-            self.slice.seen.store(tick, Ordering::Relaxed);
-            self.slice.since.store(now.as_nanos(), Ordering::Relaxed);
-        } else if now.since(Instant::from_nanos(self.slice.since.load(Ordering::Relaxed))) >= P::slice() {
-            self.slice.ends.store(u64::from(tick), Ordering::Relaxed);
+        let (slice, tick) = (&self.slice, self.tick());
+        if slice.seen.load(Ordering::Relaxed) != tick {
+            slice.begin(tick, now);
+        } else if now.since(Instant::from_nanos(slice.since.load(Ordering::Relaxed))) >= P::slice() {
+            let displaced_at = slice.undisturbed_since.load(Ordering::Relaxed);
+            if running.is_some_and(|running| slice.is_of_another(running))
+                && now.since(Instant::from_nanos(displaced_at)) < P::slice()
+            {
+                // It took the time that the other did not have, and has not had a slice of its own yet.
+                slice.since.store(displaced_at, Ordering::Relaxed);
+            } else {
+                slice.ends.store(u64::from(tick), Ordering::Relaxed);
+            }
         }
+    }
+
+    /// Until when the running G is left alone by timers, as far as is known.
+    fn undisturbed_until(&self) -> Instant {
+        Instant::from_nanos(self.slice.undisturbed_since.load(Ordering::Relaxed)).after(P::undisturbed())
     }
 
     fn is_slice_over(&self) -> bool {
@@ -79,14 +139,20 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> NextTick
     let Some(processor) = machine.and_then(Machine::processor) else {
         return NextTick { at: next_slice, gives_way: false };
     };
-    processor.watch_slice(now);
+    processor.watch_slice(now, machine.and_then(Machine::current_goroutine));
     let is_ready = machine.is_some_and(|machine| machine.scheduler().poller.is_ready());
     let earliest = processor.timers.earliest();
-    let is_stopping = machine.is_some_and(|machine| machine.scheduler().is_stopping());
-    let due = earliest <= now;
-    // A timer that is due is run where the G gives way; the next one is armed there.
-    let at = if due { next_slice } else { earliest.min(next_slice) };
-    NextTick { at, gives_way: due || processor.is_slice_over() || is_ready || is_stopping }
+    let has_to = processor.is_slice_over() || machine.is_some_and(|machine| machine.scheduler().is_stopping());
+    if earliest > now && !is_ready {
+        return NextTick { at: earliest.min(next_slice), gives_way: has_to };
+    }
+    processor.look_at_next_pick();
+    let undisturbed_until = processor.undisturbed_until();
+    if undisturbed_until <= now || has_to {
+        // The next timer is armed where the G gives way.
+        return NextTick { at: next_slice, gives_way: true };
+    }
+    NextTick { at: undisturbed_until.min(next_slice), gives_way: false }
 }
 
 /// When the timer of a CPU is to fire that begins to run a thread: that of `machine`, or one that is no M.
@@ -120,7 +186,7 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     if processor.is_slice_over() {
         return preempt(pinned, machine, processor, me);
     }
-    displace_for_timers(pinned, machine, processor, me)
+    displace_for_events(pinned, machine, processor, me)
 }
 
 /// The slice is over: to the tail of the global queue. Go: `gopreempt_m`.
@@ -131,8 +197,10 @@ fn preempt<P: Platform>(
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
 ) -> Pinned<P> {
-    processor.slice.ends.store(NONE, Ordering::Relaxed);
     processor.counters.preemptions.add(1);
+    processor.look_at_next_pick();
+    // The next G begins the next slice, unless it is one that goes on in this one.
+    processor.slice.begin(processor.tick().wrapping_add(1), P::now());
     leave(pinned, machine, processor, me, Leave::Preempt, Commit::new(requeue_global, 0))
 }
 
@@ -143,26 +211,57 @@ pub(crate) fn stop_here<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P
     leave_for_g0(pinned, me, Commit::new(requeue_next, 0))
 }
 
-/// Runs the due timers of this P; if that readied a G, it runs first, and the calling one, which has not used its slice
-/// up, comes next.
-fn displace_for_timers<P: Platform>(
+/// If a timer is due or a device ready, and the calling G has been undisturbed for long enough, the G of the timer or device
+/// runs first, and the calling one, which has not used its slice up, comes next.
+fn displace_for_events<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
 ) -> Pinned<P> {
     let scheduler = machine.scheduler();
-    if !(run_timers(&pinned, processor) | scheduler.poll(&pinned)) {
+    let (is_ready, earliest) = (scheduler.poller.is_ready(), processor.timers.earliest());
+    if earliest == Instant::NEVER && !is_ready {
         return pinned;
     }
-    match pick_local(machine, processor) {
+    let now = P::now();
+    if earliest > now && !is_ready {
+        // It has its interrupt.
+        return pinned;
+    }
+    if processor.undisturbed_until() > now {
+        processor.look_at_next_pick();
+        P::arm_timer(&pinned, processor, processor.undisturbed_until());
+        return pinned;
+    }
+    let due = take_due(&pinned, processor, now);
+    let next = due.or_else(|| {
+        let any = scheduler.poll(&pinned);
+        any.then(|| processor.pop_local()).flatten().map(|(goroutine, _)| goroutine)
+    });
+    await_next(&pinned, processor, now);
+    match next {
         Some(next) => {
+            processor.counters.displacements.add(1);
             processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
-            leave_for(pinned, machine, me, next, Commit::new(requeue_next, 0))
+            let is_own_slice = processor.slice.displace(me, processor.tick(), now);
+            let commit = if is_own_slice || due.is_none() || me.is_locked() { requeue_next } else { requeue_due };
+            leave_for(pinned, machine, me, next, Commit::new(commit, 0))
         }
         None if me.is_locked() => leave_for_g0(pinned, me, Commit::new(requeue_global, 0)),
         None => pinned,
     }
+}
+
+/// Far side of the displacement of a G that displaced another before: it takes turns with the others whose timers are due.
+/// (In `runnext` it would push that other one out, or be pushed out, to behind the whole ring.)
+fn requeue_due<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+    goroutine.set_status(Status::Runnable);
+    observe::runnable_again(pinned.processor(), goroutine);
+    // There is room: that of the timer that displaced it.
+    pinned.processor().timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
+    pinned.machine().scheduler().submitted();
+    pinned
 }
 
 /// Far side of a displacement: first in line.

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::counters::{Counters, Counts};
+use crate::due::has_due_timer;
 use crate::goroutine::{Goroutine, GoroutineId};
 use crate::latency::{Latencies, LatencyCounter};
 use crate::list::Linked;
@@ -14,7 +15,6 @@ use crate::reference::AtomicRef;
 use crate::run_queue::{RunQueue, Slice};
 use crate::schedule::RequeueLocal;
 use crate::switch::ChosenFarSide;
-use crate::switch::has_due_timer;
 use crate::sysmon::CallWatch;
 use crate::time::Instant;
 use crate::timers::Timers;
@@ -114,12 +114,17 @@ pub struct Processor<P: Platform> {
     tick: AtomicU32,
     /// The tick at which the global queue comes first.
     global_tick: AtomicU32,
+    /// The tick from which on a pick looks further than the local queue: that of the global queue's turn, or one that
+    /// has come already because a timer may be due. Lowered by the handler of the timer's interrupt, too.
+    look_tick: AtomicU32,
+    /// Gs of timers that this P has run one after the other.
+    pub(crate) due_in_a_row: AtomicU32,
     /// System calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
     /// Others may run and read them.
     pub(crate) timers: Timers<P>,
     /// Watched by the tick of the CPU it is on, or by sysmon.
-    pub(crate) slice: SliceWatch,
+    pub(crate) slice: SliceWatch<P>,
     /// For selects. Go: `sudogcache`.
     pub(crate) waiters: WaiterCache<P>,
     /// Watched by sysmon.
@@ -150,6 +155,8 @@ impl<P: Platform> Processor<P> {
             clock: AtomicU64::new(0),
             tick: AtomicU32::new(0),
             global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
+            look_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
+            due_in_a_row: AtomicU32::new(0),
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new(),
             slice: SliceWatch::new(),
@@ -224,11 +231,26 @@ impl<P: Platform> Processor<P> {
         self.tick.store(self.tick.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether it is the global queue's turn.
+    /// Whether it is the global queue's turn, or timers are to be looked at.
     #[inline(always)]
-    pub(crate) fn is_global_turn(&self) -> bool {
+    pub(crate) fn is_look_wanted(&self) -> bool {
         // A comparison with the tick of the next turn in place of Go's `schedtick % 61`: same turns, no division. Not for
-        // equality, since others may set the turn to a tick that is just over.
+        // equality: a handler that lowers the other tick may interrupt `advance_tick` half way.
+        self.tick().wrapping_sub(self.look_tick.load(Ordering::Relaxed)).cast_signed() >= 0
+    }
+
+    /// Has the next pick look whether a timer is due. By the M that holds this P, or a handler on its CPU.
+    pub(crate) fn look_at_next_pick(&self) {
+        self.look_tick.store(self.tick(), Ordering::Relaxed);
+    }
+
+    /// A pick looks now. What asks for another look from here on is not overwritten.
+    pub(crate) fn begin_look(&self) {
+        self.look_tick.store(self.global_tick.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether it is the global queue's turn.
+    pub(crate) fn is_global_turn(&self) -> bool {
         self.tick().wrapping_sub(self.global_tick.load(Ordering::Relaxed)).cast_signed() >= 0
     }
 
@@ -237,6 +259,7 @@ impl<P: Platform> Processor<P> {
     /// holder sets its next turn at this moment.
     pub(crate) fn set_global_turn(&self) {
         self.global_tick.store(self.tick(), Ordering::Relaxed);
+        self.look_tick.store(self.tick(), Ordering::Relaxed);
     }
 
     /// The global queue has had its turn.

@@ -1,5 +1,6 @@
 //! The g0 loop of an M, and giving way of one's own accord.
 
+use crate::due::has_due_timer;
 use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
@@ -10,7 +11,7 @@ use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::run_queue::Slice;
 use crate::scheduler::Scheduler;
-use crate::switch::{Commit, FarSide, execute, has_due_timer, leave_for, leave_for_g0, pick_local_with_slice};
+use crate::switch::{Commit, FarSide, execute, leave_for, leave_for_g0, pick_local_with_slice};
 use crate::trace::EventKind;
 
 impl<P: Platform> Machine<P> {
@@ -49,7 +50,7 @@ pub fn yield_now<P: Platform>() {
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     processor.counters.yields.add(1);
-    let Some((next, slice)) = pick_local_with_slice(machine, processor) else {
+    let Some((next, slice)) = pick_local_with_slice(&pinned, machine, processor) else {
         yield_beyond(pinned, processor, me);
         return;
     };
@@ -72,7 +73,7 @@ fn yield_beyond<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>
     let scheduler = pinned.machine().scheduler();
     // A locked G comes here also if others wait on its P, and goes into no local queue.
     let others_wait = me.is_locked() && (processor.has_work() || scheduler.is_stopping());
-    if others_wait || scheduler.has_work_for_all() || has_due_timer(processor) {
+    if others_wait || scheduler.has_work_for_all() || has_due_timer(processor) || scheduler.poller.is_ready() {
         drop(leave_for_g0(pinned, me, Commit::new(requeue_global, 0)));
     } else if scheduler.is_stopping() {
         drop(leave_for_g0(pinned, me, Commit::on::<RequeueLast>(processor)));

@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
-use crate::find::run_timers;
+use crate::due::take_due;
 use crate::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 use crate::processor::{Processor, ProcessorStatus};
 use crate::run_queue::StealNext;
 use crate::scheduler::PROCESSOR_LIMIT;
+use crate::time::Instant;
 use crate::trace::EventKind;
 
 /// Rounds over all Ps before giving up. Go: `stealTries`.
@@ -48,9 +49,11 @@ fn steal_from<P: Platform>(
     victim: &'static Processor<P>,
     last: bool,
 ) -> Option<&'static Goroutine<P>> {
-    if last && run_timers(pinned, victim) {
-        // They were readied here.
-        return processor.pop_local().map(|(goroutine, _)| goroutine);
+    if last && victim.timers.earliest() != Instant::NEVER {
+        let due = take_due(pinned, victim, P::now());
+        if due.is_some() {
+            return due;
+        }
     }
     if victim.status() == ProcessorStatus::Idle {
         return None;

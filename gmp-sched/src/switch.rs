@@ -8,6 +8,7 @@ use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer};
+use crate::due::{has_due_timer, is_due_or_awaited};
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::observe;
@@ -187,7 +188,7 @@ pub(crate) fn leave<P: Platform>(
     why: Leave,
     commit: Commit<P>,
 ) -> Pinned<P> {
-    let to = match pick_local(machine, processor) {
+    let to = match pick_local(&pinned, machine, processor) {
         Some(next) if next.is_watched() => return leave_for_watched(pinned, machine, me, next, Some(why), commit),
         Some(next) => start_running(machine, next),
         None => {
@@ -266,15 +267,33 @@ fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>, e
 /// The next G to run without a look beyond this P, `None` if g0 has to decide.
 #[inline(always)]
 pub(crate) fn pick_local<P: Platform>(
+    pinned: &Pinned<P>,
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
 ) -> Option<&'static Goroutine<P>> {
-    pick_local_with_slice(machine, processor).map(|(goroutine, _)| goroutine)
+    pick_local_with_slice(pinned, machine, processor).map(|(goroutine, _)| goroutine)
 }
 
 /// [`pick_local`], which also tells where the G was: one with a slice of its own was in the ring.
 #[inline(always)]
 pub(crate) fn pick_local_with_slice<P: Platform>(
+    pinned: &Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+) -> Option<(&'static Goroutine<P>, Slice)> {
+    if processor.is_look_wanted() {
+        return pick_after_look(pinned, machine, processor);
+    }
+    if !P::TIMER_INTERRUPTS && has_due_timer(processor) {
+        return None;
+    }
+    processor.pop_local()
+}
+
+/// [`pick_local_with_slice`] when it is the turn of the global queue, or a timer may be due.
+#[cold]
+fn pick_after_look<P: Platform>(
+    pinned: &Pinned<P>,
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
 ) -> Option<(&'static Goroutine<P>, Slice)> {
@@ -286,17 +305,12 @@ pub(crate) fn pick_local_with_slice<P: Platform>(
         }
         processor.set_next_global_turn();
     }
-    if !P::TIMER_INTERRUPTS && has_due_timer(processor) {
+    processor.begin_look();
+    // What timers and devices do is for g0: the G that leaves may hold a lock until the far side that is taken there.
+    if machine.scheduler().poller.is_ready() || is_due_or_awaited(pinned, processor) {
         return None;
     }
     processor.pop_local()
-}
-
-/// Reads the clock only if a timer is armed at all.
-#[inline(always)]
-pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
-    let earliest = processor.timers.earliest();
-    earliest != crate::time::Instant::NEVER && earliest <= P::now()
 }
 
 /// Packs a closure for the far side: it stays on the stack of the G that leaves, and is moved out there.

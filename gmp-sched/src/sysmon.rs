@@ -84,7 +84,7 @@ fn watch_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
     if P::TIMER_INTERRUPTS {
         return;
     }
-    processor.watch_slice(now);
+    processor.watch_slice(now, None);
     let holder =
         scheduler.machines().find(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)));
     if let Some(machine) = holder.filter(|machine| preempt::is_wanted(machine)) {

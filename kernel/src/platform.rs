@@ -7,8 +7,8 @@ use core::time::Duration;
 
 use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
 use gmp_sched::machine::Machine;
-use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points, SLICE};
-use gmp_sched::preempt;
+use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points, SLICE, UNDISTURBED};
+use gmp_sched::preempt::{self, NextTick};
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sysmon::Sysmon;
@@ -36,6 +36,8 @@ static SCHEDULER: spin::Once<&'static Scheduler<Kernel>> = spin::Once::new();
 static SEED: AtomicU64 = AtomicU64::new(0);
 /// Set once, before the scheduler is made.
 static SLICE_NS: AtomicU64 = AtomicU64::new(SLICE.as_nanos() as u64);
+/// Set once, before the scheduler is made.
+static UNDISTURBED_NS: AtomicU64 = AtomicU64::new(UNDISTURBED.as_nanos() as u64);
 static SYSMON: spin::Once<&'static KernelThread> = spin::Once::new();
 
 impl Points for Kernel {}
@@ -77,6 +79,10 @@ unsafe impl Platform for Kernel {
 
     fn slice() -> Duration {
         Duration::from_nanos(SLICE_NS.load(Ordering::Relaxed))
+    }
+
+    fn undisturbed() -> Duration {
+        Duration::from_nanos(UNDISTURBED_NS.load(Ordering::Relaxed))
     }
 
     fn seed(index: usize) -> u64 {
@@ -199,6 +205,7 @@ pub fn boot_main() -> ! {
     cpus::all().filter_map(percpu::of).for_each(|cpu| cpu.last_frames.fill());
     SEED.store(args::number("seed").unwrap_or(0), Ordering::Relaxed);
     SLICE_NS.store(wanted_slice().as_nanos() as u64, Ordering::Relaxed);
+    UNDISTURBED_NS.store(wanted_undisturbed().as_nanos() as u64, Ordering::Relaxed);
     let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
     scheduler.start().expect("memory for one M per P");
@@ -227,6 +234,12 @@ const SHORTEST_SLICE: Duration = Duration::from_micros(100);
 /// Go's slice, or another by the kernel argument `slice_us`.
 fn wanted_slice() -> Duration {
     args::number("slice_us").map_or(SLICE, Duration::from_micros).max(SHORTEST_SLICE)
+}
+
+/// How long a G runs before one that a timer readied displaces it, by the kernel argument `undisturbed_us`; zero is at
+/// once.
+fn wanted_undisturbed() -> Duration {
+    args::number("undisturbed_us").map_or(UNDISTURBED, Duration::from_micros)
 }
 
 /// Ps that there may be at most on a machine with fewer CPUs.

@@ -1,0 +1,117 @@
+//! Due timers: when the Gs that they ready get to run.
+//!
+//! The heap is their queue: a G stays in it until it can run, so that those that are due at the same time run in the order
+//! in which they are due, before everything else on the P, and nobody loses `runnext` to them. (Go readies all at once,
+//! each into `runnext`: the last comes first, the others behind the whole ring.)
+//!
+//! | who comes upon a due timer | what happens |
+//! |---|---|
+//! | the M that looks for something to run | it runs the G ([`next_due`]) |
+//! | the interrupt, while a G runs undisturbed for long enough | the G is displaced (`preempt`) |
+//! | the interrupt, while a G has just begun | the next pick of the P looks ([`Processor::look_at_next_pick`]), and at the end of the undisturbed time the G is displaced |
+//! | a thief without other work | it runs the G |
+//!
+//! As long as a timer is due sooner than the running G may be displaced, no interrupt is asked for: each pick reads the
+//! clock instead. So a thousand timers that are due at once cost no interrupts, and where none is due no pick reads the
+//! clock.
+
+use crate::goroutine::Goroutine;
+use crate::park::queue;
+use crate::platform::{Pinned, Platform};
+use crate::primitives::Ordering;
+use crate::processor::Processor;
+use crate::scheduler::Scheduler;
+use crate::time::Instant;
+
+/// Gs of timers that a P runs one after the other while others wait in its queue.
+const IN_A_ROW: u32 = 16;
+
+/// The next G of the current P whose timer is due, for the caller to run; `None` also if it is the turn of others. Go:
+/// `timers.check`.
+pub(crate) fn next_due<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if processor.timers.earliest() == Instant::NEVER {
+        return None;
+    }
+    let now = P::now();
+    processor.set_clock(now);
+    let in_a_row = processor.due_in_a_row.load(Ordering::Relaxed);
+    let is_turn_of_others = in_a_row >= IN_A_ROW && !processor.queue.is_empty();
+    let next = if is_turn_of_others { None } else { take_due(pinned, processor, now) };
+    processor.due_in_a_row.store(if next.is_some() { in_a_row + 1 } else { 0 }, Ordering::Relaxed);
+    await_next(pinned, processor, now);
+    next
+}
+
+/// Takes the first G whose timer on `of`, not necessarily the current P, is due.
+pub(crate) fn take_due<P: Platform>(
+    pinned: &Pinned<P>,
+    of: &'static Processor<P>,
+    now: Instant,
+) -> Option<&'static Goroutine<P>> {
+    while let Some(action) = of.timers.pop_due(now) {
+        let readied = action.run(pinned, now);
+        if readied.is_some() {
+            return readied;
+        }
+    }
+    None
+}
+
+/// Readies all Gs whose timers on the current P are due, for an M that runs none of them itself.
+pub(crate) fn ready_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+    if processor.timers.earliest() == Instant::NEVER {
+        return;
+    }
+    let now = P::now();
+    processor.set_clock(now);
+    while let Some(goroutine) = take_due(pinned, processor, now) {
+        queue(pinned, goroutine);
+    }
+    await_next(pinned, processor, now);
+}
+
+/// A G begins to run on the current P, undisturbed for a while: sees to it that the timer that is next is not missed.
+pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
+    let earliest = processor.timers.earliest();
+    if earliest <= now {
+        // More than this P can do at once.
+        pinned.machine().scheduler().submitted();
+    }
+    if !P::TIMER_INTERRUPTS || earliest == Instant::NEVER {
+        return;
+    }
+    let undisturbed_until = now.after(P::undisturbed());
+    if earliest < undisturbed_until {
+        processor.look_at_next_pick();
+    }
+    P::arm_timer(pinned, processor, earliest.max(undisturbed_until));
+}
+
+/// Whether a timer of the current P is due; if none is, sees to it that the next one is not missed.
+pub(crate) fn is_due_or_awaited<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
+    let earliest = processor.timers.earliest();
+    if earliest == Instant::NEVER {
+        return false;
+    }
+    let now = P::now();
+    if earliest > now {
+        await_next(pinned, processor, now);
+    }
+    earliest <= now
+}
+
+/// Whether a timer of `processor` is due. Reads the clock only if one is armed at all.
+#[inline(always)]
+pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
+    let earliest = processor.timers.earliest();
+    earliest != Instant::NEVER && earliest <= P::now()
+}
+
+/// Whether any P has a timer that is due.
+pub(crate) fn is_timer_due<P: Platform>(scheduler: &'static Scheduler<P>) -> bool {
+    let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
+    earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= P::now())
+}
