@@ -161,6 +161,22 @@ pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> In
     earliest.min(now.after(P::slice()))
 }
 
+/// Ends the slice of the G that runs on `machine`, as if its time were over. Callable from interrupts; on another CPU the
+/// platform has to be told as well, see [`request`].
+pub fn end_slice<P: Platform>(machine: &Machine<P>) {
+    if let Some(processor) = machine.processor() {
+        processor.slice.ends.store(u64::from(processor.tick()), Ordering::Relaxed);
+    }
+}
+
+/// Makes the G that runs on `machine`, on whatever CPU, give way as soon as it can be left. Best effort: a G that leaves of
+/// its own accord in the meantime takes the request along. Does not block. Go: `preemptone`.
+#[doc(alias = "preemptone")]
+pub fn request<P: Platform>(machine: &'static Machine<P>) {
+    end_slice(machine);
+    P::request_preemption(machine);
+}
+
 /// Whether the G on `machine` is to come to [`give_way`], asked by the handler of the interrupt that follows
 /// [`Platform::request_preemption`].
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {

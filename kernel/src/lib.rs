@@ -33,6 +33,7 @@
 //! | [`acpi`] | what the firmware's tables say |
 //! | `pci`, `virtio`, [`disk`] | devices on the bus, and what a program sees of them |
 //! | [`platform`], [`kthread`] | the scheduler's side: the one file that knows both worlds, kernel threads |
+//! | [`storm`] | preemptions every few microseconds, for tests |
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -70,6 +71,7 @@ pub mod percpu;
 pub mod platform;
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub mod program;
+pub mod storm;
 #[expect(unsafe_code, reason = "keeps a place as a pointer")]
 pub mod snapshot;
 #[expect(unsafe_code, reason = "locks")]

@@ -20,7 +20,7 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::kthread::{self, KernelThread};
 use crate::mm::stack::{Slot, Stack};
 use crate::percpu::{self, CpuId};
-use crate::{args, cpus, exit, panic, program};
+use crate::{args, cpus, exit, panic, program, storm};
 
 /// The platform type of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -264,7 +264,11 @@ pub(crate) fn tick(now: Instant) -> Instant {
     {
         sysmon.unpark();
     }
-    let next = preempt::tick(Kernel::current_machine(), now);
+    let machine = Kernel::current_machine();
+    let mut next = preempt::tick(machine, now);
+    if let Some(wait) = storm::strike(machine) {
+        next = NextTick { at: next.at.min(now.after(wait)), gives_way: machine.is_some_and(preempt::is_wanted) };
+    }
     // Threads that wait for this CPU take turns with the one that runs, once a slice.
     if next.gives_way || kthread::all().is_anyone_ready() {
         percpu::set_pending();

@@ -17,6 +17,7 @@ mod library;
 mod machine;
 mod masked;
 mod memory;
+mod preemption;
 mod provoke;
 mod reports;
 mod scheduler;

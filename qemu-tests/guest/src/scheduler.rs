@@ -98,24 +98,6 @@ fn hogs_are_preempted() {
 }
 guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
 
-/// A sum whose every step depends on the last, in floating point, while the timer takes the CPU away: the registers come
-/// back as they were.
-fn floating_point_survives_preemption() {
-    fn sum(seed: u32) -> f64 {
-        let mut value = f64::from(seed);
-        for step in 0..3_000_000u32 {
-            value = value * 0.999_999 + f64::from(step % 7);
-        }
-        value
-    }
-    let expected: Vec<_> = (0..4).map(sum).collect();
-    let handles: Vec<_> = (0..4 * procs() as u32).map(|n| go(move || sum(n % 4))).collect();
-    for (n, handle) in handles.into_iter().enumerate() {
-        assert_eq!(handle.join().unwrap().to_bits(), expected[n % 4].to_bits());
-    }
-}
-guest_test!(floating_point_survives_preemption, smp = &[1, 8], options = &["slice_us=100"], seconds = 60);
-
 /// A blocked G takes its M along, not its P: with as many blocked Gs as there are Ps, the others go on.
 fn blocked_machines_hand_their_processors_off() {
     let before = counts().handoffs;

@@ -15,6 +15,7 @@
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gmp_sched::platform::Pinned;
@@ -42,6 +43,23 @@ impl Diverted {
 
 /// The System V ABI's red zone.
 const RED_ZONE: u64 = 128;
+
+/// Code in which the red zone is not skipped, so that a test can show that it would be missed: none, but for that test.
+static UNSKIPPED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Has preemptions inside of `code` write into the red zone of what they interrupt, which loses what is kept there. For
+/// the test of the tests.
+#[doc(hidden)]
+pub fn leave_red_zone_unprotected_in(code: Range<u64>) {
+    UNSKIPPED[0].store(code.start, Ordering::Relaxed);
+    UNSKIPPED[1].store(code.end, Ordering::Relaxed);
+}
+
+/// Bytes below the stack pointer that belong to code interrupted at `rip`.
+fn red_zone(rip: u64) -> u64 {
+    let unskipped = UNSKIPPED[0].load(Ordering::Relaxed)..UNSKIPPED[1].load(Ordering::Relaxed);
+    if unskipped.contains(&rip) { 0 } else { RED_ZONE }
+}
 
 const TRAP_FLAG: u64 = 1 << 8;
 pub(super) const INTERRUPT_FLAG: u64 = 1 << 9;
@@ -76,9 +94,9 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
     slots.rflags.store(frame.rflags, Ordering::Relaxed);
     slots.rsp.store(frame.rsp, Ordering::Relaxed);
     slots.function.store(function as *const () as u64, Ordering::Relaxed);
+    frame.rsp -= red_zone(frame.rip);
     frame.rip = entry as *const () as u64;
     frame.rflags &= !(TRAP_FLAG | INTERRUPT_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK);
-    frame.rsp -= RED_ZONE;
     true
 }
 

@@ -1,0 +1,266 @@
+//! Strong preemption: a G that is stopped anywhere in its own code finds everything as it left it, and nothing is stopped
+//! where it must not be.
+
+mod state;
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::platform::Pinned;
+use gmp_sched::preempt;
+use kernel::arch::x86_64::preempt::leave_red_zone_unprotected_in;
+use kernel::arch::x86_64::timer::now;
+use kernel::percpu::{self, PreemptGuard};
+use kernel::platform::{Kernel, scheduler};
+use kernel::prelude::*;
+use kernel::storm::Storm;
+use kernel::sync::{InterruptMutex, PreemptMutex};
+use state::{Lost, State};
+
+fn preemptions() -> u64 {
+    scheduler().expect("the scheduler runs").counts().preemptions
+}
+
+/// A storm of the strength that the tests are made for.
+fn storm() -> Storm {
+    Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
+}
+
+/// What many Gs found that held all their registers through that many preemptions.
+struct Tally {
+    lost: Vec<Lost>,
+    /// Rounds that ended on another CPU than they began on.
+    migrations: usize,
+}
+
+fn hold_through(wanted: u64) -> Tally {
+    static MIGRATIONS: AtomicUsize = AtomicUsize::new(0);
+    MIGRATIONS.store(0, Ordering::Relaxed);
+    let end = preemptions() + wanted;
+    let storm = storm();
+    let holders: Vec<_> = (0..3 * procs() as u64)
+        .map(|seed| {
+            go(move || {
+                let mut state = State::new(seed + 1);
+                let mut lost = Vec::new();
+                for round in 0.. {
+                    let cpu = percpu::current();
+                    lost.extend(state.hold_for(1 + (round * 997 + seed * 131) % 8000).err());
+                    if percpu::current() != cpu {
+                        MIGRATIONS.fetch_add(1, Ordering::Relaxed);
+                    }
+                    if preemptions() >= end {
+                        break;
+                    }
+                }
+                lost
+            })
+        })
+        .collect();
+    let lost = holders.into_iter().flat_map(|holder| holder.join().unwrap()).collect();
+    drop(storm);
+    Tally { lost, migrations: MIGRATIONS.load(Ordering::Relaxed) }
+}
+
+fn all_survives(preemptions: u64) -> Result<(), String> {
+    let tally = hold_through(preemptions);
+    assert!(procs() == 1 || tally.migrations > 0, "no G was resumed on another CPU");
+    match tally.lost.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{} times something was lost, first {first}", tally.lost.len())),
+    }
+}
+
+/// General registers, flags, x87, SSE and the red zone, through 20,000 preemptions.
+fn state_survives() -> Result<(), String> {
+    all_survives(20_000)
+}
+guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
+
+/// The same with instructions counted: on one CPU every place in the code comes up, and what fails can be repeated.
+fn state_survives_repeatably() -> Result<(), String> {
+    all_survives(20_000)
+}
+guest_test!(state_survives_repeatably, smp = &[1], icount, seconds = 60);
+
+fn state_survives_a_million_preemptions() -> Result<(), String> {
+    all_survives(1_000_000)
+}
+guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], seconds = 1200, ignored);
+
+/// The test of the test: without the skip over the red zone that is lost, and nothing else.
+fn without_the_skip_the_red_zone_is_lost() {
+    leave_red_zone_unprotected_in(State::new(1).code());
+    let tally = hold_through(5_000);
+    leave_red_zone_unprotected_in(0..0);
+    assert!(tally.lost.len() > 1_000, "only {} losses: the test does not test much", tally.lost.len());
+    let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));
+    assert_eq!(other, None);
+}
+guest_test!(without_the_skip_the_red_zone_is_lost, smp = &[1, 8], isolated, seconds = 60);
+
+/// Runs `body` in a storm with another G on every P, and tells how often a G had to give way meanwhile.
+fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> (T, u64) {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    STOP.store(false, Ordering::Relaxed);
+    let others: Vec<_> = (0..procs()).map(|_| go(spin_until_stopped)).collect();
+    fn spin_until_stopped() {
+        while !STOP.load(Ordering::Relaxed) {
+            core::hint::black_box(());
+        }
+    }
+    let before = preemptions();
+    let result = go(body).join().unwrap();
+    let count = preemptions() - before;
+    STOP.store(true, Ordering::Relaxed);
+    others.into_iter().for_each(|other| other.join().unwrap());
+    (result, count)
+}
+
+/// A single `memcpy` takes many slices, and copies every byte.
+fn copies_are_preempted_and_whole() {
+    const LENGTH: usize = 8 << 20;
+    let storm = storm();
+    let ((), count) = preemptions_during(|| {
+        let source: Vec<u8> = (0..LENGTH).map(|index| (index.wrapping_mul(0x9E37_79B9) >> 13) as u8).collect();
+        let before = preemptions();
+        let copy = source.clone();
+        assert!(preemptions() > before, "a copy of {LENGTH} bytes was not preempted");
+        assert!(copy == source);
+    });
+    drop(storm);
+    assert!(count > 0);
+}
+guest_test!(copies_are_preempted_and_whole, smp = &[1, 2, 8], seconds = 60);
+
+/// Loops in floating point: one in scalars, one that the compiler makes vectors of.
+fn computations_come_out_the_same() {
+    fn scalar(seed: u32) -> u64 {
+        (0..300_000u32).fold(f64::from(seed), |value, step| value * 0.999_999 + f64::from(step % 7)).to_bits()
+    }
+    fn vector(seed: u32) -> u64 {
+        let mut lanes = [0f32; 64];
+        for step in 0..5_000u32 {
+            for (index, lane) in lanes.iter_mut().enumerate() {
+                *lane = *lane * 0.5 + (step.wrapping_mul(seed | 1) as usize + index) as f32;
+            }
+        }
+        lanes.iter().fold(0, |sum: u64, lane| sum.wrapping_mul(31).wrapping_add(u64::from(lane.to_bits())))
+    }
+    let expected: Vec<_> = (0..6).map(|seed| (scalar(seed), vector(seed))).collect();
+    let _storm = storm();
+    let before = preemptions();
+    let handles: Vec<_> = (0..6 * procs() as u32).map(|n| go(move || (scalar(n % 6), vector(n % 6)))).collect();
+    for (n, handle) in handles.into_iter().enumerate() {
+        assert_eq!(handle.join().unwrap(), expected[n % 6]);
+    }
+    assert!(preemptions() > before);
+}
+guest_test!(computations_come_out_the_same, smp = &[1, 2, 8], seconds = 60);
+
+/// With one P: while `hold` holds back preemption the other G cannot run, however long that takes; the moment it lets
+/// go the other one runs.
+fn is_left_alone<G>(hold: impl FnOnce() -> G) {
+    static TURNS: AtomicU64 = AtomicU64::new(0);
+    static STOP: AtomicBool = AtomicBool::new(false);
+    STOP.store(false, Ordering::Relaxed);
+    let other = go(|| {
+        while !STOP.load(Ordering::Relaxed) {
+            TURNS.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    // The other one has begun, so that it is only preempted, here and there.
+    while TURNS.load(Ordering::Relaxed) == 0 {
+        yield_now();
+    }
+    let held = hold();
+    let turns = TURNS.load(Ordering::Relaxed);
+    let start = now();
+    while now() - start < 5 * SLICE_NS {
+        core::hint::black_box(());
+    }
+    // By now ticks have asked, or would have if interrupts were on; this asks again.
+    let pinned = Pinned::<Kernel>::new();
+    preempt::request(pinned.machine());
+    drop(pinned);
+    let during = TURNS.load(Ordering::Relaxed);
+    drop(held);
+    // The processor takes no interrupt before the end of the instruction that follows `sti`.
+    core::hint::spin_loop();
+    let after = TURNS.load(Ordering::Relaxed);
+    STOP.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    assert_eq!(during, turns, "preempted where that is forbidden");
+    assert!(after > during, "not preempted at once when that was allowed again");
+}
+
+/// The slice that the tests of [`is_left_alone`] ask for.
+const SLICE_NS: u64 = 200_000;
+
+fn sections_without_preemption_are_left_alone() {
+    static OF_THREADS: PreemptMutex<()> = PreemptMutex::new(());
+    static OF_HANDLERS: InterruptMutex<()> = InterruptMutex::new(());
+    is_left_alone(PreemptGuard::new);
+    is_left_alone(|| (PreemptGuard::new(), PreemptGuard::new()));
+    is_left_alone(|| OF_THREADS.lock());
+    is_left_alone(|| OF_HANDLERS.lock());
+    is_left_alone(|| (PreemptGuard::new(), OF_HANDLERS.lock()));
+    // A runtime lock is held under such a pin.
+    is_left_alone(Pinned::<Kernel>::new);
+}
+guest_test!(sections_without_preemption_are_left_alone, smp = &[1], options = &["slice_us=200"]);
+
+/// Another CPU asks, long before the slice ends.
+fn another_cpu_preempts_by_interrupt() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let before = preemptions();
+    let hogs: Vec<_> = (1..procs())
+        .map(|_| {
+            go(|| {
+                while !STOP.load(Ordering::Relaxed) {
+                    core::hint::black_box(());
+                }
+            })
+        })
+        .collect();
+    // Main stays where it is, so that the others are on other CPUs.
+    let wanted = before + 1_000;
+    while preemptions() < wanted {
+        let scheduler = scheduler().expect("the scheduler runs");
+        for machine in scheduler.machines().filter(|machine| machine.processor().is_some()) {
+            preempt::request(machine);
+        }
+        yield_now();
+    }
+    STOP.store(true, Ordering::Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+}
+// With a slice of ten seconds no tick ends one.
+guest_test!(another_cpu_preempts_by_interrupt, smp = &[2, 8], options = &["slice_us=10000000"]);
+
+/// With the shortest slice every P switches all the time between Gs that never give way, and main gets its turn.
+fn storm_of_short_slices() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static ROUNDS: AtomicU64 = AtomicU64::new(0);
+    let before = preemptions();
+    let hogs: Vec<_> = (0..4 * procs())
+        .map(|_| {
+            go(|| {
+                let mut rounds = 0u64;
+                while !STOP.load(Ordering::Relaxed) {
+                    rounds += 1;
+                    ROUNDS.fetch_add(1, Ordering::Relaxed);
+                }
+                rounds
+            })
+        })
+        .collect();
+    while preemptions() - before < 2_000 {
+        sleep(Duration::from_millis(1));
+    }
+    STOP.store(true, Ordering::Relaxed);
+    let rounds: Vec<u64> = hogs.into_iter().map(|hog| hog.join().unwrap()).collect();
+    assert!(rounds.iter().all(|&rounds| rounds > 0), "a hog had no turn: {rounds:?}");
+    assert_eq!(rounds.iter().sum::<u64>(), ROUNDS.load(Ordering::Relaxed));
+}
+guest_test!(storm_of_short_slices, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);

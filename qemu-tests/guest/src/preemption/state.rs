@@ -1,0 +1,238 @@
+//! All that belongs to a flow of control: loaded with random values, held for a while by code that changes none of it,
+//! and looked at again.
+
+#![expect(unsafe_code, reason = "loads every register")]
+
+use core::arch::naked_asm;
+use core::fmt;
+use core::mem::offset_of;
+use core::ops::Range;
+
+/// Words of the red zone.
+const ZONE: usize = 16;
+/// General registers but for the stack pointer, in the order of [`NAMES`].
+const REGISTERS: usize = 15;
+const NAMES: [&str; REGISTERS] =
+    ["rax", "rcx", "rdx", "rbx", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+/// The one that counts the turns of the loop, down to zero.
+const COUNTER: usize = 1;
+
+/// Carry, parity, adjust, zero, sign, direction, overflow, nested task, alignment check, identification: what may be
+/// set in any way without the processor doing something else.
+const FREE_FLAGS: u64 = 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x400 | 0x800 | 0x4000 | 0x4_0000 | 0x20_0000;
+/// Interrupts are on, and the bit that is always set.
+const FIXED_FLAGS: u64 = 0x200 | 0x2;
+
+/// The x87 and SSE part, as `FXSAVE` lays it out.
+#[repr(C, align(16))]
+#[derive(Clone)]
+struct Extended([u8; 512]);
+
+#[repr(C, align(16))]
+struct Block {
+    extended: [Extended; 2],
+    registers: [[u64; REGISTERS]; 2],
+    flags: [u64; 2],
+    zone: [[u64; ZONE]; 2],
+    /// The addresses between which [`hold`] holds the values.
+    code: [u64; 2],
+}
+
+/// What did not come back as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    Register(&'static str),
+    /// The flags that differ.
+    Flags(u64),
+    /// x87 control, status and tag words.
+    X87Control,
+    X87Register(usize),
+    Mxcsr,
+    Vector(usize),
+    /// Which word below the stack pointer.
+    RedZone(usize),
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Register(name) => f.write_str(name),
+            Self::Flags(which) => write!(f, "flags {which:#x}"),
+            Self::X87Control => f.write_str("x87 control"),
+            Self::X87Register(number) => write!(f, "st{number}"),
+            Self::Mxcsr => f.write_str("mxcsr"),
+            Self::Vector(number) => write!(f, "xmm{number}"),
+            Self::RedZone(word) => write!(f, "red zone word {word}"),
+        }
+    }
+}
+
+/// Random values for everything, from a seed.
+pub(crate) struct State {
+    block: Block,
+    random: u64,
+}
+
+impl State {
+    pub(crate) fn new(seed: u64) -> Self {
+        let block = Block {
+            extended: [const { Extended([0; 512]) }; 2],
+            registers: [[0; REGISTERS]; 2],
+            flags: [0; 2],
+            zone: [[0; ZONE]; 2],
+            code: [0; 2],
+        };
+        Self { block, random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
+    }
+
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Where the values are held: while the instruction pointer is in here, all that was loaded is live.
+    pub(crate) fn code(&mut self) -> Range<u64> {
+        self.hold_for(1).expect("nobody takes anything from it in so short a time");
+        self.block.code[0]..self.block.code[1]
+    }
+
+    /// Loads everything with new values, goes `turns` times round a loop, and compares.
+    pub(crate) fn hold_for(&mut self, turns: u64) -> Result<(), Lost> {
+        self.fill(turns);
+        // SAFETY: the block is valid for reads and writes, aligned, and holds what `FXRSTOR` takes.
+        unsafe { hold(&raw mut self.block) };
+        self.compare()
+    }
+
+    fn fill(&mut self, turns: u64) {
+        for index in 0..REGISTERS {
+            self.block.registers[0][index] = self.random();
+        }
+        self.block.registers[0][COUNTER] = turns;
+        for word in 0..ZONE {
+            self.block.zone[0][word] = self.random();
+        }
+        let random = self.random();
+        self.block.flags[0] = random & FREE_FLAGS | FIXED_FLAGS;
+        let random = self.random().to_le_bytes();
+        let mut image = [0; 512];
+        // x87 control: all exceptions masked, rounding and precision at random but for the reserved one.
+        image[0] = 0x7f;
+        image[1] = [0x00, 0x02, 0x03][usize::from(random[0] % 3)] | random[1] & 0x0c;
+        // The top of the x87 stack at random, all registers in use.
+        image[3] = (random[2] & 7) << 3;
+        image[4] = 0xff;
+        // MXCSR: all exceptions masked; rounding, flush-to-zero and sticky flags at random.
+        image[24] = 0x80 | random[3] & 0x3f;
+        image[25] = 0x1f | random[4] & 0xe0;
+        for register in 0..8 {
+            let (significand, exponent) = (self.random() | 1 << 63, self.random());
+            image[32 + 16 * register..][..8].copy_from_slice(&significand.to_le_bytes());
+            image[40 + 16 * register] = exponent.to_le_bytes()[0];
+            // Not an infinity.
+            image[41 + 16 * register] = exponent.to_le_bytes()[1] & 0xbf;
+        }
+        for half in 0..32 {
+            let word = self.random();
+            image[160 + 8 * half..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        self.block.extended[0].0 = image;
+    }
+
+    fn compare(&self) -> Result<(), Lost> {
+        let block = &self.block;
+        for (index, name) in NAMES.into_iter().enumerate() {
+            let expected = if index == COUNTER { 0 } else { block.registers[0][index] };
+            if block.registers[1][index] != expected {
+                return Err(Lost::Register(name));
+            }
+        }
+        if let Some(word) = (0..ZONE).find(|&word| block.zone[0][word] != block.zone[1][word]) {
+            return Err(Lost::RedZone(word));
+        }
+        if block.flags[0] != block.flags[1] {
+            return Err(Lost::Flags(block.flags[0] ^ block.flags[1]));
+        }
+        let differ = |range: Range<usize>| block.extended[0].0[range.clone()] != block.extended[1].0[range];
+        if differ(0..5) {
+            return Err(Lost::X87Control);
+        }
+        if differ(24..28) {
+            return Err(Lost::Mxcsr);
+        }
+        if let Some(register) = (0..8).find(|&register| differ(32 + 16 * register..42 + 16 * register)) {
+            return Err(Lost::X87Register(register));
+        }
+        match (0..16).find(|&register| differ(160 + 16 * register..176 + 16 * register)) {
+            Some(register) => Err(Lost::Vector(register)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Loads all that stands first in `block`, holds it while RCX counts down, and stores what has become of it second.
+///
+/// # Safety
+///
+/// `block` is valid, and its first extended part is what `FXRSTOR` takes.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn hold(block: *mut Block) {
+    naked_asm!(
+        "push rbx", "push rbp", "push r12", "push r13", "push r14", "push r15", "pushfq",
+        "lea rax, [rip + 2f]", "mov [rdi + {code}], rax",
+        "lea rax, [rip + 3f]", "mov [rdi + {code} + 8], rax",
+        "fxrstor64 [rdi + {extended}]",
+        // The red zone of this function begins below the block's address.
+        "push rdi",
+        "push qword ptr [rdi + {flags}]", "popfq",
+        // Only moves from here on: they leave the flags alone.
+        ".set .Lword, 0",
+        ".rept {zone_words}",
+        "mov rax, [rdi + {zone} + .Lword * 8]", "mov [rsp - 8 - .Lword * 8], rax",
+        ".set .Lword, .Lword + 1",
+        ".endr",
+        "mov rax, [rdi + {registers} + 0 * 8]", "mov rcx, [rdi + {registers} + 1 * 8]",
+        "mov rdx, [rdi + {registers} + 2 * 8]", "mov rbx, [rdi + {registers} + 3 * 8]",
+        "mov rbp, [rdi + {registers} + 4 * 8]", "mov rsi, [rdi + {registers} + 5 * 8]",
+        "mov r8, [rdi + {registers} + 7 * 8]", "mov r9, [rdi + {registers} + 8 * 8]",
+        "mov r10, [rdi + {registers} + 9 * 8]", "mov r11, [rdi + {registers} + 10 * 8]",
+        "mov r12, [rdi + {registers} + 11 * 8]", "mov r13, [rdi + {registers} + 12 * 8]",
+        "mov r14, [rdi + {registers} + 13 * 8]", "mov r15, [rdi + {registers} + 14 * 8]",
+        "mov rdi, [rdi + {registers} + 6 * 8]",
+        // `loop` counts without flags.
+        "2:", "loop 2b", "3:",
+        // RDI and the block's address change places.
+        "xchg rdi, [rsp]",
+        "mov [rdi + {registers_after} + 0 * 8], rax", "mov [rdi + {registers_after} + 1 * 8], rcx",
+        "mov [rdi + {registers_after} + 2 * 8], rdx", "mov [rdi + {registers_after} + 3 * 8], rbx",
+        "mov [rdi + {registers_after} + 4 * 8], rbp", "mov [rdi + {registers_after} + 5 * 8], rsi",
+        "mov [rdi + {registers_after} + 7 * 8], r8", "mov [rdi + {registers_after} + 8 * 8], r9",
+        "mov [rdi + {registers_after} + 9 * 8], r10", "mov [rdi + {registers_after} + 10 * 8], r11",
+        "mov [rdi + {registers_after} + 11 * 8], r12", "mov [rdi + {registers_after} + 12 * 8], r13",
+        "mov [rdi + {registers_after} + 13 * 8], r14", "mov [rdi + {registers_after} + 14 * 8], r15",
+        "mov rax, [rsp]", "mov [rdi + {registers_after} + 6 * 8], rax",
+        ".set .Lword, 0",
+        ".rept {zone_words}",
+        "mov rax, [rsp - 8 - .Lword * 8]", "mov [rdi + {zone_after} + .Lword * 8], rax",
+        ".set .Lword, .Lword + 1",
+        ".endr",
+        "pushfq", "pop qword ptr [rdi + {flags} + 8]",
+        "fxsave64 [rdi + {extended} + 512]",
+        // Back to what functions expect.
+        "fninit",
+        "mov dword ptr [rsp], 0x1f80", "ldmxcsr [rsp]",
+        "add rsp, 8",
+        "popfq", "pop r15", "pop r14", "pop r13", "pop r12", "pop rbp", "pop rbx",
+        "ret",
+        code = const offset_of!(Block, code),
+        extended = const offset_of!(Block, extended),
+        flags = const offset_of!(Block, flags),
+        registers = const offset_of!(Block, registers),
+        registers_after = const offset_of!(Block, registers) + 8 * REGISTERS,
+        zone = const offset_of!(Block, zone),
+        zone_after = const offset_of!(Block, zone) + 8 * ZONE,
+        zone_words = const ZONE,
+    )
+}
