@@ -23,6 +23,7 @@
 //! | [`future`] | `core::future` in a G | |
 //! | [`mod@scope`] | children that borrow from their parent | |
 //! | [`synctest`] | bubbles with a clock of their own, for tests | `testing/synctest` |
+//! | `timers`, `due`, [`mod@sleep`] | timers, and when their Gs run | `timers`, `timeSleep` |
 //! | `waiter` | standing in a queue | `sudog`, `waitq` |
 //! | [`mod@latency`], [`mod@trace`] | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
 //! | [`chan`] | channels | `hchan`, `chansend`, `chanrecv` |
@@ -31,6 +32,7 @@
 //! | [`world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | [`locked`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | `deadlock` | deadlock detection | `checkdead` |
+//! | `detail` | what goes on, in lines | `schedtrace` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
 //! | `sim` | a seeded simulation of the whole, both levels (feature `std`) | |
@@ -59,6 +61,7 @@ pub mod chan;
 pub mod coroutine;
 mod counters;
 mod deadlock;
+mod detail;
 mod due;
 pub mod exit;
 mod find;

@@ -67,7 +67,6 @@ impl<P: Platform> SliceWatch<P> {
         self.since.store(now.as_nanos(), Ordering::Relaxed);
         self.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
         self.displaced.store(None, Ordering::Relaxed);
-        self.ends.store(NONE, Ordering::Relaxed);
     }
 
     /// Whether `running` is there because it displaced the G whose slice this is.
@@ -216,6 +215,7 @@ fn preempt<P: Platform>(
     processor.counters.preemptions.add(1);
     processor.look_at_next_pick();
     // The next G begins the next slice, unless it is one that goes on in this one.
+    processor.slice.ends.store(NONE, Ordering::Relaxed);
     processor.slice.begin(processor.tick().wrapping_add(1), P::now());
     leave(pinned, machine, processor, me, Leave::Preempt, Commit::new(requeue_global, 0))
 }

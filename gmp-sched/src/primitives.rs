@@ -34,6 +34,10 @@ mod checked {
             Self { mutex: Mutex::new(value), _relax: PhantomData }
         }
 
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.mutex.try_lock().ok()
+        }
+
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.mutex.lock().expect("nothing panics under it")
         }

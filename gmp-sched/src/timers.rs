@@ -226,6 +226,11 @@ impl<P: Platform> Timers<P> {
         self.publish_earliest(&heap);
     }
 
+    /// How many there are, unless somebody is at them. Callable from everywhere.
+    pub(crate) fn try_len(&self) -> Option<usize> {
+        self.heap.try_lock().map(|heap| heap.entries.len())
+    }
+
     fn publish_earliest(&self, heap: &Heap<P>) {
         let earliest = heap.entries.first().map_or(Instant::NEVER, |first| first.when);
         self.earliest.store(earliest.as_nanos(), Ordering::Relaxed);

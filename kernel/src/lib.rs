@@ -71,9 +71,9 @@ pub mod percpu;
 pub mod platform;
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub mod program;
-pub mod storm;
 #[expect(unsafe_code, reason = "keeps a place as a pointer")]
 pub mod snapshot;
+pub mod storm;
 #[expect(unsafe_code, reason = "locks")]
 pub mod sync;
 #[expect(unsafe_code, reason = "shares memory with devices")]

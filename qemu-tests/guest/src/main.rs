@@ -24,6 +24,7 @@ mod scheduler;
 mod signals;
 mod stacks;
 mod world;
+mod soak;
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;

@@ -71,9 +71,9 @@ fn all_survives(preemptions: u64) -> Result<(), String> {
     }
 }
 
-/// General registers, flags, x87, SSE and the red zone, through 20,000 preemptions.
+/// General registers, flags, x87, SSE and the red zone, through 10,000 preemptions.
 fn state_survives() -> Result<(), String> {
-    all_survives(20_000)
+    all_survives(10_000)
 }
 guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
 
