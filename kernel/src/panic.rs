@@ -20,7 +20,7 @@ use crate::backtrace::Backtrace;
 use crate::console::{self, Emergency};
 use crate::mm::stack::{self, Slot};
 use crate::percpu::{self, CpuId};
-use crate::{exit, platform, snapshot};
+use crate::{exit, isolation, platform, snapshot};
 
 /// The CPU that ends the machine, or [`NOBODY`].
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
@@ -39,6 +39,9 @@ enum Show {
 fn panic(info: &PanicInfo<'_>) -> ! {
     let backtrace = Backtrace::here();
     if let Some(goroutine) = platform::goroutine_in_user_code() {
+        if isolation::covers(goroutine) {
+            isolation::end(goroutine, info, backtrace);
+        }
         end(platform::STATUS_FATAL, None, Show::Goroutines, |console, cpu| {
             match info.location() {
                 Some(location) => writeln!(console, "panic at {location}:\n{}\n", info.message())?,

@@ -20,7 +20,7 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::kthread::{self, KernelThread};
 use crate::mm::stack::{Slot, Stack};
 use crate::percpu::{self, CpuId};
-use crate::{args, cpus, exit, panic, program, storm};
+use crate::{args, cpus, exit, isolation, panic, program, storm};
 
 /// The platform type of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -160,10 +160,14 @@ pub(crate) fn list_goroutines(out: &mut impl fmt::Write) -> fmt::Result {
     writeln!(out)
 }
 
-/// The G that runs on this CPU, if it is in code of its own: not in the scheduler, in a driver or in a handler.
+/// The G that runs this, if it is in code of its own: not in the scheduler, in a driver or in a handler.
 pub(crate) fn goroutine_in_user_code() -> Option<&'static Goroutine<Kernel>> {
-    let in_kernel = percpu::in_trap() || percpu::preempt_count() != 0 || !interrupts::are_enabled();
-    interrupted_goroutine().filter(|_| !in_kernel)
+    if percpu::in_trap() || percpu::preempt_count() != 0 || !interrupts::are_enabled() {
+        return None;
+    }
+    // Not to be moved to another CPU between the look at the M and the look at its G.
+    let _here = percpu::PreemptGuard::new();
+    interrupted_goroutine()
 }
 
 /// The machine's scheduler, `None` until it is up.
@@ -206,6 +210,7 @@ pub fn boot_main() -> ! {
     SEED.store(args::number("seed").unwrap_or(0), Ordering::Relaxed);
     SLICE_NS.store(wanted_slice().as_nanos() as u64, Ordering::Relaxed);
     UNDISTURBED_NS.store(wanted_undisturbed().as_nanos() as u64, Ordering::Relaxed);
+    isolation::init();
     let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
     scheduler.start().expect("memory for one M per P");

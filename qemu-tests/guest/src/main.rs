@@ -14,6 +14,7 @@ mod registry;
 mod disks;
 mod failing;
 mod library;
+mod isolation;
 mod machine;
 mod masked;
 mod memory;

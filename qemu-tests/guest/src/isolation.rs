@@ -1,0 +1,195 @@
+//! `panic=isolate`: who is gone, what is left, and where the machine ends all the same.
+
+use alloc::collections::BTreeSet;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::JoinError;
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::platform::Pinned;
+use kernel::arch::x86_64::{apic, interrupts};
+use kernel::percpu::{self, PreemptGuard};
+use kernel::platform::{Kernel, scheduler};
+use kernel::prelude::*;
+use kernel::storm::Storm;
+
+/// The addresses of the caller's stack.
+fn my_stack() -> (usize, usize) {
+    let stack = Pinned::<Kernel>::new().goroutine().stack();
+    (stack.start, stack.end)
+}
+
+fn the_joiner_gets_the_error() {
+    let fails = go(|| if my_stack().0 != 0 { panic!("this is the reason") } else { 7 });
+    let works = go(|| 8);
+    assert_eq!(fails.join(), Err(JoinError::Panicked));
+    assert_eq!(works.join(), Ok(8));
+}
+guest_test!(
+    the_joiner_gets_the_error,
+    smp = &[1, 2, 8],
+    options = &["panic=isolate"],
+    texts = &[
+        "panic at qemu-tests/guest/src/isolation.rs:",
+        "this is the reason",
+        "[running] on CPU",
+        "the_joiner_gets_the_error",
+        "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again."
+    ],
+);
+
+/// Many die while many live, some with nobody to join them, in the midst of preemptions. The dead keep their stacks.
+fn the_others_go_on() {
+    static DEAD_STACKS: spin::Mutex<BTreeSet<(usize, usize)>> = spin::Mutex::new(BTreeSet::new());
+    static LIVED: AtomicUsize = AtomicUsize::new(0);
+    let before = scheduler().expect("it runs").counts();
+    let gs_before = num_goroutine();
+    let storm = Storm::begin(Duration::from_micros(20)..Duration::from_micros(200));
+    let handles: Vec<_> = (0..120u64)
+        .map(|n| {
+            go(move || {
+                sleep(Duration::from_micros(n * 37 % 500));
+                if n.is_multiple_of(2) {
+                    let stack = my_stack();
+                    {
+                        let _off = PreemptGuard::new();
+                        DEAD_STACKS.lock().insert(stack);
+                    }
+                    panic!("number {n} dies");
+                }
+                LIVED.fetch_add(1, Ordering::Relaxed);
+                n
+            })
+        })
+        .collect();
+    for (n, handle) in (0..).zip(handles) {
+        match n % 4 {
+            0 => handle.detach(),
+            2 => assert_eq!(handle.join(), Err(JoinError::Panicked)),
+            _ => assert_eq!(handle.join(), Ok(n)),
+        }
+    }
+    let abandoned = || scheduler().expect("it runs").counts().abandoned - before.abandoned;
+    while abandoned() < 60 || num_goroutine() > gs_before {
+        sleep(Duration::from_millis(1));
+    }
+    drop(storm);
+    assert_eq!((abandoned(), LIVED.load(Ordering::Relaxed)), (60, 60));
+    let dead = core::mem::take(&mut *DEAD_STACKS.lock());
+    assert_eq!(dead.len(), 60, "a stack was used again");
+    for _ in 0..10 {
+        let living: Vec<_> = (0..100).map(|_| go(my_stack)).collect();
+        assert!(living.into_iter().all(|handle| !dead.contains(&handle.join().unwrap())), "a stack was used again");
+    }
+}
+guest_test!(the_others_go_on, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
+
+/// Nothing is dropped: neither what the closure owned nor a guard.
+fn what_it_held_stays_held() {
+    static DROPPED: AtomicBool = AtomicBool::new(false);
+    static LOCK: spin::Mutex<()> = spin::Mutex::new(());
+    struct Owned;
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            DROPPED.store(true, Ordering::Relaxed);
+        }
+    }
+    let owned = Owned;
+    let dead = go(move || {
+        let _owned = &owned;
+        let _guard = LOCK.lock();
+        assert!(percpu::preempt_count() != 0, "dies with a lock");
+    });
+    assert_eq!(dead.join(), Err(JoinError::Panicked));
+    assert!(LOCK.try_lock().is_none());
+    assert!(!DROPPED.load(Ordering::Relaxed));
+}
+guest_test!(what_it_held_stays_held, options = &["panic=isolate"]);
+
+fn main_ends_the_machine() {
+    panic!("main dies");
+}
+guest_test!(
+    main_ends_the_machine,
+    options = &["panic=isolate"],
+    status = 2,
+    texts = &["main dies", "goroutine 1 [running]"]
+);
+
+fn with_preemption_off_the_machine_ends() {
+    let _ = go(|| {
+        let _off = PreemptGuard::new();
+        panic!("preemption is off");
+    })
+    .join();
+}
+guest_test!(
+    with_preemption_off_the_machine_ends,
+    options = &["panic=isolate"],
+    status = 101,
+    texts = &["panic on CPU", "preemption is off"]
+);
+
+fn in_a_handler_the_machine_ends() {
+    let vector = interrupts::allocate(|_| panic!("a handler dies"), 0).expect("a vector is free");
+    let _ = go(move || {
+        apic::send(percpu::CpuId::BOOT, vector);
+        loop {
+            core::hint::spin_loop();
+        }
+    })
+    .join();
+}
+guest_test!(
+    in_a_handler_the_machine_ends,
+    smp = &[1, 8],
+    options = &["panic=isolate"],
+    status = 101,
+    texts = &["panic on CPU 0", "a handler dies"]
+);
+
+fn in_the_scheduler_the_machine_ends() {
+    let _ = go(|| gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| panic!("a commit dies"))).join();
+}
+guest_test!(
+    in_the_scheduler_the_machine_ends,
+    options = &["panic=isolate"],
+    status = 101,
+    texts = &["panic on CPU", "a commit dies"]
+);
+
+fn in_a_system_call_the_machine_ends() {
+    let _ = go(|| {
+        let _syscall = gmp_sched::syscall::enter_syscall::<Kernel>();
+        panic!("a system call dies");
+    })
+    .join();
+}
+guest_test!(
+    in_a_system_call_the_machine_ends,
+    options = &["panic=isolate"],
+    status = 2,
+    texts = &["a system call dies"]
+);
+
+fn a_second_panic_ends_the_machine() {
+    struct Dies;
+    impl fmt::Display for Dies {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("the message dies")
+        }
+    }
+    let _ = go(|| panic!("{Dies}")).join();
+}
+guest_test!(
+    a_second_panic_ends_the_machine,
+    options = &["panic=isolate"],
+    status = 101,
+    texts = &["panic on CPU", "the message dies"]
+);
+
+fn without_the_option_the_machine_ends() {
+    let _ = go(|| panic!("as in Go")).join();
+}
+guest_test!(without_the_option_the_machine_ends, status = 2, texts = &["as in Go", "goroutine 1 [join"]);
