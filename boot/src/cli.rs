@@ -12,7 +12,7 @@ use clap::{ArgAction, Parser};
 const AFTER_HELP: &str = "\
 The program's console is standard input and output; all else goes to standard error.
 All options come before PROGRAM; everything after it belongs to the program.
-Ctrl-C ends the machine, Ctrl-D ends its input.
+Ctrl-C ends the machine, Ctrl-D ends its input, Ctrl-\\ has it say what it is doing.
 
 Exit status:
   0-100  that of the program (2 after a panic in it)

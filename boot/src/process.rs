@@ -4,7 +4,7 @@
 //! Linux the kernel also ends QEMU when `boot` is gone, even by SIGKILL. Elsewhere SIGKILL and SIGHUP are not covered.
 
 use core::error::Error as StdError;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -24,11 +24,11 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::Error;
 use crate::qemu::{OLDEST_QEMU, QEMU};
 
-/// The QEMUs that run.
-static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+/// The QEMUs that run, and their monitors.
+static RUNNING: Mutex<BTreeMap<i32, UnixStream>> = Mutex::new(BTreeMap::new());
 
-fn running() -> MutexGuard<'static, BTreeSet<i32>> {
-    // A set of numbers is whole at any time.
+fn running() -> MutexGuard<'static, BTreeMap<i32, UnixStream>> {
+    // The map is whole at any time.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -57,20 +57,21 @@ impl Process {
         command.args(["-chardev", &format!("socket,id=monitor,fd={}", theirs.as_raw_fd()), "-mon", "monitor"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         die_with_parent(&mut command);
+        let monitor_of_all = monitor.try_clone().map_err(cannot)?;
         let mut child = spawn(command).map_err(cannot)?;
-        running().insert(child.id().cast_signed());
+        running().insert(child.id().cast_signed(), monitor_of_all);
         let output = child.stdout.take().expect("asked for a pipe");
         let input = child.stdin.take().expect("asked for a pipe");
         Ok((Self { child, monitor }, output, input))
     }
 
-    /// Sends every CPU of the machine a non-maskable interrupt, upon which the kernel says where each of them is.
+    /// Sends every CPU of the machine a non-maskable interrupt, upon which the kernel says what it is doing.
     ///
     /// # Errors
     ///
     /// That of writing to QEMU's monitor.
     pub fn inject_nmi(&mut self) -> io::Result<()> {
-        self.monitor.write_all(b"nmi\n")
+        inject_nmi(&mut self.monitor)
     }
 
     /// Ends QEMU at once, if it has not ended.
@@ -97,6 +98,10 @@ impl Drop for Process {
         // Only to leave no zombie: there is nothing to be done about an error.
         drop(self.wait());
     }
+}
+
+fn inject_nmi(monitor: &mut UnixStream) -> io::Result<()> {
+    monitor.write_all(b"nmi\n")
 }
 
 /// Starts `command` on a thread that ends only with this process.
@@ -142,7 +147,8 @@ fn die_with_parent(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}
 
-/// Makes the signals that end, stop and continue this process do the same to the QEMUs that it started.
+/// Makes the signals that end, stop and continue this process do the same to the QEMUs that it started. SIGQUIT, which is
+/// Ctrl-\ on a terminal, has the machines say what they are doing, and all go on.
 ///
 /// # Errors
 ///
@@ -151,6 +157,11 @@ pub fn share_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT])?;
     thread::spawn(move || {
         for signal in signals.forever() {
+            if signal == SIGQUIT {
+                // A machine that has ended meanwhile says nothing.
+                running().values_mut().for_each(|monitor| drop(inject_nmi(monitor)));
+                continue;
+            }
             send_to_all(match signal {
                 SIGTSTP => Signal::STOP,
                 SIGCONT => Signal::CONT,
@@ -165,7 +176,7 @@ pub fn share_signals() -> io::Result<()> {
 }
 
 fn send_to_all(signal: Signal) {
-    for &id in &*running() {
+    for &id in running().keys() {
         if let Some(process) = Pid::from_raw(id) {
             // One that has ended meanwhile needs no signal.
             let _ = kill_process(process, signal);

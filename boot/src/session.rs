@@ -124,13 +124,20 @@ impl Session {
         }
     }
 
-    /// Asks the machine where each of its CPUs is, and gives what it says to `show`; then ends it, if it has not ended.
+    /// Asks the machine what it is doing, and gives what it says to `show`; then ends it, if it has not ended.
     pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
-        if self.process.inject_nmi().is_ok() {
+        let mut has_answered = false;
+        // If no CPU can answer, the kernel ends the machine with a report when it is asked for the second time.
+        while !has_answered && self.process.inject_nmi().is_ok() {
             let deadline = Instant::now() + LAST_WORDS;
-            while let Event::Output(bytes) = self.next(Some(deadline)) {
-                show(&bytes);
-            }
+            let event = loop {
+                match self.next(Some(deadline)) {
+                    Event::Output(bytes) => show(&bytes),
+                    event => break event,
+                }
+                has_answered = true;
+            };
+            has_answered |= matches!(event, Event::Ended(_));
         }
         self.process.kill();
     }

@@ -25,7 +25,7 @@
 //! | `entry` | boot protocols, order of the start |
 //! | [`program`], [`args`], [`exit`] | what a program sees: `main!`, its arguments, its status |
 //! | [`console`] | `println!`, the log, input |
-//! | [`panic`](mod@panic), `isolation`, [`snapshot`], [`backtrace`] | the last words of a machine; where every CPU is |
+//! | [`panic`](mod@panic), `isolation`, `inspection`, [`snapshot`], [`backtrace`] | the last words of a machine; where every CPU is |
 //! | [`percpu`], [`cpus`], [`sync`] | per-CPU data and the preempt count, the CPUs that are up, locks |
 //! | [`watchdog`] | finds CPUs that have interrupts or preemption off for too long |
 //! | [`mm`] | frames, page tables, stacks, heap |
@@ -56,6 +56,7 @@ pub mod disk;
 mod entry;
 #[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
 pub mod exit;
+mod inspection;
 mod isolation;
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]
 pub mod kthread;

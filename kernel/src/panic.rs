@@ -20,7 +20,7 @@ use crate::backtrace::Backtrace;
 use crate::console::{self, Emergency};
 use crate::mm::stack::{self, Slot};
 use crate::percpu::{self, CpuId};
-use crate::{exit, isolation, platform, snapshot};
+use crate::{exit, inspection, isolation, platform, snapshot};
 
 /// The CPU that ends the machine, or [`NOBODY`].
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
@@ -87,10 +87,10 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
 }
 
 /// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine, says where it is if it was
-/// asked. One that nobody here has sent is an exception.
+/// asked, has the machine described if somebody outside asks. If no CPU can answer that, it is an exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
-        NOBODY if snapshot::answer(frame) => {}
+        NOBODY if snapshot::answer(frame) || inspection::ask() => {}
         NOBODY => exception(frame),
         // Whoever sent it, the report goes on.
         ending if ending as usize == percpu::current().index() => {}

@@ -16,6 +16,10 @@ pub const INPUT_READY: u8 = 0x11;
 /// `boot` sends this byte (`EOT`, Ctrl-D) at the end of its own input. The kernel treats it as the end of the input.
 pub const END_OF_INPUT: u8 = 0x04;
 
+/// A user who types this (`DC4`, Ctrl-T) asks the kernel what the machine is doing. It does not reach the program, nor does
+/// the end of a line right behind it, without which a terminal would not have sent it.
+pub const INSPECT_KEY: u8 = 0x14;
+
 /// What stands before the digits of an address that `boot` looks up. `Display` of [`Frame`] writes it.
 pub const FRAME_PREFIX: &str = "at 0x";
 

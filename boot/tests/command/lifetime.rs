@@ -59,13 +59,7 @@ impl Sleeper {
 #[test]
 fn whatever_ends_boot_ends_qemu() {
     let _turn = turn();
-    for (name, signal) in [
-        ("int", Signal::INT),
-        ("term", Signal::TERM),
-        ("quit", Signal::QUIT),
-        ("hup", Signal::HUP),
-        ("kill", Signal::KILL),
-    ] {
+    for (name, signal) in [("int", Signal::INT), ("term", Signal::TERM), ("hup", Signal::HUP), ("kill", Signal::KILL)] {
         let mut sleeper = Sleeper::start(name);
         assert!(sleeper.qemu_state().is_some());
         sleeper.signal(signal);
@@ -73,6 +67,29 @@ fn whatever_ends_boot_ends_qemu() {
         assert_eq!(status.signal(), Some(signal.as_raw()), "it ends as a shell expects of one that gets {name}");
         sleeper.wait_for_state(|state| state.is_none());
     }
+}
+
+/// As Ctrl-\ does on a terminal: the machine says what each CPU, P, M and G does, and goes on.
+#[test]
+fn a_signal_has_the_machine_described() {
+    let _turn = turn();
+    let mut sleeper = Sleeper::start("inspect");
+    for _ in 0..2 {
+        sleeper.signal(Signal::QUIT);
+        let output = sleeper.boot.stdout.as_mut().expect("a pipe");
+        let (mut printed, mut byte) = (String::new(), [0]);
+        while !printed.ends_with("the machine goes on\n") {
+            output.read_exact(&mut byte).expect("it goes on");
+            printed.push(char::from(byte[0]));
+        }
+        for part in
+            ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "(sleep)"]
+        {
+            assert!(printed.contains(part), "{part} is not in {printed}");
+        }
+    }
+    sleeper.signal(Signal::TERM);
+    sleeper.boot.wait().expect("boot ends");
 }
 
 #[test]

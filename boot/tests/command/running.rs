@@ -140,6 +140,29 @@ fn a_prompt_shows_before_it_is_answered() {
     assert_eq!(text(&child.wait_with_output().expect("boot ends").stdout), "hello, machine\n");
 }
 
+/// The key is not part of the input, nor is the end of a line that a terminal needs to send it.
+#[test]
+fn a_key_has_the_machine_described() {
+    let _turn = turn();
+    let mut child = boot_outside(&["--smp=2"], &["echo"]).stdin(Stdio::piped()).spawn().expect("boot starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(b"one\nt\x14\nwo").expect("taken");
+    let output = child.stdout.as_mut().expect("a pipe");
+    let (mut printed, mut byte) = (String::new(), [0]);
+    while !printed.ends_with("the machine goes on\n") {
+        output.read_exact(&mut byte).expect("it goes on");
+        printed.push(char::from(byte[0]));
+    }
+    for part in ["-- asked by the console at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "  G1: status="] {
+        assert!(printed.contains(part), "{part} is not in {printed}");
+    }
+    input.write_all(b"\n").expect("taken");
+    drop(input);
+    let output = child.wait_with_output().expect("boot ends");
+    assert!(text(&output.stdout).ends_with("[two]\n2 lines, 8 bytes\n"), "{}", text(&output.stdout));
+    assert_eq!(status(&output), Some(0));
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_it_quietly() {
     let _turn = turn();

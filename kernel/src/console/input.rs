@@ -2,13 +2,14 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use boot_protocol::console::INPUT_READY;
+use boot_protocol::console::{INPUT_READY, INSPECT_KEY};
 use spin::Once;
 use uart_16550::spec::registers::IER;
 
 use super::ring::Ring;
 use super::{IS_THERE, UART, Uart};
 use crate::arch::x86_64::{interrupts, ioapic};
+use crate::inspection;
 use crate::percpu::CpuId;
 use crate::sync::InterruptMutex;
 
@@ -21,6 +22,10 @@ static TAKE: InterruptMutex<()> = InterruptMutex::new(());
 /// The ring is full and the port's interrupt off: the sender waits until something has been read.
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 static WAKER: Once<fn()> = Once::new();
+/// The key was pressed that asks what the machine is doing, and that has not been told yet.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+/// The last byte was that key.
+static WAS_KEY: AtomicBool = AtomicBool::new(false);
 
 /// Input can arrive, and whoever sends it has not been told so.
 static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
@@ -81,6 +86,9 @@ fn take() -> Option<u8> {
 
 fn interrupt() {
     receive(&mut UART.lock());
+    if IS_ASKED.swap(false, Ordering::Relaxed) {
+        inspection::write("the console");
+    }
     if let Some(waker) = WAKER.get() {
         waker();
     }
@@ -96,7 +104,12 @@ fn receive(uart: &mut Uart) {
             }
             return;
         };
-        RING.put(&[byte]);
+        let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
+        if byte == INSPECT_KEY {
+            IS_ASKED.store(true, Ordering::Relaxed);
+        } else if !(follows_key && matches!(byte, b'\n' | b'\r')) {
+            RING.put(&[byte]);
+        }
     }
     if !IS_PAUSED.swap(true, Ordering::Relaxed) {
         uart.disable_interrupts(IER::DATA_READY);

@@ -16,7 +16,7 @@ use x86_64::instructions::interrupts::without_interrupts;
 
 use super::apic;
 use super::reference_clock::ReferenceClock;
-use crate::{acpi, args, kthread, percpu};
+use crate::{acpi, args, inspection, kthread, percpu};
 
 /// How long the clocks are compared: also how long a CPU needs after an INIT (SDM 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
@@ -210,8 +210,19 @@ fn start(deadline: u64) {
     apic::start_timer(u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
 }
 
+/// Has this CPU's timer fire as soon as it takes interrupts, whatever its deadline, which holds afterwards. For the handler
+/// of a non-maskable interrupt; if that has interrupted the arming of the timer, nothing happens.
+pub(crate) fn fire_soon() {
+    if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
+        apic::start_timer_at(1);
+    } else {
+        apic::start_timer(1);
+    }
+}
+
 /// The timer of this CPU has run down. Called on the interrupt stack.
 pub(super) fn interrupt() {
+    inspection::answer();
     let local = percpu::local();
     let deadline = local.timer_deadline.load(Ordering::Relaxed);
     if deadline == NEVER {

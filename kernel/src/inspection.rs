@@ -1,0 +1,70 @@
+//! Looking at a machine that runs: where its CPUs are, and what every M, P and G does, printed on the console while all goes
+//! on.
+//!
+//! Somebody at the console asks by a key, [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY); somebody outside by a
+//! non-maskable interrupt, which also gets through to a machine that does not read its console (`nmi` in QEMU's monitor,
+//! Ctrl-\ in `boot`). That handler may not print, since it may have interrupted somebody who prints: it has the CPU's timer
+//! fire, and the first CPU that takes an interrupt does it. If for a while none has, and the question comes again, every CPU
+//! has interrupts off for good, and the machine ends as by an exception.
+
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::arch::x86_64::timer;
+use crate::{console, platform, snapshot};
+
+/// How long a CPU has to answer, in ns: much longer than any has interrupts off.
+const PATIENCE: u64 = 500_000_000;
+
+/// When a non-maskable interrupt asked, in ns, and was not answered; zero if none did.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// A non-maskable interrupt has come that nobody in here has sent: asks for an answer. Returns whether there is hope for
+/// one. Called in the handler of that interrupt.
+pub(crate) fn ask() -> bool {
+    let now = timer::now().max(1);
+    // All CPUs get it at about the same time.
+    let has_hope = match ASKED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => true,
+        Err(asked) => now.saturating_sub(asked) < PATIENCE,
+    };
+    if has_hope {
+        timer::fire_soon();
+    }
+    has_hope
+}
+
+/// Answers a question that [`ask`] noted. Called by the timer's handler.
+#[inline]
+pub(crate) fn answer() {
+    let asked = ASKED.load(Ordering::Relaxed);
+    if asked != 0 && ASKED.compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        write("a non-maskable interrupt");
+    }
+}
+
+/// Prints what there is to be seen. Callable from everywhere but the handler of a non-maskable interrupt.
+pub(crate) fn write(asked_by: &str) {
+    // It goes to the console, which takes everything.
+    let _ = write_to(&mut Console, asked_by);
+}
+
+fn write_to(out: &mut Console, asked_by: &str) -> fmt::Result {
+    let now = timer::now();
+    writeln!(out, "-- asked by {asked_by} at {}.{:06} s:", now / 1_000_000_000, now / 1_000 % 1_000_000)?;
+    snapshot::write_all(out)?;
+    if let Some(scheduler) = platform::scheduler() {
+        writeln!(out, "{}", scheduler.detail())?;
+    }
+    writeln!(out, "-- the machine goes on")
+}
+
+/// The console, past no lock: what others print may stand in between.
+struct Console;
+
+impl Write for Console {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        console::write(text.as_bytes());
+        Ok(())
+    }
+}
