@@ -32,7 +32,7 @@
 //! | [`world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | [`locked`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | `deadlock` | deadlock detection | `checkdead` |
-//! | `detail` | what goes on, in lines | `schedtrace` |
+//! | `detail`, `picture` | what goes on, in lines; what ran where, drawn | `schedtrace` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
 //! | `sim` | a seeded simulation of the whole, both levels (feature `std`) | |
@@ -81,6 +81,7 @@ mod name;
 pub mod native;
 mod observe;
 pub mod park;
+mod picture;
 pub mod platform;
 pub mod poller;
 pub mod preempt;

@@ -6,6 +6,9 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
+use gmp_sched::Counts;
+use gmp_sched::goroutine::GoroutineId;
+use gmp_sched::scheduler::Scheduler;
 use kernel::arch::x86_64::timer;
 use kernel::console::SincePowerOn;
 use kernel::disk;
@@ -26,34 +29,64 @@ fn main(_: &[&str]) {
     counters();
 }
 
+/// Draws what ran on each P while `body` did: each column is a part of that time, each letter a G; main is `@`.
+fn drawn(body: impl FnOnce()) {
+    let Some(scheduler) = scheduler() else { return };
+    let first = next_id();
+    let start = timer::now();
+    scheduler.start_trace(EVENTS).expect("memory for a trace");
+    body();
+    scheduler.stop_trace();
+    let letter = |goroutine: GoroutineId| match goroutine.get().checked_sub(first) {
+        Some(number) => char::from(LETTERS[number as usize % LETTERS.len()]),
+        None => '@',
+    };
+    for line in scheduler.picture(COLUMNS, letter, |goroutine| goroutine == GoroutineId::MAIN).lines() {
+        println!("   {line}");
+    }
+    let column = Duration::from_nanos((timer::now() - start) / COLUMNS as u64);
+    println!("   (a letter is a G, @ is main; a column is {}.{:03} ms)", column.as_millis(), column.as_micros() % 1000);
+}
+
+/// Events that are kept for each P.
+const EVENTS: usize = 4096;
+const COLUMNS: usize = 72;
+const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/// The number of the G that is spawned next, or a lower one.
+fn next_id() -> u64 {
+    go(|| ()).id().get() + 1
+}
+
 /// Gs to spread, and numbers that each looks at.
-const PARTS: usize = 64;
-const NUMBERS: usize = 4_000;
+const PARTS: usize = 48;
+const NUMBERS: usize = 5_000;
 
 /// All Gs are spawned on one P; the others come and steal them.
 fn spread() {
-    println!("-- stealing: main spawns {PARTS} Gs on its own P. Each counts primes, then says which CPU it ran on.");
-    let start = timer::now();
-    let parts: Vec<_> = (0..PARTS)
-        .map(|part| {
-            go(move || {
-                let count = (part * NUMBERS..(part + 1) * NUMBERS).filter(|&number| is_prime(number)).count();
-                (count, percpu::current().index())
-            })
-        })
-        .collect();
+    println!("-- stealing: main spawns {PARTS} Gs on its own P. Each counts primes. The other Ps come and steal them.");
+    let (mut primes, mut took) = (0, Duration::ZERO);
     let mut by_cpu = vec![0; num_cpu()];
-    let mut primes = 0;
-    for part in parts {
-        let (count, cpu) = part.join().expect("no part panics");
-        primes += count;
-        by_cpu[cpu] += 1;
-    }
-    let took = Duration::from_nanos(timer::now() - start);
-    for (cpu, &gs) in by_cpu.iter().enumerate() {
-        println!("   CPU {cpu}: {}", "#".repeat(gs));
-    }
-    println!("   {primes} primes below {}, in {} ms.\n", PARTS * NUMBERS, took.as_millis());
+    drawn(|| {
+        let start = timer::now();
+        let parts: Vec<_> = (0..PARTS)
+            .map(|part| {
+                go(move || {
+                    let count = (part * NUMBERS..(part + 1) * NUMBERS).filter(|&number| is_prime(number)).count();
+                    (count, percpu::current().index())
+                })
+            })
+            .collect();
+        for part in parts {
+            let (count, cpu) = part.join().expect("no part panics");
+            primes += count;
+            by_cpu[cpu] += 1;
+        }
+        took = Duration::from_nanos(timer::now() - start);
+    });
+    print!("   Gs by CPU:");
+    by_cpu.iter().for_each(|gs| print!(" {gs}"));
+    println!("; {primes} primes below {}, in {} ms.\n", PARTS * NUMBERS, took.as_millis());
 }
 
 fn is_prime(number: usize) -> bool {
@@ -63,21 +96,30 @@ fn is_prime(number: usize) -> bool {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Every P gets a G that never calls anything; the timer takes the CPUs from them.
+/// Every P gets two Gs that never call anything; the timer takes the CPUs from them.
 fn preemption() {
-    println!("-- preemption: {} Gs spin in loops that call nothing, one for each P.", procs());
-    let before = scheduler().map_or(0, |scheduler| scheduler.counts().preemptions);
-    let hogs: Vec<_> = (0..procs()).map(|_| go(hog)).collect();
-    for round in 1..=3 {
-        sleep(Duration::from_millis(5));
-        println!("   main woke from its sleep no. {round} all the same, on CPU {}.", percpu::current());
-    }
-    STOP.store(true, Ordering::Relaxed);
-    for hog in hogs {
-        hog.join().expect("no hog panics");
-    }
-    let after = scheduler().map_or(0, |scheduler| scheduler.counts().preemptions);
-    println!("   Gs were made to give way {} times.\n", after - before);
+    println!(
+        "-- preemption: {} Gs spin in loops that call nothing, two for each P. They take turns every 10 ms,",
+        2 * procs()
+    );
+    println!("   and main, which sleeps 15 ms at a time, takes a CPU at once when it wakes.");
+    let before = scheduler().map_or_else(Counts::default, Scheduler::counts);
+    drawn(|| {
+        let hogs: Vec<_> = (0..2 * procs()).map(|_| go(hog)).collect();
+        for _ in 0..4 {
+            sleep(Duration::from_millis(15));
+        }
+        STOP.store(true, Ordering::Relaxed);
+        for hog in hogs {
+            hog.join().expect("no hog panics");
+        }
+    });
+    let after = scheduler().map_or_else(Counts::default, Scheduler::counts);
+    println!(
+        "   {} slices ended; a G was displaced by main {} times.\n",
+        after.preemptions - before.preemptions,
+        after.displacements - before.displacements,
+    );
 }
 
 #[expect(clippy::missing_spin_loop, reason = "a hog that is nice to nobody")]
@@ -124,6 +166,7 @@ fn counters() {
         ("steals", counts.steals),
         ("rounds without a steal", counts.steal_misses),
         ("preemptions", counts.preemptions),
+        ("displacements by timers", counts.displacements),
         ("handoffs", counts.handoffs),
         ("taken from the global queue", counts.global_takes),
     ] {
