@@ -55,7 +55,9 @@ fn boot(order: &Order) -> Result<u8, Error> {
     let session = Session::start(&elf, &arguments)?;
     if let Some(port) = order.configuration.gdb_port {
         let target = format!("target remote 127.0.0.1:{port}");
-        let command = ["gdb".as_ref(), elf.as_os_str(), "-ex".as_ref(), target.as_ref()];
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");
+        let words = [elf.as_os_str(), "-ex".as_ref(), target.as_ref(), "-x".as_ref(), script.as_ref()];
+        let command = ["gdb".as_ref()].into_iter().chain(words);
         say(&format!("waiting for gdb: {}", shell_quoted(command)));
     }
     show(session, order.limit)

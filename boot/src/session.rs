@@ -126,20 +126,27 @@ impl Session {
 
     /// Asks the machine what it is doing, and gives what it says to `show`; then ends it, if it has not ended.
     pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
-        let mut has_answered = false;
         // If no CPU can answer, the kernel ends the machine with a report when it is asked for the second time.
-        while !has_answered && self.process.inject_nmi().is_ok() {
-            let deadline = Instant::now() + LAST_WORDS;
-            let event = loop {
-                match self.next(Some(deadline)) {
-                    Event::Output(bytes) => show(&bytes),
-                    event => break event,
-                }
-                has_answered = true;
-            };
-            has_answered |= matches!(event, Event::Ended(_));
+        for _ in 0..2 {
+            if self.process.inject_nmi().is_err() || self.show_answer(&mut show) {
+                break;
+            }
         }
         self.process.kill();
+    }
+
+    /// Shows what the machine says for a while; tells whether it said anything, or ended.
+    fn show_answer(&mut self, show: &mut impl FnMut(&[u8])) -> bool {
+        let deadline = Instant::now() + LAST_WORDS;
+        let mut said_something = false;
+        loop {
+            match self.next(Some(deadline)) {
+                Event::Output(bytes) => show(&bytes),
+                Event::Ended(_) => return true,
+                Event::TimedOut => return said_something,
+            }
+            said_something = true;
+        }
     }
 
     fn ending(&mut self) -> Ending {

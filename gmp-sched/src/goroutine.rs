@@ -15,6 +15,7 @@
 //! other.
 
 use core::fmt;
+use core::mem::offset_of;
 use core::ops::Range;
 
 use crate::body::BodyFunctions;
@@ -289,6 +290,14 @@ pub struct Goroutine<P: Platform> {
     pub(crate) timer: Timer<P>,
     /// The only M to run it, if it is locked to one. Go: `lockedm`.
     locked_machine: AtomicRef<Machine<P>>,
+}
+
+/// Where a debugger finds its private fields.
+impl<P: Platform> Goroutine<P> {
+    pub(crate) const ID: usize = offset_of!(Self, id);
+    pub(crate) const STATUS: usize = offset_of!(Self, status);
+    pub(crate) const WAIT_REASON: usize = offset_of!(Self, wait_reason);
+    pub(crate) const CREATOR: usize = offset_of!(Self, creator);
 }
 
 impl<P: Platform> Goroutine<P> {

@@ -32,6 +32,7 @@
 //! | [`world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | [`locked`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | `deadlock` | deadlock detection | `checkdead` |
+//! | [`debugger`] | where a debugger finds things | |
 //! | `detail`, `picture` | what goes on, in lines; what ran where, drawn | `schedtrace` |
 //! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
@@ -61,6 +62,7 @@ pub mod chan;
 pub mod coroutine;
 mod counters;
 mod deadlock;
+pub mod debugger;
 mod detail;
 mod due;
 pub mod exit;

@@ -1,6 +1,7 @@
 //! M: a thread of the platform that runs Gs while it holds a P.
 
 use core::fmt;
+use core::mem::offset_of;
 
 use spin::Once;
 
@@ -53,6 +54,13 @@ pub struct Machine<P: Platform> {
     /// Link of the list of all Ms, set once.
     pub(crate) all_link: AtomicRef<Self>,
     thread: Once<P::Thread>,
+}
+
+/// Where a debugger finds its private fields.
+impl<P: Platform> Machine<P> {
+    pub(crate) const ID: usize = offset_of!(Self, id);
+    pub(crate) const CURRENT: usize = offset_of!(Self, current);
+    pub(crate) const PROCESSOR: usize = offset_of!(Self, processor);
 }
 
 impl<P: Platform> Machine<P> {

@@ -105,7 +105,8 @@ fn row(
     let mut row = vec![(0, None); columns];
     for stretch in stretches {
         let first = ((stretch.from - begin) / width) as usize;
-        let last = ((stretch.to - begin) / width) as usize;
+        // What ends where a column begins has no part in it.
+        let last = ((stretch.to.max(stretch.from + 1) - 1 - begin) / width) as usize;
         for (column, (longest, shown)) in row.iter_mut().enumerate().take(last + 1).skip(first) {
             let (from, to) = (begin + column as u64 * width, begin + (column as u64 + 1) * width);
             let overlap = stretch.to.min(to).saturating_sub(stretch.from.max(from)).max(1);

@@ -1,6 +1,7 @@
 //! P: the licence to run Gs, and everything an M needs at hand while it does.
 
 use core::fmt;
+use core::mem::offset_of;
 
 use crate::counters::{Counters, Counts};
 use crate::due::has_due_timer;
@@ -143,6 +144,12 @@ pub struct Processor<P: Platform> {
     pub(crate) requeue: ChosenFarSide<P>,
     /// See [`is_alone`](Self::is_alone).
     alone: AtomicBool,
+}
+
+/// Where a debugger finds its private fields.
+impl<P: Platform> Processor<P> {
+    pub(crate) const ID: usize = offset_of!(Self, id);
+    pub(crate) const TICK: usize = offset_of!(Self, tick);
 }
 
 impl<P: Platform> Processor<P> {

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem::offset_of;
 
 use crate::counters::Counts;
 use crate::goroutine::{Goroutine, Status};
@@ -96,6 +97,12 @@ pub struct Scheduler<P: Platform> {
     pub(crate) main_exited: AtomicBool,
     /// Ms are to end instead of looking for work.
     shut_down: AtomicBool,
+}
+
+/// Where a debugger finds its private fields.
+impl<P: Platform> Scheduler<P> {
+    pub(crate) const GOROUTINES: usize = offset_of!(Self, all_goroutines);
+    pub(crate) const MACHINES: usize = offset_of!(Self, all_machines);
 }
 
 impl<P: Platform> Scheduler<P> {

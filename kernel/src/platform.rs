@@ -2,9 +2,10 @@
 
 use core::fmt::{self, Arguments};
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use core::time::Duration;
 
+use gmp_sched::debugger::Layout;
 use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
 use gmp_sched::machine::Machine;
 use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points, SLICE, UNDISTURBED};
@@ -38,6 +39,14 @@ static SEED: AtomicU64 = AtomicU64::new(0);
 static SLICE_NS: AtomicU64 = AtomicU64::new(SLICE.as_nanos() as u64);
 /// Set once, before the scheduler is made.
 static UNDISTURBED_NS: AtomicU64 = AtomicU64::new(UNDISTURBED.as_nanos() as u64);
+/// Where gdb finds what it lists; see `scripts/gmp.py`.
+#[used]
+#[unsafe(no_mangle)]
+static GMP_LAYOUT: Layout = Layout::of::<Kernel>();
+/// The scheduler, for gdb.
+#[used]
+#[unsafe(no_mangle)]
+static GMP_SCHEDULER: AtomicPtr<Scheduler<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
 static SYSMON: spin::Once<&'static KernelThread> = spin::Once::new();
 
 impl Points for Kernel {}
@@ -213,6 +222,7 @@ pub fn boot_main() -> ! {
     isolation::init();
     let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
+    GMP_SCHEDULER.store(core::ptr::from_ref(scheduler).cast_mut(), Ordering::Relaxed);
     scheduler.start().expect("memory for one M per P");
     let sysmon = make_thread(run_sysmon, 0).expect("memory for sysmon");
     SYSMON.call_once(|| sysmon);

@@ -35,6 +35,7 @@ fn main(arguments: &[&str]) -> i32 {
         },
         ["prompt"] => prompt(),
         ["times"] => times(),
+        ["inspected"] => inspected(),
         _ => println!("hello from outside"),
     }
     0
@@ -74,6 +75,25 @@ fn times() {
     for worker in workers {
         println!("{}", worker.join().expect("it does not panic"));
     }
+}
+
+/// Has a G that sleeps, and comes to a place where a debugger can stop it.
+fn inspected() {
+    let _sleeper = go(nap);
+    yield_now();
+    debugger_stops_here();
+}
+
+#[inline(never)]
+fn nap() {
+    sleep(Duration::from_secs(1000));
+    println!("that was long");
+}
+
+#[inline(never)]
+#[unsafe(no_mangle)]
+extern "C" fn debugger_stops_here() {
+    println!("not seen");
 }
 
 /// Takes a lock that it has.

@@ -13,8 +13,8 @@ mod registry;
 
 mod disks;
 mod failing;
-mod library;
 mod isolation;
+mod library;
 mod machine;
 mod masked;
 mod memory;
@@ -26,6 +26,7 @@ mod signals;
 mod stacks;
 mod world;
 mod soak;
+mod stacks;
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;

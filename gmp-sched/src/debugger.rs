@@ -1,0 +1,56 @@
+//! Where a debugger finds things: offsets in G, M, P and the scheduler, for a script that has no type information.
+
+use core::mem::offset_of;
+
+use crate::goroutine::Goroutine;
+use crate::machine::Machine;
+use crate::platform::Platform;
+use crate::processor::Processor;
+use crate::scheduler::Scheduler;
+
+/// Offsets in bytes, in the order in which the script reads them. A platform puts it into a `static` with a name that the
+/// script knows.
+#[derive(Debug)]
+#[repr(C)]
+#[expect(missing_docs, reason = "names of the fields that they are the offsets of")]
+pub struct Layout {
+    pub scheduler_goroutines: usize,
+    pub scheduler_machines: usize,
+    pub goroutine_next: usize,
+    pub goroutine_id: usize,
+    pub goroutine_status: usize,
+    pub goroutine_wait_reason: usize,
+    pub goroutine_creator: usize,
+    pub goroutine_context: usize,
+    pub machine_next: usize,
+    pub machine_id: usize,
+    pub machine_current: usize,
+    pub machine_processor: usize,
+    pub processor_id: usize,
+    pub processor_status: usize,
+    pub processor_tick: usize,
+}
+
+impl Layout {
+    /// That of a scheduler on platform `P`.
+    #[must_use]
+    pub const fn of<P: Platform>() -> Self {
+        Self {
+            scheduler_goroutines: Scheduler::<P>::GOROUTINES,
+            scheduler_machines: Scheduler::<P>::MACHINES,
+            goroutine_next: offset_of!(Goroutine<P>, all_link),
+            goroutine_id: Goroutine::<P>::ID,
+            goroutine_status: Goroutine::<P>::STATUS,
+            goroutine_wait_reason: Goroutine::<P>::WAIT_REASON,
+            goroutine_creator: Goroutine::<P>::CREATOR,
+            goroutine_context: offset_of!(Goroutine<P>, context),
+            machine_next: offset_of!(Machine<P>, all_link),
+            machine_id: Machine::<P>::ID,
+            machine_current: Machine::<P>::CURRENT,
+            machine_processor: Machine::<P>::PROCESSOR,
+            processor_id: Processor::<P>::ID,
+            processor_status: offset_of!(Processor<P>, status),
+            processor_tick: Processor::<P>::TICK,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+"""gdb commands for the scheduler of a machine: load with `source scripts/gmp.py`, or let `cargo run -- --gdb` say how.
+
+    gmp goroutines        all Gs that are alive: status, what for they wait, who spawned them
+    gmp machines          all Ms: their P and G
+    gmp processors        the Ps that an M holds
+    gmp backtrace ID      where a G that does not run will go on, and how it got there
+
+What lies where is read from the machine (GMP_LAYOUT, gmp-sched/src/debugger.rs), so the script also works with the line
+tables alone that an optimised build has.
+"""
+
+import re
+
+import gdb
+
+# The fields of `Layout`, in order.
+FIELDS = """scheduler_goroutines scheduler_machines goroutine_next goroutine_id goroutine_status goroutine_wait_reason
+goroutine_creator goroutine_context machine_next machine_id machine_current machine_processor processor_id
+processor_status processor_tick""".split()
+
+STATUS = {0: "idle", 1: "runnable", 2: "running", 3: "syscall", 4: "waiting", 6: "dead"}
+DEAD = 6
+PROCESSOR_STATUS = {0: "idle", 1: "running", 2: "syscall"}
+
+# `WaitReason`, in order.
+REASONS = ["", "join", "sleep", "IO wait", "chan receive", "chan send", "chan receive (nil chan)", "chan send (nil chan)",
+           "select", "select (no cases)", "semacquire", "sync.Mutex.Lock", "sync.RWMutex.RLock", "sync.RWMutex.Lock",
+           "sync.Cond.Wait", "sync.WaitGroup.Wait", "sync.Once", "barrier", "scope", "coroutine", "future",
+           "synctest.Wait", "synctest.Run", "stopping the world", "parked"]
+
+MOST_FRAMES = 64
+
+
+def memory(address, length):
+    return int.from_bytes(gdb.selected_inferior().read_memory(address, length).tobytes(), "little")
+
+
+def word(address):
+    return memory(address, 8)
+
+
+def symbol(name):
+    # Not by an expression: how an address is taken depends on the language, and its type on debug information.
+    return int(re.search(r"0x[0-9a-f]+", gdb.execute(f"info address {name}", to_string=True)).group(), 16)
+
+
+class Scheduler:
+    """What there is in the machine at this moment."""
+
+    def __init__(self):
+        table = symbol("GMP_LAYOUT")
+        self.at = {field: word(table + 8 * index) for index, field in enumerate(FIELDS)}
+        self.address = word(symbol("GMP_SCHEDULER"))
+        if not self.address:
+            raise gdb.GdbError("the scheduler is not up yet")
+
+    def chain(self, head, link):
+        item = word(self.address + self.at[head])
+        while item:
+            yield item
+            item = word(item + self.at[link])
+
+    def goroutines(self):
+        for g in self.chain("scheduler_goroutines", "goroutine_next"):
+            if self.status(g) != DEAD:
+                yield g
+
+    def machines(self):
+        return self.chain("scheduler_machines", "machine_next")
+
+    def id(self, g):
+        return word(g + self.at["goroutine_id"])
+
+    def status(self, g):
+        # The top bit says that somebody watches the G.
+        return memory(g + self.at["goroutine_status"], 1) & 0x7F
+
+    def describe(self, g):
+        status = STATUS.get(self.status(g), "?")
+        reason = memory(g + self.at["goroutine_wait_reason"], 1)
+        if status == "waiting" and 0 < reason < len(REASONS):
+            status = REASONS[reason]
+        creator = word(g + self.at["goroutine_creator"])
+        return f"goroutine {self.id(g)} [{status}]" + (f" created by goroutine {creator}" if creator else "")
+
+    def current(self, m):
+        return word(m + self.at["machine_current"])
+
+    def processor(self, m):
+        return word(m + self.at["machine_processor"])
+
+    def processor_id(self, p):
+        return memory(p + self.at["processor_id"], 4)
+
+
+def place(pc):
+    """An address as function and line."""
+    function = gdb.execute(f"info symbol {pc:#x}", to_string=True).split(" in section")[0].strip()
+    # Neither the hash that Rust's symbols end with nor the offset says anything to a reader.
+    function = re.sub(r"(::h[0-9a-f]{16})?( \+ \d+)?$", "", function)
+    line = gdb.find_pc_line(pc)
+    where = f" ({line.symtab.filename}:{line.line})" if line.symtab else ""
+    return f"{pc:#018x} {function}{where}"
+
+
+def frames(stack_pointer):
+    """The program counters of a saved context: the address to go on at, RBX and RBP lie on its stack."""
+    yield word(stack_pointer)
+    frame = word(stack_pointer + 16)
+    for _ in range(MOST_FRAMES):
+        if not frame or frame % 8:
+            return
+        address = word(frame + 8)
+        if not address:
+            return
+        # The call stands before the address that it returns to.
+        yield address - 1
+        frame = word(frame)
+
+
+class Gmp(gdb.Command):
+    """Gs, Ms and Ps of the machine: gmp goroutines | machines | processors | backtrace ID."""
+
+    def __init__(self):
+        super().__init__("gmp", gdb.COMMAND_STATUS, prefix=True)
+
+    def invoke(self, argument, from_tty):
+        raise gdb.GdbError("gmp goroutines | machines | processors | backtrace ID")
+
+
+class Goroutines(gdb.Command):
+    """All Gs that are alive."""
+
+    def __init__(self):
+        super().__init__("gmp goroutines", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        scheduler = Scheduler()
+        for g in scheduler.goroutines():
+            print(scheduler.describe(g))
+
+
+class Machines(gdb.Command):
+    """All Ms, with their P and the G that runs on them."""
+
+    def __init__(self):
+        super().__init__("gmp machines", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        scheduler = Scheduler()
+        for m in scheduler.machines():
+            p, g = scheduler.processor(m), scheduler.current(m)
+            name = memory(m + scheduler.at["machine_id"], 4)
+            held = f"P{scheduler.processor_id(p)}" if p else "no P"
+            runs = f"goroutine {scheduler.id(g)}" if g else "no G"
+            print(f"M{name}: {held}, {runs}")
+
+
+class Processors(gdb.Command):
+    """The Ps that an M holds."""
+
+    def __init__(self):
+        super().__init__("gmp processors", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        scheduler = Scheduler()
+        for m in scheduler.machines():
+            p = scheduler.processor(m)
+            if p:
+                status = PROCESSOR_STATUS.get(memory(p + scheduler.at["processor_status"], 4), "?")
+                tick = memory(p + scheduler.at["processor_tick"], 4)
+                machine = memory(m + scheduler.at["machine_id"], 4)
+                print(f"P{scheduler.processor_id(p)} [{status}] on M{machine}, tick {tick}")
+
+
+class Backtrace(gdb.Command):
+    """Where a G is that does not run: gmp backtrace ID."""
+
+    def __init__(self):
+        super().__init__("gmp backtrace", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        scheduler = Scheduler()
+        wanted = [g for g in scheduler.goroutines() if str(scheduler.id(g)) == argument.strip()]
+        if not wanted:
+            raise gdb.GdbError(f"no goroutine {argument} is alive")
+        g = wanted[0]
+        print(scheduler.describe(g))
+        if any(scheduler.current(m) == g for m in scheduler.machines()):
+            raise gdb.GdbError("it is on a CPU: `info threads`, `thread N`, `backtrace`")
+        for number, address in enumerate(frames(word(g + scheduler.at["goroutine_context"]))):
+            print(f"#{number:<3}{place(address)}")
+
+
+Gmp()
+Goroutines()
+Machines()
+Processors()
+Backtrace()
