@@ -42,6 +42,9 @@ pub(crate) fn next_due<P: Platform>(
     let next = if is_turn_of_others { None } else { take_due(pinned, processor, now) };
     processor.due_in_a_row.store(if next.is_some() { in_a_row + 1 } else { 0 }, Ordering::Relaxed);
     await_next(pinned, processor, now);
+    if next.is_some() {
+        processor.begin_due();
+    }
     next
 }
 

@@ -111,6 +111,15 @@ impl<P: Platform> Processor<P> {
         }
     }
 
+    /// A G whose timer was due begins to run: in a slice of its own, unless the one whose slice it is waits next in line.
+    pub(crate) fn begin_due(&self) {
+        let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
+            && self.slice.displaced.load(Ordering::Relaxed).is_some();
+        if !is_shared {
+            self.advance_tick();
+        }
+    }
+
     /// Until when the running G is left alone by timers, as far as is known.
     fn undisturbed_until(&self) -> Instant {
         Instant::from_nanos(self.slice.undisturbed_since.load(Ordering::Relaxed)).after(P::undisturbed())
@@ -261,7 +270,9 @@ fn displace_for_events<P: Platform>(
             processor.counters.displacements.add(1);
             processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
             let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-            let commit = if is_own_slice || due.is_none() || me.is_locked() { requeue_next } else { requeue_due };
+            // Its timer stands for it in the heap, unless that is still set for a wait that something else has ended.
+            let is_in_turn = !is_own_slice && due.is_some() && !me.timer.is_armed() && !me.is_locked();
+            let commit = if is_in_turn { requeue_due } else { requeue_next };
             leave_for(pinned, machine, me, next, Commit::new(commit, 0))
         }
         None if me.is_locked() => leave_for_g0(pinned, me, Commit::new(requeue_global, 0)),

@@ -52,6 +52,7 @@ fn steal_from<P: Platform>(
     if last && victim.timers.earliest() != Instant::NEVER {
         let due = take_due(pinned, victim, P::now());
         if due.is_some() {
+            processor.begin_due();
             return due;
         }
     }

@@ -61,7 +61,7 @@ impl<P: Platform> Timer<P> {
         Some(Instant::from_nanos(when.as_nanos().saturating_add(step)).min(Instant::LAST))
     }
 
-    fn is_armed(&self) -> bool {
+    pub(crate) fn is_armed(&self) -> bool {
         self.position.load(Ordering::Relaxed) != NOWHERE
     }
 
