@@ -20,7 +20,7 @@ processor_status processor_tick""".split()
 
 STATUS = {0: "idle", 1: "runnable", 2: "running", 3: "syscall", 4: "waiting", 6: "dead"}
 DEAD = 6
-PROCESSOR_STATUS = {0: "idle", 1: "running", 2: "syscall"}
+PROCESSOR_STATUS = {0: "idle", 1: "running", 2: "syscall", 3: "stopped", 4: "stopped in syscall", 5: "dead"}
 
 # `WaitReason`, in order.
 REASONS = ["", "join", "sleep", "IO wait", "chan receive", "chan send", "chan receive (nil chan)", "chan send (nil chan)",

@@ -23,10 +23,9 @@ mod provoke;
 mod reports;
 mod scheduler;
 mod signals;
-mod stacks;
-mod world;
 mod soak;
 mod stacks;
+mod world;
 
 use boot_protocol::report::{Report, SERVE};
 use kernel::console::read_line;
