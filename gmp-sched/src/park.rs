@@ -172,8 +172,16 @@ pub(crate) fn ready_from_anywhere<P: Platform>(scheduler: &'static Scheduler<P>,
         _ => {
             // Nobody hears of it there who watches, and those who wait for a future are not counted by a bubble.
             assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
-            goroutine.set_status(Status::Runnable);
-            scheduler.inject(goroutine);
+            {
+                // In one hold: a G that neither waits for a future any more nor is on a queue yet would look like a
+                // deadlock of the others to `check_dead`.
+                let mut shared = scheduler.shared.lock();
+                goroutine.set_status(Status::Runnable);
+                let mut one = List::new();
+                one.push_back(goroutine);
+                scheduler.put_global(&mut shared, &mut one);
+            }
+            scheduler.wake_processor();
         }
     }
 }

@@ -12,6 +12,7 @@
 mod cancel;
 mod channel;
 mod checked;
+mod deadlock;
 mod epoch;
 mod idle;
 mod join;

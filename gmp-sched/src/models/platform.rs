@@ -72,6 +72,8 @@ unsafe impl Platform for Model {
 
     const TIMER_INTERRUPTS: bool = false;
 
+    const HAS_OTHER_THREADS: bool = true;
+
     fn raise_pin() {}
 
     fn lower_pin() {}

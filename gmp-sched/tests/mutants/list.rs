@@ -620,6 +620,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;",
         Model("syscall::"),
     ),
+    mutant(
+        "park.rs",
+        "a G that is woken from outside is on no queue for a moment",
+        "                let mut shared = scheduler.shared.lock();
+                goroutine.set_status(Status::Runnable);",
+        "                goroutine.set_status(Status::Runnable);
+                let mut shared = scheduler.shared.lock();",
+        Model("deadlock::"),
+    ),
     // The word between a G and its handle.
     mutant(
         "join.rs",

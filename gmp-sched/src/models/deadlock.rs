@@ -1,0 +1,24 @@
+//! The look for a deadlock against a thread outside that is about to wake somebody.
+
+use super::explore;
+use super::platform::{Setting, spawn_as};
+use crate::goroutine::{ParkedStatus, WaitReason};
+use crate::park::ready_from_anywhere;
+use crate::time::Instant;
+
+/// One G waits for a future, the other for that G. At no moment does it look as if nobody was going to wake either.
+#[test]
+fn a_wake_from_outside_against_the_look_for_a_deadlock() {
+    explore(|| {
+        let setting = Setting::new(1);
+        let idler = setting.busy_machine();
+        setting.goroutine();
+        let woken = setting.goroutine();
+        woken.set_waiting(WaitReason::Future, ParkedStatus::Unwatched, Instant::from_nanos(0));
+        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+        ready_from_anywhere(setting.scheduler, woken);
+        idles.join().unwrap();
+        setting.settle_all([idler]);
+        setting.check();
+    });
+}
