@@ -16,7 +16,6 @@
 //! clock.
 
 use crate::goroutine::Goroutine;
-use crate::park::queue;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
@@ -61,19 +60,6 @@ pub(crate) fn take_due<P: Platform>(
         }
     }
     None
-}
-
-/// Readies all Gs whose timers on the current P are due, for an M that runs none of them itself.
-pub(crate) fn ready_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
-    if processor.timers.earliest() == Instant::NEVER {
-        return;
-    }
-    let now = P::now();
-    processor.set_clock(now);
-    while let Some(goroutine) = take_due(pinned, processor, now) {
-        queue(pinned, goroutine);
-    }
-    await_next(pinned, processor, now);
 }
 
 /// A G begins to run on the current P, undisturbed for a while: sees to it that the timer that is next is not missed.

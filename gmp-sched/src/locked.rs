@@ -17,7 +17,7 @@
 
 use core::marker::PhantomData;
 
-use crate::due::ready_due;
+use crate::due::await_next;
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::observe;
@@ -73,7 +73,7 @@ pub fn lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
         machine.scheduler().secure_successor()?;
         me.set_locked_machine(Some(machine));
         machine.locked.goroutine.store(Some(me), Ordering::Relaxed);
-        processor.set_global_turn();
+        processor.look_at_next_pick();
     }
     let depth = machine.locked.depth.load(Ordering::Relaxed);
     machine.locked.depth.store(depth.checked_add(1).expect("fewer than 2^32 locks"), Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl<P: Platform> Machine<P> {
     pub(crate) fn hold(&self, processor: &'static Processor<P>) {
         self.set_processor(Some(processor));
         if self.locked_goroutine().is_some() {
-            processor.set_global_turn();
+            processor.look_at_next_pick();
         }
     }
 }
@@ -150,8 +150,6 @@ impl<P: Platform> Machine<P> {
                 return;
             }
             self.set_processor(None);
-            // Whoever gets it is not to look for what was put off for this G.
-            processor.set_next_global_turn();
             scheduler.hand_off(processor);
         }
         P::point(Site::Idle);
@@ -169,8 +167,8 @@ impl<P: Platform> Machine<P> {
         }
         if let Some(processor) = self.processor() {
             processor.advance_tick();
-            ready_due(pinned, processor);
-            processor.set_global_turn();
+            await_next(pinned, processor, P::now());
+            processor.look_at_next_pick();
         }
     }
 

@@ -259,6 +259,10 @@ fn displace_for_events<P: Platform>(
         P::arm_timer(&pinned, processor, processor.undisturbed_until());
         return pinned;
     }
+    if me.is_locked() {
+        // Its M runs no other G: the way is over g0.
+        return leave_for_g0(pinned, me, Commit::new(requeue_global, 0));
+    }
     let due = take_due(&pinned, processor, now);
     let next = due.or_else(|| {
         let any = scheduler.poll(&pinned);
@@ -271,11 +275,10 @@ fn displace_for_events<P: Platform>(
             processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
             let is_own_slice = processor.slice.displace(me, processor.tick(), now);
             // Its timer stands for it in the heap, unless that is still set for a wait that something else has ended.
-            let is_in_turn = !is_own_slice && due.is_some() && !me.timer.is_armed() && !me.is_locked();
+            let is_in_turn = !is_own_slice && due.is_some() && !me.timer.is_armed();
             let commit = if is_in_turn { requeue_due } else { requeue_next };
             leave_for(pinned, machine, me, next, Commit::new(commit, 0))
         }
-        None if me.is_locked() => leave_for_g0(pinned, me, Commit::new(requeue_global, 0)),
         None => pinned,
     }
 }

@@ -297,17 +297,20 @@ fn pick_after_look<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
 ) -> Option<(&'static Goroutine<P>, Slice)> {
+    let scheduler = machine.scheduler();
+    // A stop and a locked G are g0's to deal with; until that is over every pick looks.
+    if scheduler.is_stopping() || machine.locked_goroutine().is_some() {
+        return None;
+    }
     if processor.is_global_turn() {
-        let scheduler = machine.scheduler();
-        // A stop and a locked G are g0's to deal with; until that is over it stays the global queue's turn.
-        if scheduler.has_work_for_all() || scheduler.is_stopping() || machine.locked_goroutine().is_some() {
+        if scheduler.has_work_for_all() {
             return None;
         }
         processor.set_next_global_turn();
     }
     processor.begin_look();
     // What timers and devices do is for g0: the G that leaves may hold a lock until the far side that is taken there.
-    if machine.scheduler().poller.is_ready() || is_due_or_awaited(pinned, processor) {
+    if scheduler.poller.is_ready() || is_due_or_awaited(pinned, processor) {
         return None;
     }
     processor.pop_local()

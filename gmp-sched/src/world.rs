@@ -285,7 +285,7 @@ impl<P: Platform> Scheduler<P> {
             if let Some(processor) = machine.processor()
                 && !core::ptr::eq(processor, own)
             {
-                processor.set_global_turn();
+                processor.look_at_next_pick();
                 P::request_preemption(machine);
             }
         }
