@@ -299,8 +299,8 @@ impl<P: Points> spin::RelaxStrategy for Relax<P> {
 pub(crate) type Lock<T, P> = SpinMutex<T, Relax<P>>;
 
 /// How long a G runs before one that a timer readied may displace it, unless the platform says otherwise: long enough
-/// that displacing costs about a hundredth at most, and short enough that nobody notices. Go waits for the slice to end.
-pub const UNDISTURBED: Duration = Duration::from_micros(100);
+/// that displacing costs a few hundredths at most, and short enough that nobody notices. Go waits for the slice to end.
+pub const UNDISTURBED: Duration = Duration::from_micros(50);
 
 /// How long a G may run before it has to give way to others, unless the platform says otherwise. Go: `forcePreemptNS`.
 pub const SLICE: Duration = Duration::from_millis(10);

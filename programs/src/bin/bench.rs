@@ -24,6 +24,7 @@ fn main(arguments: &[&str]) {
     let workloads: &[(&str, fn())] = &[
         ("yield", yields),
         ("chan_pingpong", ping_pong),
+        ("spawn_join", spawn_wait),
         ("spawn_join_handle", spawn_join),
         ("spawn_batch", spawn_batch),
         ("chan_mpmc_4x4_cap128", many_to_many),
@@ -172,6 +173,19 @@ fn skynet() {
             assert_eq!(receiver.recv(), Ok(4_999_950_000));
         });
     }
+}
+
+/// Spawns a G and waits for it by a wait group, as the Go program does.
+fn spawn_wait() {
+    const ROUNDS: u64 = 40_000;
+    static GROUP: WaitGroup = WaitGroup::new();
+    measure("spawn_join", ROUNDS, || {
+        for _ in 0..ROUNDS {
+            GROUP.add(1);
+            go(|| GROUP.done()).detach();
+            GROUP.wait();
+        }
+    });
 }
 
 /// Spawns a G and waits for it by its handle.

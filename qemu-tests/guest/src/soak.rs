@@ -12,6 +12,7 @@ use kernel::disk;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 use kernel::storm::Storm;
+use kernel::watchdog::longest_windows;
 
 /// What a G may do, and how often it was done.
 #[derive(Clone, Copy)]
@@ -206,6 +207,9 @@ fn soak(duration: Duration) -> Result<(), String> {
     ] {
         println!("{count:>10} {name}");
     }
+    let windows = longest_windows();
+    println!("{:>7} us longest without preemption", windows.preemption_off.as_micros());
+    println!("{:>7} us longest without interrupts", windows.interrupts_off.as_micros());
     // Each G that was spawned has finished, and nothing else has; the watchdog is one.
     assert_eq!((after.spawned - before.spawned, after.finished - before.finished), (born + 1, born + 1));
     assert_eq!(num_goroutine(), alive_before);
