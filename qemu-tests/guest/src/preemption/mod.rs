@@ -93,7 +93,8 @@ fn without_the_skip_the_red_zone_is_lost() {
     leave_red_zone_unprotected_in(State::new(1).code());
     let tally = hold_through(5_000);
     leave_red_zone_unprotected_in(0..0);
-    assert!(tally.lost.len() > 1_000, "only {} losses: the test does not test much", tally.lost.len());
+    // How many of the preemptions fall into code that uses its red zone depends on the host's speed: 600 to 2,000.
+    assert!(tally.lost.len() > 100, "only {} losses: the test does not test much", tally.lost.len());
     let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));
     assert_eq!(other, None);
 }
