@@ -3,7 +3,7 @@
 //!
 //! Such a G is the exception, and costs the others nothing: nobody asks on the way from G to G whether the next one is
 //! locked, since a locked one is never in a local queue. Runnable, it stands on a list of its own beside the global queue
-//! ([`Shared::locked`](crate::scheduler::Shared)), which is looked at on g0 only, at the global queue's turn and when a P
+//! (`Shared::locked`), which is looked at on g0 only, at the global queue's turn and when a P
 //! runs dry. Whoever comes upon it there gives the P it holds to the G's M and goes idle (`startlockedm`). A locked G that
 //! is readied while a P is idle gets that at once.
 //!
