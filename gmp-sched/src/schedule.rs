@@ -11,7 +11,7 @@ use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::run_queue::Slice;
 use crate::scheduler::Scheduler;
-use crate::switch::{Commit, FarSide, execute, leave_for, leave_for_g0, pick_local_with_slice};
+use crate::switch::{Commit, FarSide, execute, leave_for, leave_for_g0, pick_after_look, pick_at_once};
 use crate::trace::EventKind;
 
 impl<P: Platform> Machine<P> {
@@ -50,7 +50,35 @@ pub fn yield_now<P: Platform>() {
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());
     processor.counters.yields.add(1);
-    let Some((next, slice)) = pick_local_with_slice(&pinned, machine, processor) else {
+    if processor.is_look_wanted() {
+        yield_after_look(pinned, machine, processor, me);
+    } else {
+        yield_to_picked(pinned, machine, processor, me, pick_at_once(processor));
+    }
+}
+
+/// A yield whose pick has to look further. Apart, so that the registers it needs are not saved by every yield.
+#[cold]
+#[inline(never)]
+fn yield_after_look<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+) {
+    let picked = pick_after_look(&pinned, machine, processor);
+    yield_to_picked(pinned, machine, processor, me, picked);
+}
+
+#[inline(always)]
+fn yield_to_picked<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+    picked: Option<(&'static Goroutine<P>, Slice)>,
+) {
+    let Some((next, slice)) = picked else {
         yield_beyond(pinned, processor, me);
         return;
     };
@@ -65,8 +93,7 @@ pub fn yield_now<P: Platform>() {
     drop(leave_for(pinned, machine, me, next, commit));
 }
 
-/// A yield of a G that is the only one of its P: g0 looks further if there is reason to. Apart, so that the registers it
-/// needs are not saved by every yield.
+/// A yield of a G that is the only one of its P: g0 looks further if there is reason to. Apart, as above.
 #[cold]
 #[inline(never)]
 fn yield_beyond<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>, me: &'static Goroutine<P>) {

@@ -188,7 +188,38 @@ pub(crate) fn leave<P: Platform>(
     why: Leave,
     commit: Commit<P>,
 ) -> Pinned<P> {
-    let to = match pick_local(&pinned, machine, processor) {
+    if processor.is_look_wanted() {
+        return leave_after_look(pinned, machine, processor, me, why, commit);
+    }
+    leave_for_picked(pinned, machine, processor, me, why, commit, pick_at_once(processor))
+}
+
+/// [`leave`] when a pick has to look further. Apart, so that the usual one keeps nothing for a call before the switch.
+#[cold]
+#[inline(never)]
+fn leave_after_look<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+    why: Leave,
+    commit: Commit<P>,
+) -> Pinned<P> {
+    let picked = pick_after_look(&pinned, machine, processor);
+    leave_for_picked(pinned, machine, processor, me, why, commit, picked)
+}
+
+#[inline(always)]
+fn leave_for_picked<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+    why: Leave,
+    commit: Commit<P>,
+    picked: Option<(&'static Goroutine<P>, Slice)>,
+) -> Pinned<P> {
+    let to = match picked.map(|(goroutine, _)| goroutine) {
         Some(next) if next.is_watched() => return leave_for_watched(pinned, machine, me, next, Some(why), commit),
         Some(next) => start_running(machine, next),
         None => {
@@ -264,35 +295,19 @@ fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>, e
     machine.g0.get()
 }
 
-/// The next G to run without a look beyond this P, `None` if g0 has to decide.
+/// The next G to run without a look beyond this P, `None` if g0 has to decide; also tells where the G was: one with a slice
+/// of its own was in the ring. For a caller that has asked [`Processor::is_look_wanted`].
 #[inline(always)]
-pub(crate) fn pick_local<P: Platform>(
-    pinned: &Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-) -> Option<&'static Goroutine<P>> {
-    pick_local_with_slice(pinned, machine, processor).map(|(goroutine, _)| goroutine)
-}
-
-/// [`pick_local`], which also tells where the G was: one with a slice of its own was in the ring.
-#[inline(always)]
-pub(crate) fn pick_local_with_slice<P: Platform>(
-    pinned: &Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-) -> Option<(&'static Goroutine<P>, Slice)> {
-    if processor.is_look_wanted() {
-        return pick_after_look(pinned, machine, processor);
-    }
+pub(crate) fn pick_at_once<P: Platform>(processor: &'static Processor<P>) -> Option<(&'static Goroutine<P>, Slice)> {
     if !P::TIMER_INTERRUPTS && has_due_timer(processor) {
         return None;
     }
     processor.pop_local()
 }
 
-/// [`pick_local_with_slice`] when it is the turn of the global queue, or a timer may be due.
+/// [`pick_at_once`] when it is the turn of the global queue, or a timer may be due.
 #[cold]
-fn pick_after_look<P: Platform>(
+pub(crate) fn pick_after_look<P: Platform>(
     pinned: &Pinned<P>,
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
