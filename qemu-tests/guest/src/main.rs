@@ -19,6 +19,7 @@ mod machine;
 mod masked;
 mod memory;
 mod preemption;
+mod misuse;
 mod provoke;
 mod reports;
 mod scheduler;

@@ -1,0 +1,92 @@
+//! What the library says when it is used wrongly: here a panic ends the machine.
+
+use kernel::percpu::PreemptGuard;
+use kernel::prelude::*;
+
+/// It would wait for ever for the G that holds the mutex to run on this CPU: a broken invariant, so the status is 101.
+fn locking_with_preemption_off() {
+    static MUTEX: Mutex<()> = Mutex::new(());
+    let _held = MUTEX.lock();
+    let _pinned = PreemptGuard::new();
+    drop(MUTEX.lock());
+}
+guest_test!(
+    locking_with_preemption_off,
+    status = 101,
+    texts = &[
+        "panic on CPU",
+        "misuse.rs",
+        "a G blocks, yields or ends with preemption turned off",
+        "locking_with_preemption_off"
+    ]
+);
+
+/// What does not wait may be done then.
+fn what_does_not_wait_needs_no_preemption() {
+    let (mutex, lock, semaphore, changed) = (Mutex::new(0), RwLock::new(0), Semaphore::new(1), Condvar::new());
+    static GROUP: WaitGroup = WaitGroup::new();
+    GROUP.add(1);
+    let waiting = go(|| GROUP.wait());
+    yield_now();
+    {
+        let _pinned = PreemptGuard::new();
+        *mutex.lock() += 1;
+        drop(lock.read());
+        *lock.write() += 2;
+        drop(semaphore.acquire(1));
+        assert_eq!(changed.notify_all(), 0);
+        GROUP.done();
+    }
+    waiting.join().unwrap();
+    assert_eq!((*mutex.lock(), *lock.read()), (1, 2));
+}
+guest_test!(what_does_not_wait_needs_no_preemption, smp = &[1, 2, 8]);
+
+fn too_many_dones() {
+    WaitGroup::new().done();
+}
+guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
+
+/// The report says what each G waits for.
+fn everyone_waits_for_a_lock() {
+    static MUTEX: Mutex<()> = Mutex::new(());
+    static LOCK: RwLock<()> = RwLock::new(());
+    static SEMAPHORE: Semaphore = Semaphore::new(0);
+    static CHANGED: Condvar = Condvar::new();
+    static GROUP: WaitGroup = WaitGroup::new();
+    static PLACE: Barrier = Barrier::new(2);
+    let (_mutex, _reader) = (MUTEX.lock(), LOCK.read());
+    GROUP.add(1);
+    let bodies: [fn(); 6] = [
+        || drop(MUTEX.lock()),
+        || drop(LOCK.write()),
+        || drop(LOCK.read()),
+        || {
+            static OTHER: Mutex<()> = Mutex::new(());
+            CHANGED.wait(&mut OTHER.lock());
+        },
+        || _ = PLACE.wait(),
+        || GROUP.wait(),
+    ];
+    for body in bodies {
+        go(body).detach();
+        yield_now();
+    }
+    SEMAPHORE.acquire(0).forget();
+    GROUP.wait();
+}
+guest_test!(
+    everyone_waits_for_a_lock,
+    isolated,
+    smp = &[1],
+    status = 2,
+    texts = &[
+        "all goroutines are asleep - deadlock!",
+        "[sync.WaitGroup.Wait,",
+        "[barrier,",
+        "[sync.Cond.Wait,",
+        "[sync.RWMutex.RLock,",
+        "[sync.RWMutex.Lock,",
+        "[sync.Mutex.Lock,"
+    ]
+);
