@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gmp_sched::native::{self, Condvar, ErrorGroup, Mutex, Once, OnceCell, Pool, Semaphore, SingleFlight, WaitGroup};
+use gmp_sched::native::{
+    self, Barrier, Condvar, ErrorGroup, Mutex, Once, OnceCell, Pool, RwLock, Semaphore, SingleFlight, WaitGroup,
+};
 use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
 use gmp_sched::sync::{Fetched, RawMutex};
 
@@ -14,6 +16,14 @@ fn panic_of(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
+}
+
+/// As their documentation says.
+#[test]
+fn locks_are_small() {
+    assert_eq!((size_of::<Mutex<()>>(), size_of::<RwLock<()>>(), size_of::<Condvar>()), (32, 80, 32));
+    assert_eq!((size_of::<WaitGroup>(), size_of::<Semaphore>()), (32, 32));
+    assert_eq!((size_of::<Once>(), size_of::<Barrier>()), (40, 40));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::waiter::{WaitQueue, Waiter};
 /// [`wait`](lock_api::Condvar::wait) unlocks the mutex, waits to be notified, and locks it again. First in, first out; a
 /// wait ends by a notification or its deadline and never without reason, and the numbers that `notify_one` and
 /// `notify_all` give are exact. Still the condition may be false again when the mutex is locked, since others may have
-/// come first: [`wait_while`](lock_api::Condvar::wait_while) looks again. The notifier need not hold the mutex. 40 bytes;
+/// come first: [`wait_while`](lock_api::Condvar::wait_while) looks again. The notifier need not hold the mutex. 32 bytes;
 /// can be a `static`. As in Go the mutex is one and the same for all that wait at one time; in Go it is a field.
 ///
 /// ```

@@ -12,7 +12,7 @@ use crate::waiter::WaitQueue;
 
 /// A number of permits, of which a G takes one or several, and waits while there are not so many. Go: `Weighted`.
 ///
-/// First in, first out: who asks for many is not passed by those who ask for few, so nobody starves. 40 bytes; can be a
+/// First in, first out: who asks for many is not passed by those who ask for few, so nobody starves. 32 bytes; can be a
 /// `static`.
 ///
 /// ```

@@ -42,7 +42,7 @@ pub use self::readers::{OneCount, Place, Readers, SpreadCounts};
 /// A writer that waits keeps new readers out, and when it is done all readers that wait come next, so neither side
 /// starves. Hence a G that reads must not read again: a writer may have come in between, and both would wait for ever.
 /// (`read_recursive` of `lock_api` is not offered.) Guards can be downgraded and mapped, and upgraded if they were taken by
-/// [`upgradable_read`](lock_api::RwLock::upgradable_read). The value plus 72 bytes; can be a `static`.
+/// [`upgradable_read`](lock_api::RwLock::upgradable_read). The value plus 80 bytes; can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, RwLock};
