@@ -1,7 +1,7 @@
 //! The entry for the rust-osdev `bootloader`, which can put the same ELF on a BIOS or UEFI disk.
 //!
-//! Only the PVH path is exercised by the tests: building a disk image needs a nightly compiler. This path is kept to
-//! what that bootloader's documentation demands; it carries no command line.
+//! Only the PVH path is exercised by the tests: building a disk image needs a nightly compiler. By hand, `tour` was booted
+//! from a BIOS disk image of bootloader 0.11.17 in QEMU, and ran as it does by PVH. This path carries no command line.
 
 use core::arch::naked_asm;
 
