@@ -298,11 +298,12 @@ fn look_for_preemption(cpu: CpuId, local: &CpuLocal, now: u64) -> bool {
 
 /// Says what was found, and where the CPU is. If it is what keeps the console from being used, the machine ends.
 fn report(cpu: CpuId, local: &CpuLocal, what: core::fmt::Arguments<'_>) {
-    LOCKUPS.fetch_add(1, Ordering::Relaxed);
     assert!(!console::is_held_by(cpu), "{what}, and the console is locked");
     log::error!("{what}:");
     // The console takes what it takes.
     let _ = write!(console::LineWriter::new(), "CPU {cpu}: {}", local.snapshot);
+    // Counted when it has been said: who waits for it may end the machine.
+    LOCKUPS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A time in nanoseconds, shown in seconds.

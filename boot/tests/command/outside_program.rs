@@ -80,7 +80,8 @@ fn times() {
 /// Has a G that sleeps, and comes to a place where a debugger can stop it.
 fn inspected() {
     let _sleeper = go(nap);
-    yield_now();
+    // It sleeps for good before the debugger looks, on whichever CPU it began.
+    sleep(Duration::from_millis(200));
     debugger_stops_here();
 }
 
