@@ -1,4 +1,4 @@
-//! Finds CPUs on which interrupts, or preemption, are off for more than a second: they look at each other.
+//! Finds CPUs on which interrupts, or preemption, are off for more than a second: they look at each other and at themselves.
 //!
 //! Nothing is added to what turns them off. That a CPU has taken an interrupt shows in a counter; a CPU that runs
 //! something has a tick, so a counter that stands still for a second is suspicious. That preemption is off is seen by the
@@ -9,7 +9,8 @@
 //! interrupt, and again each time somebody looks: only if it answers that interrupts are off several times, and has
 //! taken none in between, is it reported, with its last answer.
 //!
-//! Whose timer fires when a look is due looks; [`Lookout`] sees to it that there is somebody as long as a CPU is busy.
+//! Whose timer fires when a look is due looks; [`Lookout`] sees to it that there is somebody as long as a CPU is busy. That
+//! may always be the same CPU, and the very one that has preemption off: so it looks at itself, too.
 
 use core::fmt::{Display, Write as _};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -191,15 +192,16 @@ pub(crate) fn is_called(now: u64) -> u64 {
     if LOOKOUT.is_called(&percpu::local().watch.lookout, is_another_busy) { now + interval() } else { NEVER }
 }
 
-/// The timer of this CPU has fired. Looks at the others if that is due, and gives when the timer is to fire again at the
+/// The timer of this CPU has fired. Looks at all CPUs if that is due, and gives when the timer is to fire again at the
 /// latest. In an interrupt, after all else that the tick does.
 pub(crate) fn tick(now: u64) -> u64 {
     let watch = &percpu::local().watch;
     watch.note_pin(watch.lookout.is_busy() && percpu::preempt_count() != 0, now);
+    look_if_due(now);
+    // One that is alone has no use for a look while it halts.
     if cpus::count() == 1 {
         return NEVER;
     }
-    look_if_due(now);
     if LOOKOUT.goes_on(&watch.lookout, is_another_busy) { now + interval() } else { NEVER }
 }
 
@@ -236,8 +238,9 @@ fn look_if_due(now: u64) {
     let Some(_look) = LOOK.try_lock() else { return };
     let this = percpu::current();
     let mut is_any_suspect = false;
-    for (cpu, local) in cpus::all().filter(|&cpu| cpu != this).filter_map(|cpu| Some((cpu, percpu::of(cpu)?))) {
-        is_any_suspect |= look_for_interrupts(cpu, local, now);
+    for (cpu, local) in cpus::all().filter_map(|cpu| Some((cpu, percpu::of(cpu)?))) {
+        // This one takes interrupts: it is in one.
+        is_any_suspect |= cpu != this && look_for_interrupts(cpu, local, now);
         is_any_suspect |= look_for_preemption(cpu, local, now);
     }
     IS_ANY_SUSPECT.store(is_any_suspect, Ordering::Relaxed);

@@ -54,7 +54,7 @@ fn interrupts_that_are_off_are_found() {
 
 guest_test!(
     preemption_that_is_off_is_found,
-    smp = &[2, 8],
+    smp = &[1, 2, 8],
     isolated,
     texts = &[
         "error: kernel::watchdog: CPU ",
