@@ -59,7 +59,7 @@ guest_test!(
     texts = &[
         "error: kernel::watchdog: CPU ",
         "has had preemption off for ",
-        "interrupts on, preempt count ",
+        ", preempt count ",
         "preemption_that_is_off_is_found (qemu-tests/guest/src/masked.rs:",
         "has preemption on again",
     ],
