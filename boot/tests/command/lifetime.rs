@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{self, Child};
 use std::thread;
 use std::time::Instant;
@@ -41,18 +42,31 @@ impl Sleeper {
             if !command.starts_with("qemu-system-x86_64\0") || !command.contains(&self.mark) {
                 return None;
             }
-            let status = fs::read_to_string(entry.path().join("status")).ok()?;
-            status.split_once("State:\t")?.1.chars().next()
+            state(&entry.path())
         })
+    }
+
+    /// The state of `boot` itself.
+    fn boot_state(&self) -> Option<char> {
+        state(&Path::new("/proc").join(self.boot.id().to_string()))
     }
 
     /// Waits until the state of QEMU is as wanted. Signals take effect at once, but not before the call returns.
     fn wait_for_state(&self, wanted: impl Fn(Option<char>) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while !wanted(self.qemu_state()) {
-            assert!(Instant::now() < deadline, "QEMU is in state {:?}", self.qemu_state());
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_for("QEMU", || self.qemu_state(), wanted);
+    }
+}
+
+/// The state of the process with that directory in `/proc`.
+fn state(process: &Path) -> Option<char> {
+    fs::read_to_string(process.join("status")).ok()?.split_once("State:\t")?.1.chars().next()
+}
+
+fn wait_for(who: &str, state: impl Fn() -> Option<char>, wanted: impl Fn(Option<char>) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !wanted(state()) {
+        assert!(Instant::now() < deadline, "{who} is in state {:?}", state());
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -98,6 +112,8 @@ fn stopping_boot_stops_the_machine() {
     let mut sleeper = Sleeper::start("stop");
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
+    // It stops itself last; a shell, too, lets it continue only when it has been told so.
+    wait_for("boot", || sleeper.boot_state(), |state| state == Some('T'));
     sleeper.signal(Signal::CONT);
     sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
     sleeper.signal(Signal::TERM);
