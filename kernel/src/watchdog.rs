@@ -333,6 +333,11 @@ pub struct Windows {
     pub recoveries: u64,
 }
 
+/// How many interrupts a CPU has taken, non-maskable ones apart; 0 if it is not up. Callable from everywhere.
+pub fn interrupts(cpu: CpuId) -> u64 {
+    percpu::of(cpu).map_or(0, |local| local.watch.interrupts.load(Ordering::Relaxed))
+}
+
 /// The longest times during which interrupts or preemption were off, on any CPU, as far as a tick fell into them. Callable
 /// from everywhere.
 pub fn longest_windows() -> Windows {

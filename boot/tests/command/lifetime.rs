@@ -19,10 +19,17 @@ struct Sleeper {
     mark: String,
 }
 
+/// A process.
+struct Qemu {
+    id: u32,
+    /// As Linux names it.
+    state: char,
+}
+
 impl Sleeper {
-    fn start(name: &str) -> Self {
-        let mark = format!("mark={name}-{}", process::id());
-        let mut boot = boot_outside(&["--smp=2", "--kernel-option", &mark], &["sleep"]).spawn().expect("boot starts");
+    fn start(name: &str, cpus: u32) -> Self {
+        let (mark, smp) = (format!("mark={name}-{}", process::id()), format!("--smp={cpus}"));
+        let mut boot = boot_outside(&[&smp, "--kernel-option", &mark], &["sleep"]).spawn().expect("boot starts");
         let mut printed = [0; 9];
         boot.stdout.as_mut().expect("a pipe").read_exact(&mut printed).expect("the program runs");
         assert_eq!(&printed, b"sleeping\n");
@@ -34,16 +41,20 @@ impl Sleeper {
         kill_process(process, signal).expect("sent");
     }
 
-    /// The state of its QEMU as Linux names it, `None` if there is none.
-    fn qemu_state(&self) -> Option<char> {
+    /// Its QEMU, if there is one.
+    fn qemu(&self) -> Option<Qemu> {
         let processes = fs::read_dir("/proc").expect("the processes");
         processes.filter_map(Result::ok).find_map(|entry| {
             let command = fs::read_to_string(entry.path().join("cmdline")).ok()?;
             if !command.starts_with("qemu-system-x86_64\0") || !command.contains(&self.mark) {
                 return None;
             }
-            state(&entry.path())
+            Some(Qemu { id: entry.file_name().to_str()?.parse().ok()?, state: state(&entry.path())? })
         })
+    }
+
+    fn qemu_state(&self) -> Option<char> {
+        self.qemu().map(|qemu| qemu.state)
     }
 
     /// The state of `boot` itself.
@@ -74,7 +85,7 @@ fn wait_for(who: &str, state: impl Fn() -> Option<char>, wanted: impl Fn(Option<
 fn whatever_ends_boot_ends_qemu() {
     let _turn = turn();
     for (name, signal) in [("int", Signal::INT), ("term", Signal::TERM), ("hup", Signal::HUP), ("kill", Signal::KILL)] {
-        let mut sleeper = Sleeper::start(name);
+        let mut sleeper = Sleeper::start(name, 2);
         assert!(sleeper.qemu_state().is_some());
         sleeper.signal(signal);
         let status = sleeper.boot.wait().expect("boot ends");
@@ -87,7 +98,7 @@ fn whatever_ends_boot_ends_qemu() {
 #[test]
 fn a_signal_has_the_machine_described() {
     let _turn = turn();
-    let mut sleeper = Sleeper::start("inspect");
+    let mut sleeper = Sleeper::start("inspect", 2);
     for _ in 0..2 {
         sleeper.signal(Signal::QUIT);
         let output = sleeper.boot.stdout.as_mut().expect("a pipe");
@@ -109,7 +120,7 @@ fn a_signal_has_the_machine_described() {
 #[test]
 fn stopping_boot_stops_the_machine() {
     let _turn = turn();
-    let mut sleeper = Sleeper::start("stop");
+    let mut sleeper = Sleeper::start("stop", 2);
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
     // It stops itself last; a shell, too, lets it continue only when it has been told so.
@@ -119,4 +130,34 @@ fn stopping_boot_stops_the_machine() {
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait().expect("boot ends");
     sleeper.wait_for_state(|state| state.is_none());
+}
+
+/// Time on processors of the host that a process has used, in the threads it has.
+fn processor_time(id: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).expect("it runs");
+    let nanoseconds = threads.filter_map(Result::ok).filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
+/// A measurement, for people: on a host that does other things it says less.
+#[test]
+#[ignore = "takes 12 s, and measures time"]
+fn a_sleeping_machine_uses_under_two_percent_of_a_core() {
+    const OVER: Duration = Duration::from_secs(10);
+    let _turn = turn();
+    let mut sleeper = Sleeper::start("idle", 8);
+    let qemu = sleeper.qemu().expect("it runs").id;
+    // The boot's last timers run out.
+    thread::sleep(Duration::from_secs(2));
+    let before = processor_time(qemu);
+    thread::sleep(OVER);
+    let used = processor_time(qemu) - before;
+    let percent = 100.0 * used.as_secs_f64() / OVER.as_secs_f64();
+    println!("QEMU used {used:?} in {OVER:?}: {percent:.1} % of a core");
+    sleeper.signal(Signal::TERM);
+    sleeper.boot.wait().expect("boot ends");
+    assert!(percent < 2.0, "{percent} %");
 }

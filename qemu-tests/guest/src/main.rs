@@ -13,6 +13,7 @@ mod registry;
 
 mod disks;
 mod failing;
+mod idle;
 mod isolation;
 mod library;
 mod machine;
