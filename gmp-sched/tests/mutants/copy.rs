@@ -1,0 +1,124 @@
+//! A copy of the workspace, to be broken and tried.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{fs, io};
+
+use crate::{Catcher, Mutant, crate_directory, mutate};
+
+/// What became of a mutant.
+pub(crate) enum Fate {
+    /// These tests failed.
+    Caught(Vec<String>),
+    Survived,
+    /// It says nothing: it does not compile, or nothing is run by its catcher's name.
+    Void(String),
+    /// It is no change at all, for this reason.
+    Equivalent(&'static str),
+}
+
+/// A copy for one worker.
+pub(crate) struct Copy {
+    workspace: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    /// A fresh copy; what an earlier one has built is kept.
+    pub(crate) fn new(worker: usize) -> io::Result<Self> {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants-{worker}"));
+        let workspace = place.join("source");
+        if workspace.exists() {
+            fs::remove_dir_all(&workspace)?;
+        }
+        copy_directory(crate_directory().parent().expect("the crate is in a workspace"), &workspace)?;
+        Ok(Self { workspace, target: place.join("target") })
+    }
+
+    pub(crate) fn try_mutant(&self, mutant: &Mutant) -> Fate {
+        if let Catcher::Nobody(argument) = mutant.catcher {
+            return Fate::Equivalent(argument);
+        }
+        let source = match mutate(mutant, &self.workspace.join("gmp-sched")) {
+            Ok(source) => source,
+            Err(misfit) => return Fate::Void(misfit),
+        };
+        let path = self.workspace.join("gmp-sched/src").join(mutant.file);
+        let original = fs::read_to_string(&path).expect("the copy is complete");
+        fs::write(&path, source).expect("the copy can be written");
+        let fate = fate_of(&self.cargo(mutant.catcher).output().expect("cargo runs"));
+        fs::write(&path, original).expect("the copy can be written");
+        fate
+    }
+
+    /// Cargo on the copy, with what builds and runs the catcher.
+    fn cargo(&self, catcher: Catcher) -> Command {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["test", "--release", "--no-fail-fast", "--package", "gmp-sched"])
+            // Quickly built, and checking itself.
+            .args(["--config", "profile.release.incremental=true"])
+            .args(["--config", "profile.release.debug=false"])
+            .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
+            .args(["--config", "profile.release.package.gmp-sched.opt-level=1"])
+            .current_dir(&self.workspace)
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env_remove("RUSTFLAGS")
+            .env("RUST_BACKTRACE", "0");
+        let filter = match catcher {
+            Catcher::Model(path) => {
+                cargo.arg("--lib").env("RUSTFLAGS", "--cfg gmp_loom");
+                format!("models::{path}")
+            }
+            Catcher::Simulation(file, name, seeds) => {
+                cargo.args(["--test", file]).env_remove("GMP_SIM_SEED").env("GMP_SIM_SEEDS", seeds.to_string());
+                name.to_string()
+            }
+            Catcher::Properties(name) => {
+                cargo.args(["--lib", "--test", "run_queue"]);
+                name.to_string()
+            }
+            Catcher::Nobody(_) => unreachable!("nobody is not run"),
+        };
+        // Other flags, other artifacts.
+        let kind = if matches!(catcher, Catcher::Model(_)) { "loom" } else { "host" };
+        cargo.arg("--target-dir").arg(self.target.join(kind)).args(["--", &filter]);
+        cargo
+    }
+}
+
+/// Reads what the test programs wrote.
+fn fate_of(ran: &Output) -> Fate {
+    let output = String::from_utf8_lossy(&ran.stdout);
+    let failed: Vec<String> = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
+        .map(|name| name.trim_start_matches("models::").to_string())
+        .collect();
+    let is_any_run = output.lines().any(|line| line.starts_with("running ") && line != "running 0 tests");
+    match (ran.status.success(), failed.is_empty(), is_any_run) {
+        (true, _, true) => Fate::Survived,
+        (false, false, true) => Fate::Caught(failed),
+        // A panic where there must be none takes the process along.
+        (false, true, true) => Fate::Caught(vec!["aborted".to_string()]),
+        (_, _, false) => Fate::Void(output.into_owned() + &String::from_utf8_lossy(&ran.stderr)),
+    }
+}
+
+/// Copies source: what is built and what git keeps is left behind.
+fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (name, path) = (entry.file_name(), entry.path());
+        if name == "target" || name == ".git" {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            copy_directory(&path, &to.join(name))?;
+        } else {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}

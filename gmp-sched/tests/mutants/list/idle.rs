@@ -1,0 +1,160 @@
+//! Idle and wake: `idle.md`.
+
+use super::Catcher::{Model, Nobody};
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "idle.rs",
+        "submit has no fence",
+        "        fence(Ordering::SeqCst);
+        P::point(Site::Idle);
+        if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
+        "        P::point(Site::Idle);
+        if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
+        Model("idle::a_submitter_against_an_idling"),
+    ),
+    mutant(
+        "idle.rs",
+        "submit has a fence that is too weak",
+        "        fence(Ordering::SeqCst);
+        P::point(Site::Idle);
+        if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
+        "        fence(Ordering::AcqRel);
+        P::point(Site::Idle);
+        if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
+        Model("idle::a_submitter_against_an_idling"),
+    ),
+    mutant(
+        "idle.rs",
+        "going idle has no fence",
+        "        // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("idle::a_submitter_against_an_idling"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that goes idle does not look again",
+        "            if self.take_assigned() || scheduler.is_work_visible() && self.take_back() {",
+        "            if self.take_assigned() {",
+        Model("idle::a_submitter_against_an_idling"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that goes idle does not look at the global queue under the lock",
+        "            if shared.has_work() || scheduler.is_stopping() {",
+        "            if scheduler.is_stopping() {",
+        Nobody(
+            "the look at everything in idle.3 comes after the lock hold and finds the G too. The early look saves giving \
+             the P up.",
+        ),
+    ),
+    mutant(
+        "idle.rs",
+        "a waker that finds no idle P does not look again",
+        "            self.spinning.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Gives `processor`",
+        "            self.spinning.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+    }
+
+    /// Gives `processor`",
+        Model("idle::a_waker"),
+    ),
+    mutant(
+        "idle.rs",
+        "a waker that finds no idle P stays counted",
+        "            self.spinning.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Gives `processor`",
+        "            return;
+        }
+    }
+
+    /// Gives `processor`",
+        Model("idle::a_waker"),
+    ),
+    mutant(
+        "idle.rs",
+        "a woken M is marked as spinning after it can see its P",
+        "        machine.spinning.store(errand == Errand::Search, Ordering::Relaxed);
+        // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
+        // unpark.
+        machine.next_processor.store(Some(processor), Ordering::Release);",
+        "        machine.next_processor.store(Some(processor), Ordering::Release);
+        machine.spinning.store(errand == Errand::Search, Ordering::Relaxed);",
+        Model("idle::a_submitter_against_an_idling"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M is given its P without Release",
+        "        machine.next_processor.store(Some(processor), Ordering::Release);",
+        "        machine.next_processor.store(Some(processor), Ordering::Relaxed);",
+        Model("idle::"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M takes its P without Acquire",
+        "self.next_processor.load(Ordering::Acquire)",
+        "self.next_processor.load(Ordering::Relaxed)",
+        Model("idle::"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that finds work stays on the idle list",
+        "        shared.idle_machines.remove(self);",
+        "",
+        Model("idle::a_submitter_against_an_idling"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that finds work overlooks that it was given a P",
+        "        if self.next_processor.load(Ordering::Relaxed).is_some() {
+            drop(shared);
+            return self.take_assigned();
+        }",
+        "",
+        Model("idle::"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that finds work is not counted as spinning",
+        "        self.spinning.store(true, Ordering::Relaxed);
+        scheduler.spinning.fetch_add(1, Ordering::SeqCst);",
+        "",
+        Model("idle::a_submitter_of_two"),
+    ),
+    mutant(
+        "idle.rs",
+        "a spinning M that goes idle stays counted",
+        "            if self.spinning.swap(false, Ordering::Relaxed) {
+                scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+            }",
+        "",
+        Model("idle::a_submitter_against_a_spinning"),
+    ),
+    mutant(
+        "find.rs",
+        "a spinning M that finds work does not wake the next",
+        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        scheduler.wake_processor();",
+        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);",
+        Model("idle::a_submitter_against_a_spinner_that_finds_work"),
+    ),
+    mutant(
+        "find.rs",
+        "a spinning M that finds work wakes the next before it is off the count",
+        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        scheduler.wake_processor();",
+        "        scheduler.wake_processor();
+        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);",
+        Model("idle::a_submitter_against_a_spinner_that_finds_work"),
+    ),
+];

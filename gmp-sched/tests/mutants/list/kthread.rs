@@ -1,0 +1,62 @@
+//! Kernel threads.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "kthread/place.rs",
+        "making ready has no fence",
+        "            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread or we see its idle bit.
+            fence(Ordering::SeqCst);",
+        "",
+        Model("kthread::a_ready"),
+    ),
+    mutant(
+        "kthread/place.rs",
+        "going idle has no fence",
+        "        // Ordering: partner is the fence in `make_ready`.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("kthread::a_ready"),
+    ),
+    mutant(
+        "kthread/place.rs",
+        "a CPU looks before it says that it is idle",
+        "        cpu.idle.store(true, Ordering::Relaxed);
+        // Ordering: partner is the fence in `make_ready`.
+        fence(Ordering::SeqCst);
+        C::point(Site::ReadyList);
+        let next = self.take_ready()?;",
+        "        let Some(next) = self.take_ready() else {
+            cpu.idle.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            return None;
+        };",
+        Model("kthread::a_ready"),
+    ),
+    mutant(
+        "kthread/place.rs",
+        "a claim of a CPU that found another thread is not passed on",
+        "        if claimed && let Some(other) = self.claim_idle(0, 0) {
+            C::kick(other);
+        }",
+        "        let _ = claimed;",
+        Model("kthread::"),
+    ),
+    mutant(
+        "kthread/place.rs",
+        "the length of a ready list is not told",
+        "                ready.push_back(thread);
+                self.cpus[target].ready_length.store(ready.len(), Ordering::Relaxed);",
+        "                ready.push_back(thread);",
+        Model("kthread::a_ready"),
+    ),
+    mutant(
+        "kthread/place.rs",
+        "an idle CPU is not kicked",
+        "                Some(idle) => C::kick(idle),",
+        "                Some(_) => {}",
+        Model("kthread::a_ready"),
+    ),
+];

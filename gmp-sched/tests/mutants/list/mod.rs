@@ -1,0 +1,70 @@
+//! The mutants, by concept.
+
+mod idle;
+mod join;
+mod kthread;
+mod run;
+mod run_queue;
+mod syscall;
+mod timers;
+mod token;
+
+use std::fmt;
+
+/// Who notices a mutant.
+#[derive(Clone, Copy)]
+pub(crate) enum Catcher {
+    /// loom models whose path contains this.
+    Model(&'static str),
+    /// Simulated programs of the file `tests/simulation*.rs` of that name, whose names contain the second, with that many
+    /// seeds.
+    Simulation(&'static str, &'static str, u32),
+    /// Property tests, of `tests/run_queue.rs` or in the source, whose names contain this.
+    Properties(&'static str),
+    /// Nobody can: with the mutant the engine does the same, for this reason.
+    Nobody(&'static str),
+}
+
+/// One small change of the source, after which something is wrong.
+pub(crate) struct Mutant {
+    /// What is wrong then.
+    pub(crate) what: &'static str,
+    /// Of `gmp-sched/src`.
+    pub(crate) file: &'static str,
+    /// What is there, once.
+    pub(crate) from: &'static str,
+    /// What is put there instead.
+    pub(crate) to: &'static str,
+    pub(crate) catcher: Catcher,
+}
+
+impl fmt::Display for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.what)
+    }
+}
+
+const fn mutant(
+    file: &'static str,
+    what: &'static str,
+    from: &'static str,
+    to: &'static str,
+    catcher: Catcher,
+) -> Mutant {
+    Mutant { what, file, from, to, catcher }
+}
+
+/// All of them.
+pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
+    let lists = [
+        run_queue::MUTANTS,
+        token::MUTANTS,
+        idle::MUTANTS,
+        timers::MUTANTS,
+        syscall::MUTANTS,
+        join::MUTANTS,
+        kthread::MUTANTS,
+        run::MUTANTS,
+    ];
+    lists.into_iter().flatten()
+}

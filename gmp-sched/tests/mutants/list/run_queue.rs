@@ -1,0 +1,205 @@
+//! The ring and `runnext`.
+
+use super::Catcher::{Model, Nobody, Properties};
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "run_queue.rs",
+        "a push publishes the slot without Release",
+        "        // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);",
+        "        self.tail.store(tail.wrapping_add(1), Ordering::Relaxed);",
+        Model("run_queue::owner_pushes"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a push writes the slot after the tail",
+        "        self.slot(tail).store(Some(item), Ordering::Relaxed);
+        // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);",
+        "        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+        self.slot(tail).store(Some(item), Ordering::Relaxed);",
+        Model("run_queue::owner_pushes"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a push overruns a full ring",
+        "        if tail.wrapping_sub(head) >= Self::SIZE {
+            return Err(Full);",
+        "        if tail.wrapping_sub(head) > Self::SIZE {
+            return Err(Full);",
+        Properties("behaves_like"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a push after a pop publishes the slot without Release",
+        "        // Ordering: as in `push_back`.
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);",
+        "        self.tail.store(tail.wrapping_add(1), Ordering::Relaxed);",
+        Model("run_queue::owner_yields"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a push does not wait for thieves to have read the slot",
+        "        let head = self.head.load(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail.wrapping_sub(head) >= Self::SIZE {",
+        "        let head = self.head.load(Ordering::Relaxed);
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail.wrapping_sub(head) >= Self::SIZE {",
+        Nobody(
+            "a thief would have to read what is stored later than the owner sees the thief's claim, which follows that \
+             read. The language allows it (load buffering); x86 does not do it, and loom, which runs one step after the \
+             other, cannot show it. The Acquire stays for the language.",
+        ),
+    ),
+    mutant(
+        "run_queue.rs",
+        "pop takes without a claim",
+        "            if self.head.compare_exchange(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return item.map(|item| (item, Slice::New));
+            }",
+        "            self.head.store(head.wrapping_add(1), Ordering::Release);
+            return item.map(|item| (item, Slice::New));",
+        Model("run_queue::two_thieves"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "pop takes runnext although a thief has it",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
+            // If",
+        "        if next.is_some() {
+            self.next.store(None, Ordering::Release);
+            // If",
+        Model("run_queue::run_next"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "pop empties runnext without Release",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
+            // If",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed) {
+            // If",
+        Model("run_queue::a_queue_with"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "is_empty looks at runnext without Acquire",
+        "            let next = self.next.load(Ordering::Acquire);",
+        "            let next = self.next.load(Ordering::Relaxed);",
+        Model("run_queue::a_queue_with"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "is_empty does not look at the tail again",
+        "            if self.tail.load(Ordering::Acquire) == tail {
+                return head == tail && next.is_none();
+            }",
+        "            return head == tail && next.is_none();",
+        Model("run_queue::a_queue_with"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "runnext is set without Release",
+        "            self.next.store(Some(item), Ordering::Release);",
+        "            self.next.store(Some(item), Ordering::Relaxed);",
+        Model("run_queue::the_first_run_next"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "runnext is exchanged without Release",
+        "        self.next.swap(Some(item), Ordering::AcqRel)",
+        "        self.next.swap(Some(item), Ordering::Acquire)",
+        Model("run_queue::run_next"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "what is kicked out of runnext may be a thief's already",
+        "        self.next.swap(Some(item), Ordering::AcqRel)",
+        "        let kicked = self.next.load(Ordering::Relaxed);
+        self.next.store(Some(item), Ordering::Release);
+        kicked",
+        Model("run_queue::run_next"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a thief takes runnext without a claim",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) { next } else { None }",
+        "        self.next.store(None, Ordering::Release);
+        next",
+        Model("run_queue::run_next"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a thief takes runnext without Acquire",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) { next } else { None }",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::Release, Ordering::Relaxed) { next } else { None }",
+        Model("run_queue::run_next"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a thief looks at the tail without Acquire",
+        "            // Ordering: Acquire pairs with the Release store in `push_back`: the slots below `tail` are written.
+            let tail = self.tail.load(Ordering::Acquire);",
+        "            let tail = self.tail.load(Ordering::Relaxed);",
+        Model("run_queue::owner_pushes"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a thief claims without an exchange",
+        "            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return half;
+            }",
+        "            self.head.store(head.wrapping_add(half), Ordering::Release);
+            return half;",
+        Model("run_queue::two_thieves"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a thief copies after its claim",
+        "            for offset in 0..half {
+                let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
+                thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
+            }
+            S::point(Site::RunQueue);
+            // Ordering: Release keeps the reads of the slots before it; partner: `push_back`.
+            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return half;
+            }",
+        "            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                for offset in 0..half {
+                    let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
+                    thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
+                }
+                return half;
+            }",
+        Model("run_queue::owner_wraps"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a thief publishes what it stole without Release",
+        "            thief.tail.store(base.wrapping_add(kept), Ordering::Release);",
+        "            thief.tail.store(base.wrapping_add(kept), Ordering::Relaxed);",
+        Model("run_queue::a_thief_is_robbed"),
+    ),
+    mutant(
+        "run_queue.rs",
+        "a thief uses a head and a tail of different moments",
+        "            if half > Self::SIZE / 2 {",
+        "            if false {",
+        Nobody(
+            "its claim fails, since the head has moved on; what it wrote meanwhile are slots of its own ring, which is \
+             empty. The check saves the copy, and spares everyone this argument.",
+        ),
+    ),
+    mutant(
+        "run_queue.rs",
+        "half of a full ring is moved away without a claim",
+        "        if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }",
+        "        self.head.store(head.wrapping_add(half), Ordering::Release);",
+        Model("run_queue::overflow"),
+    ),
+];

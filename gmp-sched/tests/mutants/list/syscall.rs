@@ -1,0 +1,116 @@
+//! System calls, and waking from outside.
+
+use super::Catcher::{Model, Nobody};
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "processor.rs",
+        "a P is left behind without Release",
+        "        self.0.store(status as u32, Ordering::Release);",
+        "        self.0.store(status as u32, Ordering::Relaxed);",
+        Model("syscall::retake"),
+    ),
+    mutant(
+        "processor.rs",
+        "a P is taken from a system call without Acquire",
+        "self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed)",
+        "self.0.compare_exchange(from as u32, to as u32, Ordering::Relaxed, Ordering::Relaxed)",
+        Model("syscall::retake"),
+    ),
+    mutant(
+        "processor.rs",
+        "two may take a P from a system call",
+        "        self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()",
+        "        let is_free = self.0.load(Ordering::Acquire) == from as u32;
+        if is_free {
+            self.0.store(to as u32, Ordering::Relaxed);
+        }
+        is_free",
+        Model("syscall::retake"),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M is counted as blocked after its P has been taken",
+        "        if self.secure_successor().is_err() {
+            return false;
+        }
+        P::point(Site::Syscall);
+        if !processor.status.claim_from_syscall() {
+            self.shared.lock().blocked_machines -= 1;
+            return false;
+        }",
+        "        if !processor.status.claim_from_syscall() {
+            return false;
+        }
+        if self.secure_successor().is_err() {
+            return false;
+        }",
+        Model("syscall::retake"),
+    ),
+    mutant(
+        "syscall.rs",
+        "a hand-off does not look for work of the others",
+        "        if self.is_work_visible() {
+            self.wake_processor();
+        }",
+        "",
+        Model("syscall::hand_off"),
+    ),
+    mutant(
+        "syscall.rs",
+        "a hand-off leaves a P with work idle",
+        "            if has_work || shared.has_work() {",
+        "            if shared.has_work() {",
+        Nobody("the look at everything that follows finds that work and wakes an M for it, which takes longer."),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M without a P goes idle before its G is on a queue",
+        "        scheduler.put_global_one(&mut shared, goroutine);
+        match machine.processor() {
+            Some(_) => {}
+            None if goroutine.is_locked() => machine.begin_to_wait(&mut shared),
+            None => scheduler.put_idle_machine(&mut shared, machine),
+        }
+    }",
+        "        scheduler.put_idle_machine(&mut shared, machine);
+    }
+    scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);",
+        Model("syscall::the_return"),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M without a P wakes nobody for its G",
+        "    P::point(Site::Idle);
+    scheduler.wake_processor();",
+        "",
+        Nobody(
+            "the M itself looks at everything once more before it parks, and takes an idle P. The wake-up is sooner.",
+        ),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M blocks although it is the only one for its P",
+        "                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {",
+        "                if (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted {",
+        Model("syscall::every_processor"),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M that gets a P back stays counted as blocked",
+        "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
+        shared.blocked_machines -= 1;",
+        "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;",
+        Model("syscall::"),
+    ),
+    mutant(
+        "park.rs",
+        "a G that is woken from outside is on no queue for a moment",
+        "                let mut shared = scheduler.shared.lock();
+                goroutine.set_status(Status::Runnable);",
+        "                goroutine.set_status(Status::Runnable);
+                let mut shared = scheduler.shared.lock();",
+        Model("deadlock::"),
+    ),
+];

@@ -1,0 +1,72 @@
+//! Timers, and who keeps the time.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "idle.rs",
+        "telling the timekeeper has no fence",
+        "        fence(Ordering::SeqCst);
+        P::point(Site::Timers);
+        // The deadline is",
+        "        P::point(Site::Timers);
+        // The deadline is",
+        Model("timers::a_timer_against"),
+    ),
+    mutant(
+        "idle.rs",
+        "the timekeeper has no fence",
+        "            // Ordering: partner is the fence in `tell_timekeeper`.
+            fence(Ordering::SeqCst);",
+        "",
+        Model("timers::a_timer_against_a_timekeeper"),
+    ),
+    mutant(
+        "idle.rs",
+        "the timekeeper does not look again",
+        "            if self.earliest_unkept() >= earliest {
+                return (earliest != Instant::NEVER).then_some(earliest);
+            }",
+        "            return (earliest != Instant::NEVER).then_some(earliest);",
+        Model("timers::a_timer_against_a_timekeeper"),
+    ),
+    mutant(
+        "idle.rs",
+        "the heir of the timekeeper is not woken",
+        "                P::unpark_thread(heir);",
+        "                let _ = heir;",
+        Model("timers::the_timekeeper_goes_back"),
+    ),
+    mutant(
+        "idle.rs",
+        "the timekeeper that goes back to work keeps the role",
+        "            scheduler.set_timekeeper(heir);",
+        "",
+        Model("timers::the_timekeeper_goes_back"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that is not the timekeeper does not tell it of the timers it leaves",
+        "                if earliest != Instant::NEVER {
+                    self.tell_timekeeper(earliest);
+                }
+                return None;",
+        "                return None;",
+        Model("timers::going_idle"),
+    ),
+    mutant(
+        "timers.rs",
+        "a timer that is the earliest now is not told",
+        "pinned.machine().scheduler().tell_timekeeper(when);",
+        "",
+        Model("timers::a_timer_against"),
+    ),
+    mutant(
+        "syscall.rs",
+        "a hand-off does not tell the timekeeper of the timers it leaves",
+        "        self.tell_timekeeper(processor.timers.earliest());",
+        "        crate::primitives::fence(Ordering::SeqCst);",
+        Model("timers::handing_off"),
+    ),
+];

@@ -1,0 +1,63 @@
+//! The park token.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "kthread/token.rs",
+        "a token is given without Release",
+        "self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed)",
+        "self.state.compare_exchange(state, next, Ordering::Acquire, Ordering::Relaxed)",
+        Model("token::what"),
+    ),
+    mutant(
+        "kthread/token.rs",
+        "whoever makes a thread ready does not see its saved context",
+        "self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed)",
+        "self.state.compare_exchange(state, next, Ordering::Release, Ordering::Relaxed)",
+        Model("token::a_token"),
+    ),
+    mutant(
+        "kthread/token.rs",
+        "a context is saved without Release",
+        "self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed)",
+        "self.state.compare_exchange(RUNNING, PARKED, Ordering::Relaxed, Ordering::Relaxed)",
+        Model("token::a_token"),
+    ),
+    mutant(
+        "kthread/token.rs",
+        "a token that came in between is overwritten",
+        "        if self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return true;
+        }",
+        "        if self.state.swap(PARKED, Ordering::Release) == RUNNING {
+            return true;
+        }",
+        Model("token::"),
+    ),
+    mutant(
+        "kthread/token.rs",
+        "a token is taken without Acquire",
+        "self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Acquire, Ordering::Relaxed)",
+        "self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Relaxed, Ordering::Relaxed)",
+        Model("token::what"),
+    ),
+    mutant(
+        "kthread/token.rs",
+        "the far side uses a token up without Acquire",
+        "        self.state.swap(RUNNING, Ordering::Acquire);",
+        "        self.state.swap(RUNNING, Ordering::Relaxed);",
+        Model("token::what"),
+    ),
+    mutant(
+        "kthread/token.rs",
+        "a token that is there is not given again",
+        "            let next = if state == PARKED { RUNNING } else { NOTIFIED };",
+        "            if state == NOTIFIED {
+                return false;
+            }
+            let next = if state == PARKED { RUNNING } else { NOTIFIED };",
+        Model("token::what"),
+    ),
+];
