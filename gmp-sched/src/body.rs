@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 
 use crate::context;
 use crate::goroutine::Goroutine;
-use crate::join::JoinError;
+use crate::join::{Audience, JoinError, finished};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::scope::Children;
@@ -40,8 +40,8 @@ fn place<F, T>(top: usize) -> usize {
 pub(crate) struct BodyFunctions<P: Platform> {
     /// Runs the closure on the G itself, and ends the G.
     run: fn(&'static Goroutine<P>) -> !,
-    /// Puts an error in the place of the result; the closure has been moved out.
-    fail: fn(&'static Goroutine<P>, JoinError),
+    /// Puts an error in the place of the result, and tells those who wait; the closure has been moved out.
+    fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
 }
 
 struct Types<F, T>(PhantomData<(F, T)>);
@@ -158,18 +158,20 @@ fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
 }
 
 /// See [`BodyFunctions`].
-fn fail<P: Platform, T: Send>(goroutine: &'static Goroutine<P>, error: JoinError) {
+fn fail<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
     put_result::<P, T>(goroutine, Err(error));
+    // If there is nobody, nobody else drops the error, and it needs no dropping.
+    let _audience = finished(pinned, goroutine);
 }
 
 /// See [`BodyFunctions`].
-fn fail_scoped<P: Platform, T: Send>(goroutine: &'static Goroutine<P>, error: JoinError) {
+fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
     put_result::<P, T>(goroutine, Err(error));
     let children = children(goroutine);
-    if error == JoinError::Panicked {
+    if finished(pinned, goroutine) == Audience::Nobody && error.is_failure() {
         children.panicked();
     }
-    children.remove(&Pinned::new());
+    children.remove(pinned);
 }
 
 /// Puts the result of a G whose closure has been moved out in its place.
@@ -188,9 +190,9 @@ pub(crate) fn start<P: Platform>(me: &'static Goroutine<P>) -> ! {
     (functions(me).run)(me)
 }
 
-/// Puts an error in the place of the calling G's result: its body does not come back.
-pub(crate) fn set_failed<P: Platform>(me: &'static Goroutine<P>, error: JoinError) {
-    (functions(me).fail)(me, error);
+/// Puts an error in the place of the calling G's result, and tells those who wait: its body does not come back.
+pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, error: JoinError) {
+    (functions(me).fail)(pinned, me, error);
 }
 
 fn functions<P: Platform>(goroutine: &Goroutine<P>) -> &'static BodyFunctions<P> {

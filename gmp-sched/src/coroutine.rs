@@ -111,7 +111,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     ///
     /// The coroutine panics meanwhile; the caller is not a G with a P.
     pub fn stop(mut self) {
-        if self.run_to_end() == Err(JoinError::Panicked) {
+        if self.run_to_end().is_err_and(JoinError::is_failure) {
             panic!("the coroutine panicked");
         }
     }
@@ -137,7 +137,7 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
         let value = self.shared.with(|exchange| exchange.value.take());
         if value.is_none()
             && let Some(inner) = self.inner.take()
-            && inner.join() == Err(JoinError::Panicked)
+            && inner.join().is_err_and(JoinError::is_failure)
         {
             panic!("the coroutine panicked");
         }

@@ -2,9 +2,10 @@
 
 use crate::body;
 use crate::goroutine::{Goroutine, GoroutineId, Status};
-use crate::join::{JoinError, finished};
+use crate::join::JoinError;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
+use crate::scope::wait_for_all;
 use crate::switch::{Commit, Leave, leave};
 
 /// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.
@@ -41,20 +42,21 @@ pub fn exit<P: Platform>() -> ! {
 
 /// Ends the calling G where it stands, without unwinding: whoever joins it gets `reason`.
 ///
-/// Nothing on its stack is dropped: what it holds stays held. Others may have references into that stack (scopes, queues),
-/// so neither stack nor slot is ever used again. For platforms that cannot unwind, when a G panics or exits.
+/// Nothing on its stack is dropped: what it holds stays held. Others may have references into that stack (queues), so
+/// neither stack nor slot is ever used again. The children of scopes that it has open may borrow from its own parents as
+/// well, who go on when it ends: so it blocks until the last of them has ended. For platforms that cannot unwind, when a G
+/// panics or exits.
 ///
 /// # Panics
 ///
 /// The caller is not a G with a P, or is pinned.
 pub fn abandon<P: Platform>(reason: JoinError) -> ! {
+    wait_for_all::<P>();
     let pinned = Pinned::<P>::new();
     let machine = pinned.machine();
     let processor = machine.held_processor();
     let me = machine.running_goroutine();
-    body::set_failed(me, reason);
-    // Nobody else drops the error, and it needs no dropping.
-    let _audience = finished(&pinned, me);
+    body::fail_with(&pinned, me, reason);
     processor.counters.finished.add(1);
     if let Some(bubble) = me.bubble() {
         bubble.left(&pinned, me);

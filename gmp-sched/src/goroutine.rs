@@ -274,6 +274,8 @@ pub struct Goroutine<P: Platform> {
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
     /// The address of the count of the scope it is a child of; see [`crate::scope`]. Of use to scoped Gs only.
     pub(crate) scope: AtomicUsize,
+    /// The address of the children of the innermost scope that it has opened and not left, 0 if there is none.
+    pub(crate) open_scope: AtomicUsize,
     /// The bubble it is in, `None` for nearly all. Go: `g.bubble`.
     bubble: AtomicRef<Bubble<P>>,
     /// The link of the list of all Gs, set once.
@@ -320,6 +322,7 @@ impl<P: Platform> Goroutine<P> {
             body: AtomicUsize::new(0),
             body_functions: AtomicRef::none(),
             scope: AtomicUsize::new(0),
+            open_scope: AtomicUsize::new(0),
             bubble: AtomicRef::none(),
             all_link: AtomicRef::none(),
             waiter: Waiter::new(),

@@ -36,14 +36,24 @@ const DONE: usize = 3;
 pub enum JoinError {
     /// Its body panicked.
     Panicked,
+    /// It needed more stack than it had, on a platform on which that ends the G alone.
+    StackOverflow,
     /// It called [`exit`](crate::exit::exit).
     Exited,
+}
+
+impl JoinError {
+    /// Whether something went wrong, which whoever depends on the G is to know.
+    pub(crate) fn is_failure(self) -> bool {
+        self != Self::Exited
+    }
 }
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked => f.write_str("the G panicked"),
+            Self::StackOverflow => f.write_str("the G overflowed its stack"),
             Self::Exited => f.write_str("the G ended itself without a result"),
         }
     }

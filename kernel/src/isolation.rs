@@ -1,16 +1,23 @@
-//! `panic=isolate`: a panic ends the G it happens in, and nothing else.
+//! `panic=isolate`: a panic ends the G it happens in, and nothing else; and so does a stack overflow.
 //!
-//! Without that option a panic in any G ends the machine, as in Go. With it, the G's report is printed, its joiner gets
-//! [`JoinError::Panicked`], and the others go on. There is no unwinding on this machine, so nothing that the G owned is
-//! dropped: what it held stays held (a lock it had taken is never free again, what it was to send is never sent), and its
-//! stack, into which others may point, is never used again.
+//! Without that option both end the machine, as in Go. With it, the G's report is printed, its joiner gets
+//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the others go on. There is no unwinding on this machine, so
+//! nothing that the G owned is dropped: what it held stays held (a lock it had taken is never free again, what it was to
+//! send is never sent), and its stack, into which others may point, is never used again.
+//!
+//! The children of scopes that the G has open go on, and may borrow from its frames, and from those of its own parents. So
+//! the G ends, for whoever joins it, when the last of them has: as it would where it could unwind. If they wait for
+//! something that it held that is never.
+//!
+//! A G that has overflowed its stack ends on another one of 16 KiB, which is not used again either.
 //!
 //! The machine still ends where more than one G is at stake:
 //!
 //! - the main G panics: there is no program without it;
 //! - the panic is in the scheduler, in a handler, or with preemption or interrupts off: what is half changed is shared;
 //! - the G is in a system call: its M is not its own;
-//! - a second panic comes while the report of the first is made.
+//! - a second panic comes while the report of the first is made;
+//! - there is no memory for the stack on which one is to end that has overflowed its own.
 
 use core::fmt;
 use core::panic::PanicInfo;
@@ -20,8 +27,11 @@ use boot_protocol::console::Frame;
 use gmp_sched::JoinError;
 use gmp_sched::exit::abandon;
 use gmp_sched::goroutine::{Goroutine, GoroutineId, Status};
+use gmp_sched::platform::Pinned;
 
 use crate::backtrace::Backtrace;
+use crate::mm::stack::Slot;
+use crate::panic::StackOverflow;
 use crate::percpu::{self, CpuId, PreemptGuard};
 use crate::platform::Kernel;
 use crate::{args, console};
@@ -46,29 +56,49 @@ pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
 
 /// Reports the panic and ends the calling G, which is [covered](covers).
 pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace: Backtrace) -> ! {
-    {
-        // A panic in here, in the message's own code say, is with preemption off: it ends the machine.
-        let _off = PreemptGuard::new();
-        let report = Report { goroutine, info, backtrace, cpu: percpu::current() };
-        console::print(format_args!("{report}"));
-    }
+    report(goroutine, Cause::Panic(info), backtrace);
     abandon::<Kernel>(JoinError::Panicked)
+}
+
+/// Reports that the calling G, which is [covered](covers) and on another stack now, has used up the one in `slot`, and ends
+/// it.
+pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
+    let goroutine = Pinned::<Kernel>::new().goroutine();
+    report(goroutine, Cause::Overflow(slot), backtrace);
+    abandon::<Kernel>(JoinError::StackOverflow)
+}
+
+fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
+    // A panic in here, in the message's own code say, is with preemption off: it ends the machine.
+    let _off = PreemptGuard::new();
+    let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
+    console::print(format_args!("{report}"));
+}
+
+/// What ends a G.
+enum Cause<'a> {
+    Panic(&'a PanicInfo<'a>),
+    /// The stack that was not enough.
+    Overflow(Slot),
 }
 
 struct Report<'a> {
     goroutine: &'a Goroutine<Kernel>,
-    info: &'a PanicInfo<'a>,
+    cause: Cause<'a>,
     backtrace: Backtrace,
     cpu: CpuId,
 }
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.info.location() {
-            Some(location) => writeln!(f, "panic at {location}:\n{}\n", self.info.message())?,
-            None => writeln!(f, "panic: {}\n", self.info.message())?,
-        }
         let id = self.goroutine.id();
+        match self.cause {
+            Cause::Panic(info) => match info.location() {
+                Some(location) => writeln!(f, "panic at {location}:\n{}\n", info.message())?,
+                None => writeln!(f, "panic: {}\n", info.message())?,
+            },
+            Cause::Overflow(slot) => writeln!(f, "stack overflow:\n{}\n", StackOverflow { goroutine: id, slot })?,
+        }
         writeln!(f, "goroutine {id} [running] on CPU {}:", self.cpu)?;
         self.backtrace.clone().try_for_each(|address| writeln!(f, "{}", Frame(address)))?;
         let stack = self.goroutine.stack();

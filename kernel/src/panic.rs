@@ -72,13 +72,26 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
 
 /// Ends the machine because a G has used up its stack. Called on another one.
 pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
-    // What is left to preemption is not counted.
-    let touched = stack::high_water_mark(slot).min(slot.bytes()) / 1024;
     end(platform::STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
-        writeln!(console, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")?;
+        writeln!(console, "{}", StackOverflow { goroutine, slot })?;
         writeln!(console, "fatal error: stack overflow\n\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
         print_backtrace(console, Backtrace::of(frame))
     })
+}
+
+/// What there is to say of a G that has used up its stack.
+pub(crate) struct StackOverflow {
+    pub(crate) goroutine: GoroutineId,
+    pub(crate) slot: Slot,
+}
+
+impl fmt::Display for StackOverflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { goroutine, slot } = *self;
+        // What is left to preemption is not counted.
+        let touched = stack::high_water_mark(slot).min(slot.bytes()) / 1024;
+        write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
+    }
 }
 
 /// Ends the machine because the program cannot go on, though no one G is to blame.

@@ -5,13 +5,15 @@ use core::fmt;
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::park::{park_pinned, ready_pinned};
 use crate::platform::{Lock, Pinned, Platform};
-use crate::primitives::{AtomicBool, Ordering};
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 /// The children of one scope. It lies in the parent's frame, and the parent leaves that only after it has seen, under the
 /// lock, that there are none any more: so the last thing a child does to it is to unlock.
 pub(crate) struct Children<P: Platform> {
     state: Lock<State<P>, P>,
     have_panicked: AtomicBool,
+    /// The address of the children of the scope around this one, 0 if there is none; see [`Goroutine::open_scope`].
+    outer: AtomicUsize,
 }
 
 struct State<P: Platform> {
@@ -22,7 +24,25 @@ struct State<P: Platform> {
 
 impl<P: Platform> Children<P> {
     pub(super) fn new() -> Self {
-        Self { state: Lock::new(State { alive: 0, waiting: None }), have_panicked: AtomicBool::new(false) }
+        Self {
+            state: Lock::new(State { alive: 0, waiting: None }),
+            have_panicked: AtomicBool::new(false),
+            outer: AtomicUsize::new(0),
+        }
+    }
+
+    /// The calling G has opened their scope. It is not moved before [`close`](Self::close).
+    pub(super) fn open(&self) {
+        let pinned = Pinned::<P>::new();
+        let open_scope = &pinned.goroutine().open_scope;
+        self.outer.store(open_scope.load(Ordering::Relaxed), Ordering::Relaxed);
+        open_scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
+    }
+
+    /// All have ended, and the calling G leaves their scope.
+    pub(super) fn close(&self) {
+        let pinned = Pinned::<P>::new();
+        pinned.goroutine().open_scope.store(self.outer.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// One is about to be spawned, by the parent or by one that is alive.
@@ -73,6 +93,21 @@ impl<P: Platform> Children<P> {
     pub(super) fn have_panicked(&self) -> bool {
         // Ordering: the lock under which the last child was taken off the count orders it.
         self.have_panicked.load(Ordering::Relaxed)
+    }
+}
+
+/// Waits until all children of all scopes that the calling G has open have ended, the innermost first: it does not come back
+/// to leave them.
+pub(crate) fn wait_for_all<P: Platform>() {
+    loop {
+        let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);
+        let children = core::ptr::with_exposed_provenance::<Children<P>>(open_scope);
+        #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+        // SAFETY: 0, or stored by `open` from a reference into a frame of the calling G, which has not left it: `close` would
+        // have taken it out.
+        let Some(children) = (unsafe { children.as_ref() }) else { return };
+        children.wait();
+        children.close();
     }
 }
 

@@ -10,7 +10,7 @@
 mod children;
 mod fallible;
 
-pub(crate) use children::Children;
+pub(crate) use children::{Children, wait_for_all};
 pub use fallible::{TryScope, try_scope};
 
 use core::fmt;
@@ -39,7 +39,8 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 /// Calls `body` with a scope, and waits for all Gs spawned in it. They may borrow whatever outlives the call.
 ///
 /// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind a
-/// panic in the body ends the program as everywhere, or leaves the frame as it is for the children.
+/// panic in the body ends the program; or the G alone, which then waits for its children all the same, since they may
+/// borrow from its own parents, too (see [`abandon`](crate::exit::abandon)).
 ///
 /// ```
 /// use gmp_sched::native;
@@ -88,13 +89,15 @@ impl<P: Platform> Scope<'_, '_, P> {
 
     /// Calls `body`, and waits for all children whether it returns or not.
     fn run<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.children.open();
         let result = P::run_body(body);
         self.children.wait();
+        self.children.close();
         match result {
             Ok(_) if self.children.have_panicked() => panic!("a scoped G panicked"),
             Ok(result) => result,
             Err(JoinError::Exited) => P::exit_body(),
-            Err(JoinError::Panicked) => panic!("the body of a scope panicked"),
+            Err(JoinError::Panicked | JoinError::StackOverflow) => panic!("the body of a scope panicked"),
         }
     }
 }
@@ -181,7 +184,8 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
 impl<T: Send, P: Platform> Drop for ScopedJoinHandle<'_, T, P> {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take()
-            && let Some(Err(JoinError::Panicked)) = handle.discard()
+            && let Some(Err(error)) = handle.discard()
+            && error.is_failure()
         {
             self.children.panicked();
         }

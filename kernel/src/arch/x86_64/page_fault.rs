@@ -9,8 +9,9 @@ use x86_64::structures::idt::PageFaultErrorCode;
 
 use super::preempt::{self, INTERRUPT_FLAG};
 use super::trap::TrapFrame;
-use crate::mm::stack::{self, Slot, Source, Touch};
-use crate::{mm, panic, percpu, platform};
+use crate::backtrace::Backtrace;
+use crate::mm::stack::{self, Slot, Source, Stack, Touch};
+use crate::{isolation, mm, panic, percpu, platform};
 
 /// Pages that the end of a G for lack of memory may need of its stack.
 const PAGES_TO_DIE: usize = 4;
@@ -33,15 +34,46 @@ pub(super) fn handle(frame: &mut TrapFrame) {
     }
 }
 
-/// The guard page of a slot was touched.
-fn overflow(frame: &TrapFrame, slot: Slot) -> ! {
+/// The guard page of a slot was touched: ends the G whose stack that is, or the machine.
+fn overflow(frame: &mut TrapFrame, slot: Slot) {
     // Only the G itself overflows its stack; others have a bad pointer.
-    match platform::goroutine_with_stack(slot) {
-        Some(owner) if platform::interrupted_goroutine().is_some_and(|running| core::ptr::eq(owner, running)) => {
-            panic::stack_overflow(frame, owner.id(), slot)
-        }
-        _ => panic::exception(frame),
+    let running = platform::interrupted_goroutine();
+    let Some(goroutine) = platform::goroutine_with_stack(slot)
+        .filter(|owner| running.is_some_and(|running| core::ptr::eq(*owner, running)))
+    else {
+        panic::exception(frame)
+    };
+    let is_in_user_code =
+        percpu::trap_depth() == 1 && percpu::preempt_count() == 0 && frame.rflags & INTERRUPT_FLAG != 0;
+    if !(is_in_user_code && isolation::covers(goroutine) && divert_to_another_stack(frame, slot)) {
+        panic::stack_overflow(frame, goroutine.id(), slot)
     }
+}
+
+/// Bytes of the stack on which a G ends that has overflowed its own.
+const STACK_TO_DIE: usize = 16 * 1024;
+
+/// Has the interrupted G, which is in user code, end on another stack: its own has no room, and nothing there may be
+/// overwritten, since others may have references into it. Tells `false` if there is no memory for that.
+fn divert_to_another_stack(frame: &mut TrapFrame, slot: Slot) -> bool {
+    // The fault is a call by the G, as it were, which holds none of the locks that this takes. What it touches is there.
+    let Ok(stack) = Stack::allocate(STACK_TO_DIE) else { return false };
+    let top = stack.into_raw();
+    // As after a call by nobody, where backtraces end: functions expect a multiple of 16 above their return address.
+    let return_address = top - 8;
+    // SAFETY: in the highest page of the new stack, which is there and nobody else's.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u64>(return_address).write(0) };
+    (frame.rdi, frame.rsi, frame.rdx) = (frame.rip, frame.rbp, slot.bottom() as u64);
+    frame.rsp = return_address as u64;
+    frame.rip = end_after_overflow as *const () as u64;
+    frame.rflags &= !preempt::MODES;
+    true
+}
+
+/// What a G does that has overflowed the stack that begins at `bottom`, at that program counter and frame pointer.
+extern "sysv64" fn end_after_overflow(program_counter: u64, frame_pointer: u64, bottom: usize) -> ! {
+    let slot = Slot::containing(bottom).expect("it was one");
+    isolation::end_after_overflow(slot, Backtrace::from(program_counter, frame_pointer))
 }
 
 /// There is no frame for a page of a stack. A G in user code has to find some, or dies; any other code, which can do

@@ -66,6 +66,8 @@ pub(super) const INTERRUPT_FLAG: u64 = 1 << 9;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const NESTED_TASK: u64 = 1 << 14;
 const ALIGNMENT_CHECK: u64 = 1 << 18;
+/// What interrupted code may have set, and functions expect not to be.
+pub(super) const MODES: u64 = TRAP_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK;
 
 /// Called at the end of every interrupt, after the end-of-interrupt, on the interrupt stack, with interrupts off. May
 /// change where the interrupted code continues.
@@ -96,7 +98,7 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
     slots.function.store(function as *const () as u64, Ordering::Relaxed);
     frame.rsp -= red_zone(frame.rip);
     frame.rip = entry as *const () as u64;
-    frame.rflags &= !(TRAP_FLAG | INTERRUPT_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK);
+    frame.rflags &= !(MODES | INTERRUPT_FLAG);
     true
 }
 

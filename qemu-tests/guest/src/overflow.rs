@@ -1,0 +1,242 @@
+//! `panic=isolate`, for Gs that need more stack than they have; and for those that have lent their frames to others.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::JoinError;
+use kernel::mm;
+use kernel::percpu::PreemptGuard;
+use kernel::platform::{scheduler, scope};
+use kernel::prelude::*;
+use kernel::storm::Storm;
+
+use crate::provoke;
+
+fn the_joiner_is_told() {
+    let fails = go(provoke::stack_overflow);
+    let works = go(|| 8);
+    assert_eq!(fails.join(), Err(JoinError::StackOverflow));
+    assert_eq!(works.join(), Ok(8));
+    let large = Builder::new().stack_size(1 << 20).spawn(provoke::stack_overflow).expect("memory for the stack");
+    assert_eq!(large.join().expect_err("it has no bottom").to_string(), "the G overflowed its stack");
+}
+guest_test!(
+    the_joiner_is_told,
+    smp = &[1, 2, 8],
+    options = &["panic=isolate"],
+    texts = &[
+        "stack overflow:",
+        "exceeds its 64 KiB stack",
+        "of which 64 KiB have been in use",
+        "[running] on CPU",
+        "deeper (qemu-tests/guest/src/provoke.rs:",
+        "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again.",
+        "exceeds its 1024 KiB stack",
+    ],
+);
+
+/// Many overflow while many live, and compute, in the midst of preemptions.
+fn the_others_go_on() {
+    let before = scheduler().expect("it runs").counts();
+    let (gs_before, committed_before) = (num_goroutine(), mm::usage().stacks_committed);
+    let storm = Storm::begin(Duration::from_micros(20)..Duration::from_micros(200));
+    let handles: Vec<_> = (0..90u64)
+        .map(|n| {
+            go(move || {
+                sleep(Duration::from_micros(n * 37 % 500));
+                if n.is_multiple_of(3) {
+                    provoke::stack_overflow();
+                }
+                (0..20_000).fold(n, |sum, step| core::hint::black_box(sum.wrapping_mul(31).wrapping_add(step)))
+            })
+        })
+        .collect();
+    for (n, handle) in (0..).zip(handles) {
+        match n % 6 {
+            0 => handle.detach(),
+            3 => assert_eq!(handle.join(), Err(JoinError::StackOverflow)),
+            _ => assert_eq!(
+                handle.join(),
+                Ok((0..20_000).fold(n, |sum: u64, step| sum.wrapping_mul(31).wrapping_add(step)))
+            ),
+        }
+    }
+    let abandoned = || scheduler().expect("it runs").counts().abandoned - before.abandoned;
+    while abandoned() < 30 || num_goroutine() > gs_before {
+        sleep(Duration::from_millis(1));
+    }
+    drop(storm);
+    assert_eq!(abandoned(), 30);
+    // Each keeps its stack, with the page below, and less than as much again of the one that it died on.
+    let kept = mm::usage().stacks_committed - committed_before;
+    assert!(kept >= 30 * 68 * 1024, "{kept} bytes are kept: a stack was given back");
+    // Whoever comes later has stacks that work.
+    let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
+    assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
+}
+guest_test!(the_others_go_on, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
+
+fn main_ends_the_machine() {
+    provoke::stack_overflow();
+}
+guest_test!(
+    main_ends_the_machine,
+    options = &["panic=isolate"],
+    status = 2,
+    texts = &["goroutine 1 exceeds its", "fatal error: stack overflow", "goroutine 1 [running]"],
+);
+
+fn with_preemption_off_the_machine_ends() {
+    let _ = go(|| {
+        let _off = PreemptGuard::new();
+        provoke::stack_overflow();
+    })
+    .join();
+}
+guest_test!(
+    with_preemption_off_the_machine_ends,
+    options = &["panic=isolate"],
+    status = 2,
+    texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
+);
+
+fn without_memory_the_machine_ends() {
+    let _ = go(|| {
+        // Its own pages it has.
+        core::hint::black_box([0u8; 56 * 1024]);
+        mm::free_cached_memory();
+        while mm::frame::allocate().is_ok() {}
+        provoke::stack_overflow();
+    })
+    .join();
+}
+guest_test!(
+    without_memory_the_machine_ends,
+    memory = 32,
+    options = &["panic=isolate"],
+    status = 2,
+    texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
+);
+
+/// How a G ends whose children borrow from it.
+fn end(by_overflow: bool) {
+    if by_overflow {
+        provoke::stack_overflow();
+    }
+    panic!("with children alive");
+}
+
+/// The children read what they borrow from the dead G, and from its own parent, until they are told to stop; nobody is told
+/// before that the G has ended.
+fn children_outlive_what_ends_their_parent() {
+    for by_overflow in [false, true] {
+        let error = if by_overflow { JoinError::StackOverflow } else { JoinError::Panicked };
+        let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+        let of_grandparent = vec![7u64; 1000];
+        let is_over = AtomicUsize::new(0);
+        scope(|outer| {
+            let parent = outer.go(|| {
+                let of_parent = [9u64; 100];
+                scope(|inner| {
+                    for _ in 0..4 {
+                        inner.go(|| {
+                            while !stop.load(Ordering::Relaxed) {
+                                assert!(of_grandparent.iter().all(|&word| word == 7));
+                                assert!(core::hint::black_box(&of_parent).iter().all(|&word| word == 9));
+                                reads.fetch_add(1, Ordering::Relaxed);
+                                yield_now();
+                            }
+                            is_over.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                    // A scope in the scope.
+                    scope(|innermost| {
+                        innermost.go(|| sleep(Duration::from_millis(1)));
+                        end(by_overflow);
+                    });
+                });
+            });
+            let before = reads.load(Ordering::Relaxed);
+            while reads.load(Ordering::Relaxed) < before + 1000 {
+                assert!(!parent.is_finished(), "it has children");
+                yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(parent.join(), Err(error));
+            assert_eq!(is_over.load(Ordering::Relaxed), 4, "children were left alone");
+        });
+        drop(of_grandparent);
+    }
+}
+guest_test!(
+    children_outlive_what_ends_their_parent,
+    smp = &[1, 2, 8],
+    options = &["panic=isolate"],
+    texts = &["with children alive", "stack overflow:"],
+);
+
+/// A child that nobody joins has its parent panic, which ends that alone as well.
+fn a_childs_end_is_its_parents() {
+    for by_overflow in [false, true] {
+        let parent = go(move || scope(|scope| drop(scope.go(move || end(by_overflow)))));
+        assert_eq!(parent.join(), Err(JoinError::Panicked));
+        let told = go(move || scope(|scope| scope.go(move || end(by_overflow)).join()));
+        let error = if by_overflow { JoinError::StackOverflow } else { JoinError::Panicked };
+        assert_eq!(told.join(), Ok(Err(error)));
+    }
+}
+guest_test!(
+    a_childs_end_is_its_parents,
+    smp = &[1, 2, 8],
+    options = &["panic=isolate"],
+    texts = &["a scoped G panicked"]
+);
+
+/// Also one that ends itself waits for them.
+fn exit_waits_for_the_children() {
+    let ended = AtomicUsize::new(0);
+    scope(|outer| {
+        let parent = outer.go(|| {
+            scope(|inner| {
+                for milliseconds in 1..4 {
+                    let ended = &ended;
+                    inner.go(move || {
+                        sleep(Duration::from_millis(milliseconds));
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                exit();
+            });
+        });
+        assert_eq!(parent.join(), Err(JoinError::Exited));
+        assert_eq!(ended.load(Ordering::Relaxed), 3);
+    });
+}
+guest_test!(exit_waits_for_the_children, smp = &[1, 2, 8]);
+
+/// Children that wait for what the dead G holds: that is a deadlock, and told as such.
+fn what_children_wait_for_may_never_come() {
+    let lock = Mutex::new(());
+    let (lock, is_held) = (&lock, &AtomicBool::new(false));
+    scope(|outer| {
+        outer.go(|| {
+            scope(|inner| {
+                inner.go(|| {
+                    while !is_held.load(Ordering::Relaxed) {
+                        yield_now();
+                    }
+                    drop(lock.lock());
+                });
+                let _held = lock.lock();
+                is_held.store(true, Ordering::Relaxed);
+                end(false);
+            });
+        });
+    });
+}
+guest_test!(
+    what_children_wait_for_may_never_come,
+    options = &["panic=isolate"],
+    status = 2,
+    texts = &["with children alive", "all goroutines are asleep - deadlock!", "[scope"],
+);
