@@ -17,7 +17,8 @@ use core::marker::PhantomData;
 
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
-use crate::platform::{Lock, OutOfResources, Pinned, Platform};
+use crate::lock::Lock;
+use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::spawn::prepare;
 use crate::switch::{Commit, leave_for, nothing};
 

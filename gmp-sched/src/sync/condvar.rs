@@ -10,7 +10,8 @@ use lock_api::GuardSend;
 use super::blocking::{Blocking, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::goroutine::WaitReason;
-use crate::platform::{Lock, Pinned, Platform};
+use crate::lock::Lock;
+use crate::platform::{Pinned, Platform};
 use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter};
 

@@ -27,7 +27,8 @@ use lock_api::GuardSend;
 
 use super::blocking::{Blocking, NO_TIMER, my_waiter, ready};
 use crate::goroutine::WaitReason;
-use crate::platform::{Lock, Pinned, Platform, Site};
+use crate::lock::Lock;
+use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
 use crate::time::Instant;
 use crate::waiter::{WaitQueue, Waiter};
