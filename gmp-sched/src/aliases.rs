@@ -243,6 +243,17 @@ macro_rules! platform_aliases {
             $crate::time::now::<$platform>()
         }
 
+        /// A timer that fires after `duration`, for a case of a select. See [`time::after`]($crate::time::after).
+        ///
+        /// # Panics
+        ///
+        /// There is no memory for one more timer; the caller is not a G with a P.
+        #[must_use]
+        #[track_caller]
+        pub fn after(duration: ::core::time::Duration) -> Timer {
+            $crate::time::after(duration)
+        }
+
         /// Runs `function` in a G of its own after `duration`. See [`time::after_func`]($crate::time::after_func).
         ///
         /// # Errors

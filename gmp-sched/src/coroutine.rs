@@ -17,8 +17,7 @@ use core::marker::PhantomData;
 
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
-use crate::lock::Lock;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Lock, OutOfResources, Pinned, Platform};
 use crate::spawn::prepare;
 use crate::switch::{Commit, leave_for, nothing};
 

@@ -1,8 +1,8 @@
 //! Standing in a queue: what channels, locks and all other things that Gs wait for are built on.
 //!
 //! A [`Waiter`] is one G's place in one queue, a [`WaitQueue`] a FIFO of them, guarded by the lock of whatever is waited
-//! for. A G brings one waiter of its own along, which is enough to wait for one thing, and is never freed, only reused, as
-//! its G is. Those of a select lie on its stack. (Go takes them from a cache, for its stacks move: `acquireSudog`.)
+//! for. A G brings one waiter of its own along, which is enough to wait for one thing. Waiters are never freed, only
+//! reused, as Gs are.
 //!
 //! # Who ends a wait
 //!
@@ -39,8 +39,8 @@ use crate::timers::{Action, arm, reserve};
 pub(crate) struct Waiter<P: Platform> {
     goroutine: AtomicRef<Goroutine<P>>,
     ticket: AtomicU64,
-    /// The links of its queue.
-    next: AtomicRef<Self>,
+    /// The link of its queue, or of the cache it is in.
+    pub(crate) next: AtomicRef<Self>,
     previous: AtomicRef<Self>,
     queued: AtomicBool,
     /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
@@ -346,9 +346,8 @@ mod tests {
 
     use super::{WaitQueue, Waiter, reserve_deadline, wait, wait_until};
     use crate::goroutine::{Ticket, WaitReason};
-    use crate::lock::Lock;
     use crate::native::{self, Native};
-    use crate::platform::{Pinned, Platform};
+    use crate::platform::{Lock, Pinned, Platform};
 
     type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
 

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
-use gmp_sched::sim::{self, Context, Limit, Timer, go, now};
+use gmp_sched::chan::{RecvTimeoutError, SendTimeoutError};
+use gmp_sched::select::{Select, recv, send};
+use gmp_sched::sim::{self, Chan, Condvar, Context, Limit, Mutex, RwLock, Semaphore, Timer, WaitGroup, go, now};
+use gmp_sched::sync::{LimitedCondvar, LimitedMutex, LimitedRwLock};
 
 use explore::{Random, explore};
 
@@ -16,8 +19,53 @@ fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// Gs wait for timers with contexts anywhere in a tree, of which parts are cancelled meanwhile. Each wait ends for a
-/// reason that holds, nobody is forgotten, and what a context said once it says for good.
+/// What those who wait wait for.
+struct Things {
+    chan: Chan<u64>,
+    semaphore: Semaphore,
+    mutex: Mutex<()>,
+    lock: RwLock<()>,
+    changed: Condvar,
+    group: WaitGroup,
+}
+
+/// Waits for a timer or one of `things` for as long as `limit` says.
+fn wait_for_something(
+    what: u64,
+    timer: &Timer,
+    things: &Things,
+    limit: Limit<'_>,
+    work: impl FnOnce(),
+) -> Result<(), ContextError> {
+    match what {
+        0 => timer.wait_until(limit).map(|tick| assert!(tick <= now())),
+        1 => things.semaphore.acquire_until(1, limit).map(|_permit| work()),
+        2 => things.mutex.lock_until(limit).map(|_guard| work()),
+        3 => things.lock.read_until(limit).map(|_guard| work()),
+        4 => things.lock.write_until(limit).map(|_guard| work()),
+        5 => things.changed.wait_limited(&mut things.mutex.lock(), limit),
+        6 => things.group.wait_until(limit),
+        7 => match things.chan.sender().send_until(1, limit) {
+            Ok(()) => Ok(()),
+            Err(SendTimeoutError::Timeout(_)) => Err(ContextError::DeadlineExceeded),
+            Err(SendTimeoutError::Canceled(_)) => Err(ContextError::Canceled),
+            Err(SendTimeoutError::Closed(_)) => unreachable!("nobody closes it"),
+        },
+        8 => match things.chan.receiver().recv_until(limit) {
+            Ok(_) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => Err(ContextError::DeadlineExceeded),
+            Err(RecvTimeoutError::Canceled) => Err(ContextError::Canceled),
+            Err(RecvTimeoutError::Closed) => unreachable!("nobody closes it"),
+        },
+        _ => {
+            let (mut tick, mut send) = (recv(timer), send(things.chan.sender(), 2));
+            Select::new(&mut [tick.case(), send.case()]).wait_until(limit).map(drop)
+        }
+    }
+}
+
+/// Gs wait for all sorts of things with contexts anywhere in a tree, of which parts are cancelled meanwhile. Each wait
+/// ends for a reason that holds, nobody is forgotten, and what a context said once it says for good.
 #[test]
 fn every_wait_ends_for_a_reason_that_holds() {
     explore(|seed| {
@@ -31,27 +79,37 @@ fn every_wait_ends_for_a_reason_that_holds() {
                 _ => above.with_cancel(),
             });
         }
+        let things = Arc::new(Things {
+            chan: Chan::new(seed as usize % 2),
+            semaphore: Semaphore::new(1),
+            mutex: Mutex::new(()),
+            lock: RwLock::new(()),
+            changed: Condvar::new(),
+            group: WaitGroup::new(),
+        });
+        things.group.add(1);
         let waiting: Vec<_> = (0..8)
             .map(|number| {
                 let context = tree[random.below(tree.len() as u64) as usize].0.clone();
                 let mut random = Random::new(seed * 23 + number);
+                let things = things.clone();
                 go(move || {
                     let timer = Timer::new(microseconds(random.below(200)));
                     for _ in 0..4 {
                         let deadline = now().after(microseconds(random.below(400)));
                         let limit = Limit::from(&context).and(deadline);
                         let before = context.err();
-                        match timer.wait_until(limit) {
-                            Some(tick) => assert!(tick <= now()),
-                            None => {
-                                let err = limit.err().expect("the wait ended, and the limit is not over");
-                                assert!(
-                                    err == ContextError::Canceled
-                                        || now() >= deadline.min(context.deadline().unwrap_or(deadline))
-                                );
+                        let pause = microseconds(random.below(30));
+                        let waited = wait_for_something(random.below(10), &timer, &things, limit, || sim::sleep(pause));
+                        match waited {
+                            Ok(()) => {}
+                            Err(ContextError::Canceled) => assert_eq!(context.err(), Some(ContextError::Canceled)),
+                            Err(ContextError::DeadlineExceeded) => {
+                                assert!(now() >= deadline.min(context.deadline().unwrap_or(deadline)));
                             }
                         }
                         assert!(before.is_none() || before == context.err());
+                        things.changed.notify_one();
                         timer.reset(microseconds(random.below(200)));
                         sim::work(microseconds(random.below(10)));
                     }
@@ -65,11 +123,15 @@ fn every_wait_ends_for_a_reason_that_holds() {
             cancel.cancel();
             assert!(context.err().is_some());
         }
+        things.group.done();
         tree[0].1.cancel();
         assert!(tree.iter().all(|(context, _)| context.err().is_some()));
         for handle in waiting {
             handle.join().unwrap();
         }
+        // Whoever gave up has left nothing behind.
+        assert!(things.semaphore.try_acquire(1).is_some() && things.lock.try_write().is_some());
+        assert!(things.mutex.try_lock().is_some() && !things.changed.notify_one());
     });
 }
 

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use super::node::Node;
 use super::{ContextFunction, Limit};
-use crate::chan::Receiver;
+use crate::chan::{Receiver, try_never};
 use crate::goroutine::WaitReason;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::time::{Instant, now};
@@ -244,17 +244,34 @@ impl<P: Platform> Context<P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, Context, channel};
-    /// use gmp_sched::select::{Select, recv};
+    /// use gmp_sched::select;
     ///
     /// native::run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     let (_work, queue) = channel::<u32>(1);
     ///     cancel.cancel();
-    ///     let done = context.done().unwrap();
-    ///     let (mut work, mut end) = (recv(&queue), recv(&done));
-    ///     assert_eq!(Select::new(&mut [work.case(), end.case()]).wait(), 1);
+    ///     let error = select! {
+    ///         recv(queue) => None,
+    ///         recv(context.done()) => context.err(),
+    ///     };
+    ///     assert!(error.is_some());
     /// });
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for the channel, or for the G; the context has a deadline, and the caller is not a G with a P.
+    #[doc(alias = "Done")]
+    #[must_use]
+    #[track_caller]
+    pub fn done(&self) -> Receiver<Infallible, P> {
+        match self.try_done() {
+            Ok(done) => done,
+            Err(error) => panic!("cannot tell of the end of a context: {error}"),
+        }
+    }
+
+    /// [`done`](Self::done) for those who can go on without.
     ///
     /// # Errors
     ///
@@ -263,11 +280,10 @@ impl<P: Platform> Context<P> {
     /// # Panics
     ///
     /// The context has a deadline, and the caller is not a G with a P.
-    #[doc(alias = "Done")]
-    pub fn done(&self) -> Result<Receiver<Infallible, P>, OutOfResources> {
+    pub fn try_done(&self) -> Result<Receiver<Infallible, P>, OutOfResources> {
         match &self.node {
             Some(node) => node.done(),
-            None => Ok(Receiver::never()),
+            None => try_never(),
         }
     }
 

@@ -10,7 +10,29 @@ use crate::time::{Instant, now};
 
 /// Until when to wait: a deadline, the end of a context, or whichever comes first.
 ///
-/// Made from an [`Instant`], a [`Duration`] from now on, or a `&`[`Context`].
+/// Made from an [`Instant`], a [`Duration`] from now on, or a `&`[`Context`]. What takes one has `_until` at the end of its
+/// name, does what it can do without waiting even if the limit is over, and tells otherwise what ended the wait.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::cancel::ContextError;
+/// use gmp_sched::chan::RecvTimeoutError;
+/// use gmp_sched::native::{self, Context, Limit, Semaphore, channel};
+///
+/// native::run(1, || {
+///     let (request, cancel) = Context::background().with_cancel();
+///     let (sender, receiver) = channel(1);
+///     assert_eq!(receiver.recv_until(Duration::from_micros(10)), Err(RecvTimeoutError::Timeout));
+///     cancel.cancel();
+///     assert_eq!(receiver.recv_until(&request), Err(RecvTimeoutError::Canceled));
+///     sender.send(7).unwrap();
+///     assert_eq!(receiver.recv_until(&request), Ok(7));
+///     // Both at once.
+///     let limit = Limit::from(&request).and(native::now().after(Duration::from_secs(1)));
+///     assert_eq!(Semaphore::new(0).acquire_until(0, limit).map(|_| ()), Ok(()));
+///     assert_eq!(limit.err(), Some(ContextError::Canceled));
+/// });
+/// ```
 pub struct Limit<'a, P: Platform> {
     deadline: Instant,
     node: Option<&'a Node<P>>,
@@ -36,6 +58,11 @@ impl<P: Platform> Limit<'_, P> {
 }
 
 impl<'a, P: Platform> Limit<'a, P> {
+    /// Why a wait ended that this ended. (The clock of the CPU that fired the timer may be ahead of ours.)
+    pub(crate) fn ended(&self) -> ContextError {
+        self.err().unwrap_or(ContextError::DeadlineExceeded)
+    }
+
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }

@@ -12,11 +12,11 @@ use core::ptr;
 use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::header::{Header, Held, Side};
 use super::ring::Ring;
+use crate::cancel::{ContextError, Limit};
 use crate::goroutine::Ticket;
 use crate::park::park_with;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
-use crate::time::{Instant, now};
 use crate::waiter::{Waiter, reserve_deadline, wait_until};
 
 /// A channel with its values. Go: `hchan`.
@@ -29,6 +29,10 @@ pub(crate) struct Channel<T, P: Platform> {
     /// All handles of one side are gone.
     pub(super) is_half_gone: AtomicBool,
 }
+
+// SAFETY: who has a channel can send values of type `T` to other Gs and receive theirs; all else in it is atomic, or in the
+// ring, and used under the lock only.
+unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 
 /// What came of trying to send or receive, under the lock.
 #[derive(Debug)]
@@ -48,12 +52,12 @@ pub(crate) const MOVED: usize = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unmoved {
     Closed,
-    TimedOut,
+    Ended(ContextError),
 }
 
 impl<T, P: Platform> Channel<T, P> {
     /// With `never` the other side is never there, and never gone.
-    pub(super) fn new(capacity: usize, never: bool) -> Result<Self, OutOfResources> {
+    pub(crate) fn new(capacity: usize, never: bool) -> Result<Self, OutOfResources> {
         Ok(Self {
             header: Header::new(capacity, never),
             ring: Ring::new(capacity)?,
@@ -173,11 +177,24 @@ impl<T, P: Platform> Channel<T, P> {
         Err((ManuallyDrop::into_inner(value), matches!(attempt, Attempt::Closed)))
     }
 
-    /// Sends `value`, or gives up at `deadline`.
-    pub(super) fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+    /// Sends `value` if that needs no waiting, and drops it otherwise. Gives the waiter to be readied, if it was waited for.
+    pub(crate) fn leave(&self, pinned: &Pinned<P>, value: T) -> Option<&'static Waiter<P>>
+    where
+        T: Copy,
+    {
+        let held = self.header.lock(pinned);
+        // SAFETY: the value is ours, and a copy of it, or none, does not matter to its type.
+        match unsafe { self.offer(&held, &raw const value) } {
+            Attempt::Moved(waiter) => waiter,
+            Attempt::Closed | Attempt::NotReady => None,
+        }
+    }
+
+    /// Sends `value`, or gives up when `limit` is over.
+    pub(super) fn send_until(&self, value: T, limit: Limit<'_, P>) -> Result<(), SendTimeoutError<T>> {
         let value = ManuallyDrop::new(value);
         let pinned = Pinned::new();
-        reserve(&pinned, deadline);
+        reserve(&pinned, limit);
         let held = self.header.lock(&pinned);
         // SAFETY: as in `send`.
         let ended = match unsafe { self.offer(&held, &raw const *value) } {
@@ -185,21 +202,22 @@ impl<T, P: Platform> Channel<T, P> {
                 unlock_and_ready(&pinned, held, receiver);
                 Ok(())
             }
-            Attempt::NotReady => self.wait_until(pinned, held, Side::Send, (&raw const *value).cast_mut(), deadline),
+            Attempt::NotReady => self.wait_until(pinned, held, Side::Send, (&raw const *value).cast_mut(), limit),
             Attempt::Closed => Err(Unmoved::Closed),
         };
         ended.map_err(|why| {
             let value = ManuallyDrop::into_inner(value);
             match why {
                 Unmoved::Closed => SendTimeoutError::Closed(value),
-                Unmoved::TimedOut => SendTimeoutError::Timeout(value),
+                Unmoved::Ended(ContextError::DeadlineExceeded) => SendTimeoutError::Timeout(value),
+                Unmoved::Ended(ContextError::Canceled) => SendTimeoutError::Canceled(value),
             }
         })
     }
 
     /// Receives a value; `None` if the channel is closed and drained.
     #[inline(always)]
-    pub(super) fn recv(&self) -> Option<T> {
+    pub(crate) fn recv(&self) -> Option<T> {
         let mut place = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
@@ -219,7 +237,7 @@ impl<T, P: Platform> Channel<T, P> {
 
     /// Receives a value if there is one. Tells, if not, whether the channel is closed and drained.
     #[inline]
-    pub(super) fn try_recv(&self) -> Result<T, bool> {
+    pub(crate) fn try_recv(&self) -> Result<T, bool> {
         if !self.header.looks_ready(Side::Receive) {
             return Err(false);
         }
@@ -234,11 +252,11 @@ impl<T, P: Platform> Channel<T, P> {
         Ok(unsafe { place.assume_init() })
     }
 
-    /// Receives a value, or gives up at `deadline`.
-    pub(super) fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+    /// Receives a value, or gives up when `limit` is over.
+    pub(crate) fn recv_until(&self, limit: Limit<'_, P>) -> Result<T, RecvTimeoutError> {
         let mut place = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
-        reserve(&pinned, deadline);
+        reserve(&pinned, limit);
         let held = self.header.lock(&pinned);
         // SAFETY: the place is ours and free.
         let ended = match unsafe { self.take(&held, place.as_mut_ptr()) } {
@@ -246,14 +264,15 @@ impl<T, P: Platform> Channel<T, P> {
                 unlock_and_ready(&pinned, held, sender);
                 Ok(())
             }
-            Attempt::NotReady => self.wait_until(pinned, held, Side::Receive, place.as_mut_ptr(), deadline),
+            Attempt::NotReady => self.wait_until(pinned, held, Side::Receive, place.as_mut_ptr(), limit),
             Attempt::Closed => Err(Unmoved::Closed),
         };
         match ended {
             // SAFETY: a value has moved there.
             Ok(()) => Ok(unsafe { place.assume_init() }),
             Err(Unmoved::Closed) => Err(RecvTimeoutError::Closed),
-            Err(Unmoved::TimedOut) => Err(RecvTimeoutError::Timeout),
+            Err(Unmoved::Ended(ContextError::DeadlineExceeded)) => Err(RecvTimeoutError::Timeout),
+            Err(Unmoved::Ended(ContextError::Canceled)) => Err(RecvTimeoutError::Canceled),
         }
     }
 
@@ -268,27 +287,27 @@ impl<T, P: Platform> Channel<T, P> {
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
-    /// [`wait_for_turn`](Self::wait_for_turn) until `deadline` at the latest.
+    /// [`wait_for_turn`](Self::wait_for_turn) for as long as `limit` says.
     fn wait_until(
         &self,
         pinned: Pinned<P>,
         held: Held<'_, P>,
         side: Side,
         place: *mut T,
-        deadline: Instant,
+        limit: Limit<'_, P>,
     ) -> Result<(), Unmoved> {
-        if deadline <= now::<P>() {
-            return Err(Unmoved::TimedOut);
+        if let Some(error) = limit.err() {
+            return Err(Unmoved::Ended(error));
         }
         let me = pinned.goroutine();
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, place.cast());
         self.header.queue(side).push_back(&me.waiter);
-        if wait_until(pinned, me, self.header.wait_reason(side), ticket, deadline, || drop(held)).is_none() {
-            // Nobody touches the place any more: the timer has the ticket.
+        if wait_until(pinned, me, self.header.wait_reason(side), ticket, limit, || drop(held)).is_none() {
+            // Nobody touches the place any more: the timer or the context has the ticket.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);
-            return Err(Unmoved::TimedOut);
+            return Err(Unmoved::Ended(limit.ended()));
         }
         if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
     }
@@ -321,8 +340,8 @@ pub(crate) fn unlock_and_ready<P: Platform>(pinned: &Pinned<P>, held: Held<'_, P
 
 /// Makes room for a timer.
 #[track_caller]
-fn reserve<P: Platform>(pinned: &Pinned<P>, deadline: Instant) {
-    if let Err(OutOfResources) = reserve_deadline(pinned, deadline) {
+fn reserve<P: Platform>(pinned: &Pinned<P>, limit: Limit<'_, P>) {
+    if let Err(OutOfResources) = reserve_deadline(pinned, limit) {
         panic!("cannot wait with a deadline: no memory for one more timer");
     }
 }

@@ -21,6 +21,8 @@ pub enum TrySendError<T> {
 pub enum SendTimeoutError<T> {
     /// Nobody took it in time.
     Timeout(T),
+    /// The context that limited the wait was cancelled.
+    Canceled(T),
     /// The channel is closed, or nobody can receive any more.
     Closed(T),
 }
@@ -43,6 +45,8 @@ pub enum TryRecvError {
 pub enum RecvTimeoutError {
     /// Nobody sent one in time.
     Timeout,
+    /// The context that limited the wait was cancelled.
+    Canceled,
     /// The channel is closed and drained.
     Closed,
 }
@@ -67,7 +71,7 @@ impl<T> SendTimeoutError<T> {
     /// The value.
     pub fn into_inner(self) -> T {
         match self {
-            Self::Timeout(value) | Self::Closed(value) => value,
+            Self::Timeout(value) | Self::Canceled(value) | Self::Closed(value) => value,
         }
     }
 }
@@ -116,6 +120,7 @@ impl<T> fmt::Debug for SendTimeoutError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeout(_) => "Timeout(..)",
+            Self::Canceled(_) => "Canceled(..)",
             Self::Closed(_) => "Closed(..)",
         })
     }
@@ -125,6 +130,7 @@ impl<T> fmt::Display for SendTimeoutError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeout(_) => "send timed out",
+            Self::Canceled(_) => "send canceled",
             Self::Closed(_) => SEND_CLOSED,
         })
     }
@@ -155,6 +161,7 @@ impl fmt::Display for RecvTimeoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeout => "receive timed out",
+            Self::Canceled => "receive canceled",
             Self::Closed => RECV_CLOSED,
         })
     }

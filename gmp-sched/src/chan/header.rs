@@ -67,18 +67,6 @@ impl<P: Platform> Header<P> {
         Held { header: self }
     }
 
-    /// [`lock`](Self::lock), unless somebody has it.
-    #[inline(always)]
-    pub(crate) fn try_lock(&self, _pinned: &Pinned<P>) -> Option<Held<'_, P>> {
-        self.lock.try_lock().then(|| Held { header: self })
-    }
-
-    /// The lock of a caller that has taken it before and forgotten it.
-    #[inline(always)]
-    pub(crate) fn assume_locked(&self) -> Held<'_, P> {
-        Held { header: self }
-    }
-
     /// Whether [`Channel::close`](super::channel::Channel::close) was called. It stays so.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {

@@ -42,12 +42,12 @@ mod go_like;
 #[expect(unsafe_code, reason = "counts the handles of a channel, and frees it")]
 mod handle;
 mod header;
+mod iter;
 mod lock;
+mod observers;
 #[expect(unsafe_code, reason = "keeps values in places that are not always full")]
 mod ring;
 
-use core::fmt;
-use core::iter::FusedIterator;
 use core::time::Duration;
 
 pub(crate) use channel::{Attempt, Channel, MOVED, unlock_and_ready};
@@ -55,9 +55,10 @@ pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRec
 pub use go_like::Chan;
 use handle::{Handle, RECEIVE, SEND};
 pub(crate) use header::{Header, Held, Side};
+pub use iter::{IntoIter, Iter};
 
+use crate::cancel::Limit;
 use crate::platform::{OutOfResources, Platform};
-use crate::time::{Instant, now};
 
 /// The two sides of a new channel.
 pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
@@ -106,6 +107,11 @@ pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
 pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<Halves<T, P>, OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))
+}
+
+/// [`Receiver::never`], for those who can go on without.
+pub(crate) fn try_never<T, P: Platform>() -> Result<Receiver<T, P>, OutOfResources> {
+    Ok(Receiver { handle: handle::single()? })
 }
 
 /// The side of a channel that sends. Go: `chan<- T`. The last one that is dropped closes the channel.
@@ -221,32 +227,36 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// As [`send`](Self::send); and if there is no memory for one more timer.
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_deadline(value, now::<P>().after(timeout))
+        self.send_until(value, timeout)
     }
 
-    /// [`send`](Self::send), but waits no longer than until `deadline`. One that is past is as good as
-    /// [`try_send`](Self::try_send).
+    /// [`send`](Self::send), but waits no longer than `limit` says (a deadline, a context). One that is over is as good as
+    /// [`try_send`](Self::try_send). Go: a `select` with `ctx.Done()`.
     ///
     /// ```
-    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::chan::SendTimeoutError;
+    /// use gmp_sched::native::{self, Context, channel};
     /// use gmp_sched::time::Instant;
     ///
     /// native::run(1, || {
     ///     let (sender, _receiver) = channel(1);
-    ///     assert_eq!(sender.send_deadline(1, Instant::NEVER), Ok(()));
-    ///     assert!(sender.send_deadline(2, Instant::from_nanos(0)).is_err());
+    ///     assert_eq!(sender.send_until(1, Instant::NEVER), Ok(()));
+    ///     assert_eq!(sender.send_until(2, Instant::from_nanos(0)), Err(SendTimeoutError::Timeout(2)));
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel();
+    ///     assert_eq!(sender.send_until(3, &context), Err(SendTimeoutError::Canceled(3)));
     /// });
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`send_timeout`](Self::send_timeout).
+    /// Nobody took it before the limit was over, or the channel is closed: the value comes back.
     ///
     /// # Panics
     ///
     /// As [`send_timeout`](Self::send_timeout).
-    pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.handle.send_deadline(value, deadline)
+    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
+        self.handle.send_until(value, limit.into())
     }
 
     /// Closes the channel for all: receivers get what is in the buffer and are then told that nothing more comes; those
@@ -374,33 +384,37 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// As [`recv`](Self::recv); and if there is no memory for one more timer.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_deadline(now::<P>().after(timeout))
+        self.recv_until(timeout)
     }
 
-    /// [`recv`](Self::recv), but waits no longer than until `deadline`. One that is past is as good as
-    /// [`try_recv`](Self::try_recv).
+    /// [`recv`](Self::recv), but waits no longer than `limit` says (a deadline, a context). One that is over is as good as
+    /// [`try_recv`](Self::try_recv). Go: a `select` with `ctx.Done()`.
     ///
     /// ```
-    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::chan::RecvTimeoutError;
+    /// use gmp_sched::native::{self, Context, channel};
     /// use gmp_sched::time::Instant;
     ///
     /// native::run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     sender.send(1).unwrap();
-    ///     assert_eq!(receiver.recv_deadline(Instant::from_nanos(0)), Ok(1));
-    ///     assert!(receiver.recv_deadline(Instant::from_nanos(0)).is_err());
+    ///     assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Ok(1));
+    ///     assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Err(RecvTimeoutError::Timeout));
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel();
+    ///     assert_eq!(receiver.recv_until(&context), Err(RecvTimeoutError::Canceled));
     /// });
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`recv_timeout`](Self::recv_timeout).
+    /// No value came before the limit was over, or the channel is closed and drained.
     ///
     /// # Panics
     ///
     /// As [`recv_timeout`](Self::recv_timeout).
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.handle.recv_deadline(deadline)
+    pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
+        self.handle.recv_until(limit.into())
     }
 
     /// Receives until the channel is closed and drained. Go: `for v := range c`.
@@ -416,136 +430,5 @@ impl<T, P: Platform> Receiver<T, P> {
     /// ```
     pub fn iter(&self) -> Iter<'_, T, P> {
         Iter { receiver: self }
-    }
-}
-
-/// What either side can ask about the channel.
-macro_rules! observers {
-    ($side:ident) => {
-        impl<T, P: Platform> $side<T, P> {
-            /// Values in the buffer; may be old by the time it is used. Takes no lock. Go: `len(c)`.
-            ///
-            /// ```
-            /// use gmp_sched::native::{self, channel};
-            ///
-            /// native::run(1, || {
-            ///     let (sender, receiver) = channel(2);
-            ///     sender.send(1).unwrap();
-            ///     assert_eq!((sender.len(), receiver.len(), receiver.capacity()), (1, 1, 2));
-            /// });
-            /// ```
-            #[must_use]
-            #[doc(alias = "chanlen")]
-            pub fn len(&self) -> usize {
-                self.handle.header.len()
-            }
-
-            /// Whether the buffer is empty; see [`len`](Self::len).
-            ///
-            /// ```
-            /// assert!(gmp_sched::native::channel::<u8>(3).1.is_empty());
-            /// ```
-            #[must_use]
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            /// The most values that fit into the buffer. Go: `cap(c)`.
-            ///
-            /// ```
-            /// assert_eq!(gmp_sched::native::channel::<u8>(3).1.capacity(), 3);
-            /// ```
-            #[must_use]
-            #[doc(alias = "chancap")]
-            pub fn capacity(&self) -> usize {
-                self.handle.header.capacity
-            }
-
-            /// Whether nothing can be sent any more. Takes no lock.
-            ///
-            /// ```
-            /// let (sender, receiver) = gmp_sched::native::channel::<u8>(1);
-            /// drop(receiver);
-            /// assert!(sender.is_closed());
-            /// ```
-            #[must_use]
-            pub fn is_closed(&self) -> bool {
-                self.handle.header.is_closed()
-            }
-
-            /// What a select works with.
-            #[inline]
-            pub(crate) fn channel(&self) -> &Channel<T, P> {
-                &self.handle
-            }
-        }
-
-        impl<T, P: Platform> Clone for $side<T, P> {
-            #[inline]
-            fn clone(&self) -> Self {
-                Self { handle: self.handle.clone() }
-            }
-        }
-
-        impl<T, P: Platform> fmt::Debug for $side<T, P> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.handle.fmt(f)
-            }
-        }
-    };
-}
-
-observers!(Sender);
-observers!(Receiver);
-
-/// Values of a channel until it is closed and drained. See [`Receiver::iter`].
-#[derive(Debug)]
-pub struct Iter<'a, T, P: Platform> {
-    receiver: &'a Receiver<T, P>,
-}
-
-impl<T, P: Platform> Iterator for Iter<'_, T, P> {
-    type Item = T;
-
-    #[inline]
-    fn next(&mut self) -> Option<T> {
-        self.receiver.handle.recv()
-    }
-}
-
-impl<T, P: Platform> FusedIterator for Iter<'_, T, P> {}
-
-/// Values of a channel until it is closed and drained, with its receiver.
-#[derive(Debug)]
-pub struct IntoIter<T, P: Platform> {
-    receiver: Receiver<T, P>,
-}
-
-impl<T, P: Platform> Iterator for IntoIter<T, P> {
-    type Item = T;
-
-    #[inline]
-    fn next(&mut self) -> Option<T> {
-        self.receiver.handle.recv()
-    }
-}
-
-impl<T, P: Platform> FusedIterator for IntoIter<T, P> {}
-
-impl<'a, T, P: Platform> IntoIterator for &'a Receiver<T, P> {
-    type Item = T;
-    type IntoIter = Iter<'a, T, P>;
-
-    fn into_iter(self) -> Iter<'a, T, P> {
-        self.iter()
-    }
-}
-
-impl<T, P: Platform> IntoIterator for Receiver<T, P> {
-    type Item = T;
-    type IntoIter = IntoIter<T, P>;
-
-    fn into_iter(self) -> IntoIter<T, P> {
-        IntoIter { receiver: self }
     }
 }

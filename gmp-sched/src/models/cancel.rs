@@ -1,5 +1,6 @@
 //! Waits that a cancellation, a deadline and a waker may end, and timers that are stopped while they fire.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -9,7 +10,6 @@ use crate::cancel::{Cause, ContextError, Node};
 use crate::goroutine::{Goroutine, Status, Ticket};
 use crate::machine::Machine;
 use crate::platform::Pinned;
-use crate::primitives::Ordering;
 use crate::time::{Instant, TimerSlot};
 use crate::timers::{Action, arm};
 
@@ -152,11 +152,12 @@ fn ticks_come_in_order() {
         let setting = Setting::new(3);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());
         let waiting = [setting.goroutine(), setting.goroutine()];
+        let places = [0; 2].map(|_| &*Box::leak(Box::new(std::sync::atomic::AtomicU64::new(0))));
         let slot = run_as(owner, |pinned| {
             let slot = TimerSlot::take(pinned).unwrap();
             slot.set(DUE, Duration::from_nanos(10)).unwrap();
-            for goroutine in waiting {
-                goroutine.waiter.prepare(goroutine, Ticket::SOLE, core::ptr::null_mut());
+            for (goroutine, place) in waiting.into_iter().zip(places) {
+                goroutine.waiter.prepare(goroutine, Ticket::SOLE, place.as_ptr().cast());
                 slot.queue(&goroutine.waiter);
             }
             slot
@@ -166,7 +167,7 @@ fn ticks_come_in_order() {
         });
         run_as(owner, |pinned| run_due_at(pinned, owner, Instant::from_nanos(20)));
         fires.join().unwrap();
-        let [first, second] = waiting.map(|goroutine| goroutine.waiter.outcome.load(Ordering::Relaxed));
+        let [first, second] = places.map(|place| place.load(std::sync::atomic::Ordering::Relaxed));
         assert!(first != 0 && (second == 0 || first < second), "ticks of {first} and then {second}");
         run_as(owner, |_| slot.unwrap().stop());
     });

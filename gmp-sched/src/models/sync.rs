@@ -11,7 +11,6 @@ use loom::cell::UnsafeCell;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
-use crate::time::Instant;
 
 /// A number whose every use loom checks: a change must be ordered with all others, a look with all changes.
 #[derive(Default)]
@@ -101,13 +100,13 @@ fn a_mutex_is_handed_over() {
 type Shared<R> = Guarded<RawRwLock<Model, R>>;
 
 fn read<R: Readers>((lock, value): &Shared<R>) {
-    let place = lock.share(Instant::NEVER).expect("it waits for ever");
+    let place = lock.share(None).expect("it waits for ever");
     assert!(value.look() <= 2);
     lock.unshare(place);
 }
 
 fn write<R: Readers>((lock, value): &Shared<R>) {
-    assert!(lock.exclude(Instant::NEVER));
+    assert!(lock.exclude(None));
     value.change();
     lock.include();
 }

@@ -4,8 +4,7 @@ use core::fmt;
 
 use super::Scope;
 use crate::cancel::{CancelHandle, Context};
-use crate::lock::Lock;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Lock, OutOfResources, Pinned, Platform};
 
 /// Where scoped Gs are spawned that may fail; see [`try_scope`].
 pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {

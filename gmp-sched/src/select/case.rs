@@ -2,13 +2,10 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::mem::{self, ManuallyDrop, MaybeUninit};
-use core::ptr;
+use core::mem::{ManuallyDrop, MaybeUninit};
 
-use crate::chan::{Attempt, Channel, Header, Held, MOVED, Receiver, RecvError, SendError, Sender, Side};
-use crate::goroutine::{Goroutine, Ticket};
-use crate::platform::{Pinned, Platform};
-use crate::primitives::Ordering;
+use crate::chan::{Attempt, Channel, Header, Held, RecvError, SendError, Sender, Side};
+use crate::platform::Platform;
 use crate::waiter::Waiter;
 
 /// How it went with a case.
@@ -22,7 +19,7 @@ enum Outcome {
     Closed,
 }
 
-/// A case that receives. See [`recv`].
+/// A case that receives. See [`recv`](super::recv).
 pub struct RecvCase<'a, T, P: Platform> {
     channel: &'a Channel<T, P>,
     /// Has a value while the outcome is `Moved`.
@@ -36,25 +33,6 @@ pub struct SendCase<'a, T, P: Platform> {
     /// Has a value unless the outcome is `Moved`.
     value: ManuallyDrop<T>,
     outcome: Outcome,
-}
-
-/// A case that receives from `receiver`. Go: `case v := <-c`.
-///
-/// ```
-/// use gmp_sched::native::{self, channel};
-/// use gmp_sched::select::{Select, recv};
-///
-/// native::run(1, || {
-///     let (sender, receiver) = channel(1);
-///     sender.send(5).unwrap();
-///     let mut case = recv(&receiver);
-///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);
-///     assert_eq!(case.into_result(), Some(Ok(5)));
-/// });
-/// ```
-#[inline]
-pub fn recv<T, P: Platform>(receiver: &Receiver<T, P>) -> RecvCase<'_, T, P> {
-    RecvCase { channel: receiver.channel(), place: MaybeUninit::uninit(), outcome: Outcome::Pending }
 }
 
 /// A case that sends `value` to `sender`. Go: `case c <- v`.
@@ -78,6 +56,11 @@ pub fn send<T, P: Platform>(sender: &Sender<T, P>, value: T) -> SendCase<'_, T, 
 }
 
 impl<'a, T, P: Platform> RecvCase<'a, T, P> {
+    #[inline]
+    pub(crate) fn new(channel: &'a Channel<T, P>) -> Self {
+        Self { channel, place: MaybeUninit::uninit(), outcome: Outcome::Pending }
+    }
+
     /// The case itself, for one [`Select`](super::Select). What it received before, and was not asked for, is dropped.
     ///
     /// ```
@@ -91,11 +74,10 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     #[inline]
     pub fn case(&mut self) -> Case<'_, P> {
         drop(self.take());
-        let place = self.place.as_mut_ptr().cast();
-        Case::new(&self.channel.header, Side::Receive, place, self)
+        Case::new(&self.channel.header, Side::Receive, self)
     }
 
-    /// What was received; `None` if the case was not chosen. See [`recv`] for an example.
+    /// What was received; `None` if the case was not chosen. See [`recv`](super::recv) for an example.
     #[inline]
     pub fn into_result(mut self) -> Option<Result<T, RecvError>> {
         self.take()
@@ -103,7 +85,7 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
 
     #[inline]
     fn take(&mut self) -> Option<Result<T, RecvError>> {
-        match mem::replace(&mut self.outcome, Outcome::Pending) {
+        match core::mem::replace(&mut self.outcome, Outcome::Pending) {
             Outcome::Pending => None,
             // SAFETY: the value was there, and no longer is: the outcome says so now.
             Outcome::Moved => Some(Ok(unsafe { self.place.assume_init_read() })),
@@ -123,8 +105,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     pub fn case(&mut self) -> Case<'_, P> {
         assert!(self.outcome != Outcome::Moved, "the value of this case has been sent");
         self.outcome = Outcome::Pending;
-        let place = (&raw mut *self.value).cast();
-        Case::new(&self.channel.header, Side::Send, place, self)
+        Case::new(&self.channel.header, Side::Send, self)
     }
 
     /// How it went; `None` if the case was not chosen: the value is dropped then.
@@ -185,19 +166,26 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
 
 /// What a select does with a case of whatever type.
 trait Transfer<P: Platform> {
-    /// Moves the value, if that can be done now, from or to its place, which is `place`.
-    fn attempt(&mut self, held: &Held<'_, P>, place: *mut ()) -> Attempt<P>;
+    /// Moves the value, if that can be done now.
+    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P>;
+
+    /// Where the value is, or is to be left, by whoever finds the case waiting.
+    fn place(&mut self) -> *mut ();
 
     /// Somebody found the case waiting: whether the value has moved, else the channel is closed.
     fn finish(&mut self, moved: bool);
 }
 
 impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
-    fn attempt(&mut self, held: &Held<'_, P>, place: *mut ()) -> Attempt<P> {
+    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
         // SAFETY: the place is free: `case` has emptied it, and a select makes one attempt that succeeds.
-        let attempt = unsafe { self.channel.take(held, place.cast()) };
+        let attempt = unsafe { self.channel.take(held, self.place.as_mut_ptr()) };
         self.outcome = outcome_of(&attempt);
         attempt
+    }
+
+    fn place(&mut self) -> *mut () {
+        self.place.as_mut_ptr().cast()
     }
 
     fn finish(&mut self, moved: bool) {
@@ -206,12 +194,16 @@ impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
 }
 
 impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
-    fn attempt(&mut self, held: &Held<'_, P>, place: *mut ()) -> Attempt<P> {
+    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
         // SAFETY: the value is there: `case` has seen to it, and a select makes one attempt that succeeds; then the
         // outcome says that it is gone.
-        let attempt = unsafe { self.channel.offer(held, place.cast_const().cast()) };
+        let attempt = unsafe { self.channel.offer(held, &raw const *self.value) };
         self.outcome = outcome_of(&attempt);
         attempt
+    }
+
+    fn place(&mut self) -> *mut () {
+        (&raw mut *self.value).cast()
     }
 
     fn finish(&mut self, moved: bool) {
@@ -231,106 +223,45 @@ fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
 /// A case of a select, whatever the type of its values. Made by [`RecvCase::case`] and [`SendCase::case`]. Go: `scase`.
 #[doc(alias = "scase")]
 pub struct Case<'a, P: Platform> {
-    header: &'a Header<P>,
-    side: Side,
-    /// Whether this case keeps the lock of its channel. A cell, because it is given back on the far side of the switch.
-    holds: Cell<bool>,
-    /// For whoever needs a list of some of the cases, in some order: the number of the one that comes at this place. No
-    /// property of this case.
-    pub(super) listed: u32,
-    /// Where the value is, or is to be left.
-    place: *mut (),
+    pub(super) header: &'a Header<P>,
+    pub(super) side: Side,
+    /// The number of the case that comes at this place when they are locked; see `lock_all`. No property of this case.
+    pub(super) order: u32,
     target: &'a mut dyn Transfer<P>,
-    /// Its place in the channel's queue while the G waits; nothing before.
-    waiter: MaybeUninit<Waiter<P>>,
+    /// Its place in the channel's queue while the G waits.
+    pub(super) waiter: Option<&'static Waiter<P>>,
+    /// The channel's lock. A cell, because it is taken out on the far side of the switch.
+    pub(super) held: Cell<Option<Held<'a, P>>>,
 }
 
 impl<'a, P: Platform> Case<'a, P> {
-    #[inline(always)]
-    fn new(header: &'a Header<P>, side: Side, place: *mut (), target: &'a mut dyn Transfer<P>) -> Self {
-        let (holds, waiter) = (Cell::new(false), MaybeUninit::uninit());
-        Self { header, side, holds, listed: 0, place, target, waiter }
+    #[inline]
+    fn new(header: &'a Header<P>, side: Side, target: &'a mut dyn Transfer<P>) -> Self {
+        Self { header, side, order: 0, target, waiter: None, held: Cell::new(None) }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn looks_ready(&self) -> bool {
         self.header.looks_ready(self.side)
     }
 
-    /// Where its channel is.
-    #[inline(always)]
-    pub(super) fn address(&self) -> usize {
-        ptr::from_ref(self.header).addr()
-    }
-
-    /// Does it now, if it is ready. The channel is not locked by this select.
-    #[inline(always)]
-    pub(super) fn lock_and_attempt(&mut self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
-        let held = self.header.lock(pinned);
-        let attempt = self.target.attempt(&held, self.place);
-        (held, attempt)
-    }
-
-    /// Does it now, if it is ready. The channel is locked by this case or by another one on it.
-    pub(super) fn attempt(&mut self) -> Attempt<P> {
-        let held = ManuallyDrop::new(self.header.assume_locked());
-        self.target.attempt(&held, self.place)
-    }
-
-    /// Locks its channel, for this case to keep.
-    pub(super) fn lock(&self, pinned: &Pinned<P>) {
-        mem::forget(self.header.lock(pinned));
-        self.holds.set(true);
-    }
-
-    /// [`lock`](Self::lock), unless somebody has the lock, be it this select itself. Tells whether it has it now.
-    #[inline(always)]
-    pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
-        let locked = self.header.try_lock(pinned).map(mem::forget).is_some();
-        self.holds.set(locked);
-        locked
-    }
-
-    /// Unlocks its channel if it keeps the lock; tells whether it did.
-    #[inline(always)]
-    pub(super) fn unlock(&self) -> bool {
-        let holds = self.holds.replace(false);
-        if holds {
-            drop(self.header.assume_locked());
-        }
-        holds
-    }
-
-    /// Puts the calling G, `me`, into the queue of its channel, which is locked.
-    ///
-    /// The case stays where it is until [`leave_queue`](Self::leave_queue) has been called, or its waiter has woken the G.
-    #[inline(always)]
-    pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, ticket: Ticket) {
-        self.waiter.write(Waiter::new());
-        let waiter = self.waiter();
-        waiter.prepare(me, ticket, self.place);
-        self.header.queue(self.side).push_back(waiter);
-    }
-
-    /// Takes the calling G out of the queue of its channel, if it still stands there; and no one is at the waiter any more.
-    #[inline(always)]
-    pub(super) fn leave_queue(&self, pinned: &Pinned<P>) {
-        self.header.lock(pinned).remove(self.side, self.waiter());
-    }
-
-    /// The waiter of a case that has entered the queue.
-    #[inline(always)]
-    pub(super) fn waiter(&self) -> &'static Waiter<P> {
-        // SAFETY: it was made by `enter_queue`. It lies on the stack of a G that does not leave the select before each of
-        // its waiters has been taken out of its queue, by itself or by whoever woke it, under the lock in both cases; the
-        // latter is through with it when the G is made to run.
-        unsafe { &*self.waiter.as_ptr() }
-    }
-
-    /// The G was woken by the waiter of this case.
     #[inline]
-    pub(crate) fn finish(&mut self) {
-        let moved = self.waiter().outcome.load(Ordering::Relaxed) == MOVED;
+    pub(super) fn is_on_channel_of(&self, other: &Self) -> bool {
+        core::ptr::eq(self.header, other.header)
+    }
+
+    #[inline]
+    pub(super) fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
+        self.target.attempt(held)
+    }
+
+    #[inline]
+    pub(super) fn place(&mut self) -> *mut () {
+        self.target.place()
+    }
+
+    #[inline]
+    pub(crate) fn finish(&mut self, moved: bool) {
         self.target.finish(moved);
     }
 }

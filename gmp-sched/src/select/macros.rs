@@ -4,14 +4,15 @@
 ///
 /// | arm | is taken when |
 /// |---|---|
-/// | `recv(receiver) -> result => …` | there is a value, or the channel is closed and drained: a `Result<T, RecvError>` |
+/// | `recv(source) -> result => …` | there is a value, or the channel is closed and drained: a `Result<T, RecvError>` |
 /// | `send(sender, value) -> result => …` | the value was sent, or cannot be any more: a `Result<(), SendError<T>>` |
 /// | `default => …` | at one instant no other was ready; comes last |
 /// | `timeout(duration) => …` | no other was ready in time; comes last |
-/// | `deadline(instant) => …` | no other was ready by then; comes last |
+/// | `until(limit) => …` | no other was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); comes last |
 ///
 /// What comes after `->` is a pattern that always matches, and may be left out. Of several arms that are ready any is
-/// taken, all with the same probability; with `ordered;` in front the first is. All receivers, senders and values are
+/// taken, all with the same probability; with `ordered;` in front the first is. A [source](crate::select::Source) is a
+/// receiver, a timer or a ticker. All sources, senders and values are
 /// evaluated, in order, before anything is looked at; a value that is not sent is dropped (see
 /// [`SendCase::into_inner`](crate::select::SendCase::into_inner) to keep it). Blocks the calling G, unless there is a
 /// `default`.
@@ -101,8 +102,8 @@ macro_rules! __select {
     (@arms $mode:tt $done:tt timeout($timeout:expr) => $body:expr $(,)?) => {
         $crate::__select!(@run $mode $done (.wait_timeout($timeout)) ($body))
     };
-    (@arms $mode:tt $done:tt deadline($deadline:expr) => $body:expr $(,)?) => {
-        $crate::__select!(@run $mode $done (.wait_until($deadline)) ($body))
+    (@arms $mode:tt $done:tt until($limit:expr) => $body:expr $(,)?) => {
+        $crate::__select!(@run $mode $done (.wait_until($limit)) ($body))
     };
     (@arms $mode:tt $done:tt) => {
         $crate::__select!(@run $mode $done (.wait()) (::core::unreachable!("a select without default does one of its cases")))
@@ -123,10 +124,12 @@ macro_rules! __select {
 
     // The cases are gone, and with them what they borrow, before a body runs.
     (@run ($($ordered:tt)*) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
-        let ($($case,)*) = {
-            $(let mut $case = $made;)*
-            let _ = $crate::select::Select::new(&mut [$($case.case()),*])$($ordered)* $($wait)*;
-            ($($case.into_result(),)*)
+        // A match, so that what the operands borrow (a timer that is made for this select, say) lives until it is over.
+        let ($($case,)*) = match ($($made,)*) {
+            ($(mut $case,)*) => {
+                let _ = $crate::select::Select::new(&mut [$($case.case()),*])$($ordered)* $($wait)*;
+                ($($case.into_result(),)*)
+            }
         };
         $crate::__select!(@dispatch [$(($case $pattern $body))*] $otherwise)
     }};

@@ -4,9 +4,7 @@ use core::fmt;
 
 use super::blocking::{Blocking, Roused};
 use crate::goroutine::WaitReason;
-use crate::lock::Lock;
-use crate::platform::{Pinned, Platform};
-use crate::time::Instant;
+use crate::platform::{Lock, Pinned, Platform};
 use crate::waiter::WaitQueue;
 
 /// Lets a number of Gs wait until all of them are there; and then again. 40 bytes; can be a `static`.
@@ -71,7 +69,7 @@ impl<P: Platform> Barrier<P> {
         if self.size <= 1 {
             return true;
         }
-        let blocking = Blocking::<P>::new(WaitReason::Barrier, Instant::NEVER);
+        let blocking = Blocking::<P>::new(WaitReason::Barrier, None);
         let mut state = self.state.lock();
         state.arrived += 1;
         if state.arrived < self.size {

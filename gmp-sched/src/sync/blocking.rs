@@ -2,10 +2,10 @@
 
 use core::ptr;
 
+use crate::cancel::Limit;
 use crate::goroutine::{Ticket, WaitReason};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter, reserve_deadline};
 #[cfg(not(gmp_loom))]
 use crate::waiter::{wait, wait_until};
@@ -17,19 +17,19 @@ pub(super) const NO_TIMER: &str = "cannot wait with a deadline: no memory for on
 ///
 /// Made before the lock of what is waited for is taken, so that nothing panics under that.
 #[derive(Debug)]
-pub(super) struct Blocking<P: Platform> {
+pub(super) struct Blocking<'a, P: Platform> {
     pinned: Pinned<P>,
     reason: WaitReason,
-    deadline: Instant,
+    limit: Option<&'a Limit<'a, P>>,
 }
 
-impl<P: Platform> Blocking<P> {
+impl<'a, P: Platform> Blocking<'a, P> {
     /// # Panics
     ///
     /// The caller is not a G with a P, or has preemption turned off; there is no memory for one more timer.
     #[track_caller]
-    pub(super) fn new(reason: WaitReason, deadline: Instant) -> Self {
-        match Self::try_new(reason, deadline) {
+    pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
+        match Self::try_new(reason, limit) {
             Ok(blocking) => blocking,
             Err(OutOfResources) => panic!("{NO_TIMER}"),
         }
@@ -37,23 +37,25 @@ impl<P: Platform> Blocking<P> {
 
     /// [`new`](Self::new) for a caller that has something to put right first if there is no memory for one more timer.
     #[track_caller]
-    pub(super) fn try_new(reason: WaitReason, deadline: Instant) -> Result<Self, OutOfResources> {
+    pub(super) fn try_new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Result<Self, OutOfResources> {
         let pinned = Pinned::<P>::new();
         P::assert_pinned_once();
         pinned.machine().running_goroutine();
         pinned.processor();
-        reserve_deadline(&pinned, deadline)?;
-        Ok(Self { pinned, reason, deadline })
+        if let Some(limit) = limit {
+            reserve_deadline(&pinned, *limit)?;
+        }
+        Ok(Self { pinned, reason, limit })
     }
 
-    /// Whether the deadline has passed already. Reads the clock only if there is one.
+    /// Whether the limit is over already. Reads the clock only if there is a deadline.
+    #[inline]
     pub(super) fn is_over(&self) -> bool {
-        self.deadline != Instant::NEVER && self.deadline <= now::<P>()
+        self.limit.is_some_and(|limit| limit.err().is_some())
     }
 
     /// Queues the calling G by `enqueue`, and waits; `guard`, the lock of the queue, is dropped when the G has been left.
-    /// Gives what the waker left as outcome, `None` if the deadline came first: then the waiter may still stand in the
-    /// queue.
+    /// Gives what the waker left as outcome, `None` if the limit came first: then the waiter may still stand in the queue.
     ///
     /// `note` is what the waker finds as outcome before it leaves its own.
     pub(super) fn wait<G>(
@@ -62,9 +64,9 @@ impl<P: Platform> Blocking<P> {
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
     ) -> Option<usize> {
-        let Self { pinned, reason, deadline } = self;
+        let Self { pinned, reason, limit } = self;
         let me = pinned.goroutine();
-        let ticket = if deadline == Instant::NEVER { Ticket::SOLE } else { me.open_wait() };
+        let ticket = if limit.is_some() { me.open_wait() } else { Ticket::SOLE };
         me.waiter.prepare(me, ticket, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
@@ -74,10 +76,11 @@ impl<P: Platform> Blocking<P> {
             model::wait(me, guard);
         }
         #[cfg(not(gmp_loom))]
-        if ticket == Ticket::SOLE {
-            wait(pinned, reason, || drop(guard));
-        } else {
-            wait_until(pinned, me, reason, ticket, deadline, || drop(guard))?;
+        match limit {
+            None => wait(pinned, reason, || drop(guard)),
+            Some(limit) => {
+                wait_until(pinned, me, reason, ticket, *limit, || drop(guard))?;
+            }
         }
         Some(me.waiter.outcome.load(Ordering::Relaxed))
     }

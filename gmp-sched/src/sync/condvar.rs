@@ -9,9 +9,9 @@ use lock_api::GuardSend;
 
 use super::blocking::{Blocking, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
+use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
-use crate::lock::Lock;
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Lock, Pinned, Platform};
 use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter};
 
@@ -91,11 +91,11 @@ impl<P: Platform> RawCondvar<P> {
         Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
     }
 
-    /// Unlocks `mutex`, which the caller holds, waits to be notified or for the deadline, and locks it again. Tells whether
-    /// it was notified.
+    /// Unlocks `mutex`, which the caller holds, waits to be notified for as long as `limit` says, and locks it again. Tells
+    /// whether it was notified.
     #[track_caller]
-    fn wait_with(&self, mutex: &RawMutex<P>, deadline: Instant) -> bool {
-        let blocking = Blocking::<P>::new(WaitReason::CondvarWait, deadline);
+    pub(super) fn wait_with(&self, mutex: &RawMutex<P>, limit: Option<&Limit<'_, P>>) -> bool {
+        let blocking = Blocking::<P>::new(WaitReason::CondvarWait, limit);
         let mut state = self.state.lock();
         let address = core::ptr::from_ref(mutex).addr();
         if state.queue.is_empty() {
@@ -130,7 +130,7 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
 
     #[track_caller]
     unsafe fn wait(&self, mutex: &RawMutex<P>, _: &mut GuardSend) {
-        self.wait_with(mutex, Instant::NEVER);
+        self.wait_with(mutex, None);
     }
 
     #[doc(alias = "Signal")]
@@ -156,7 +156,7 @@ unsafe impl<P: Platform> lock_api::RawCondvarTimed for RawCondvar<P> {
 
     #[track_caller]
     unsafe fn wait_until(&self, mutex: &RawMutex<P>, _: &mut GuardSend, deadline: &Instant) -> bool {
-        !self.wait_with(mutex, *deadline)
+        !self.wait_with(mutex, Some(&(*deadline).into()))
     }
 }
 

@@ -51,6 +51,8 @@ mod blocking;
 mod condvar;
 #[cfg(not(gmp_loom))]
 mod error_group;
+#[cfg(not(gmp_loom))]
+mod limited;
 mod mutex;
 mod once;
 #[cfg(not(gmp_loom))]
@@ -69,6 +71,8 @@ pub use barrier::Barrier;
 pub use condvar::{Condvar, RawCondvar};
 #[cfg(not(gmp_loom))]
 pub use error_group::ErrorGroup;
+#[cfg(not(gmp_loom))]
+pub use limited::{LimitedCondvar, LimitedMutex, LimitedRwLock};
 pub use mutex::RawMutex;
 #[cfg(not(gmp_loom))]
 pub use mutex::{Mutex, MutexGuard};

@@ -26,9 +26,9 @@ use core::time::Duration;
 use lock_api::GuardSend;
 
 use super::blocking::{Blocking, NO_TIMER, my_waiter, ready};
+use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
-use crate::lock::Lock;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
 use crate::time::Instant;
 use crate::waiter::{WaitQueue, Waiter};
@@ -146,15 +146,15 @@ impl<P: Platform> RawMutex<P> {
     #[track_caller]
     pub(crate) fn acquire(&self) {
         if !self.try_acquire_idle() {
-            self.acquire_slow(WaitReason::MutexLock, Instant::NEVER);
+            self.acquire_slow(WaitReason::MutexLock, None);
         }
     }
 
-    /// Takes it, waiting until `deadline` at the latest, for `reason`; tells whether it did.
+    /// Takes it, waiting for as long as `limit` says, for `reason`; tells whether it did.
     #[inline]
     #[track_caller]
-    pub(super) fn acquire_until(&self, reason: WaitReason, deadline: Instant) -> bool {
-        self.try_acquire_idle() || self.acquire_slow(reason, deadline)
+    pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
+        self.try_acquire_idle() || self.acquire_slow(reason, limit)
     }
 
     /// Takes it if it is free; tells whether it did.
@@ -213,14 +213,14 @@ impl<P: Platform> RawMutex<P> {
 
     #[cold]
     #[track_caller]
-    fn acquire_slow(&self, reason: WaitReason, deadline: Instant) -> bool {
+    fn acquire_slow(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
         // AWAKE if that stands in the word because of this G.
         let mut mine = 0;
         let mut began = None;
         loop {
             self.spin();
             let began = *began.get_or_insert_with(P::now);
-            let blocking = match Blocking::<P>::try_new(reason, deadline) {
+            let blocking = match Blocking::<P>::try_new(reason, limit) {
                 Ok(blocking) if !blocking.is_over() => blocking,
                 given_up => {
                     // Whoever unlocked while this G was `AWAKE` relied on it to take the mutex.
@@ -262,7 +262,7 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// The deadline ended the wait of the calling G. `QUEUED` may stand for nobody now; the next unlock finds that out.
+    /// The limit ended the wait of the calling G. `QUEUED` may stand for nobody now; the next unlock finds that out.
     fn leave_queue(&self) {
         let pinned = Pinned::<P>::new();
         self.queue.lock().remove(my_waiter(&pinned));
@@ -312,7 +312,7 @@ impl<P: Platform> RawMutex<P> {
         let now = P::now();
         let queue = self.queue.lock();
         let Some(first) = queue.pop() else {
-            // Their deadlines have passed.
+            // Their limits are over.
             P::point(Site::Sync);
             self.word.fetch_and(!(HELD | QUEUED), Ordering::Release);
             return None;
@@ -396,14 +396,13 @@ unsafe impl<P: Platform> lock_api::RawMutexTimed for RawMutex<P> {
     #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
         // The clock is read only if it has to wait.
-        (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, crate::time::now::<P>().after(timeout)))
-            .then(GuardSend::new)
+        (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, Some(&timeout.into()))).then(GuardSend::new)
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_until(&self, deadline: Instant) -> Option<GuardSend> {
-        self.acquire_until(WaitReason::MutexLock, deadline).then(GuardSend::new)
+        self.acquire_until(WaitReason::MutexLock, Some(&deadline.into())).then(GuardSend::new)
     }
 }
 

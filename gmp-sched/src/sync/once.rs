@@ -4,11 +4,9 @@ use core::fmt;
 
 use super::blocking::{Blocking, Roused};
 use crate::goroutine::{Goroutine, WaitReason};
-use crate::lock::Lock;
 use crate::machine::Machine;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
-use crate::time::Instant;
 use crate::waiter::WaitQueue;
 
 /// Something that is done once, by whoever comes first; the others wait until it is done. Go: `sync.Once`.
@@ -137,7 +135,7 @@ impl<P: Platform> Once<P> {
     /// Waits until it has been done, or nobody does it any more.
     #[track_caller]
     fn wait(&self) {
-        let blocking = Blocking::<P>::new(WaitReason::Once, Instant::NEVER);
+        let blocking = Blocking::<P>::new(WaitReason::Once, None);
         let state = self.state.lock();
         if self.word.load(Ordering::Relaxed) == RUNNING {
             blocking.wait(state, 0, |state, waiter| state.queue.push_back(waiter));

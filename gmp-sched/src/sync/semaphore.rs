@@ -4,11 +4,10 @@ use core::fmt;
 use core::time::Duration;
 
 use super::blocking::{Blocking, Roused, my_waiter};
+use crate::cancel::{ContextError, Limit};
 use crate::goroutine::WaitReason;
-use crate::lock::Lock;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
-use crate::time::{Instant, now};
 use crate::waiter::WaitQueue;
 
 /// A number of permits, of which a G takes one or several, and waits while there are not so many. Go: `Weighted`.
@@ -95,27 +94,39 @@ impl<P: Platform> Semaphore<P> {
     #[track_caller]
     #[doc(alias = "Acquire")]
     pub fn acquire(&self, permits: u32) -> Permit<'_, P> {
-        self.take(permits, Instant::NEVER);
+        self.take(permits, None);
         Permit { semaphore: self, permits }
     }
 
-    /// [`acquire`](Self::acquire) until `deadline` at the latest; `None` if they were not free by then.
+    /// [`acquire`](Self::acquire) for as long as `limit` says (a deadline, a context). Go: `Acquire`, which takes a context.
     ///
     /// ```
-    /// use gmp_sched::native::{self, Semaphore};
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context, Semaphore};
     /// native::run(1, || {
     ///     let semaphore = Semaphore::new(1);
-    ///     let _held = semaphore.acquire(1);
-    ///     assert!(semaphore.acquire_until(1, gmp_sched::time::Instant::from_nanos(0)).is_none());
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let _held = semaphore.acquire_until(1, &context).unwrap();
+    ///     cancel.cancel();
+    ///     assert_eq!(semaphore.acquire_until(1, &context).unwrap_err(), ContextError::Canceled);
     /// });
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// They were not free before the limit was over.
     ///
     /// # Panics
     ///
     /// As [`acquire`](Self::acquire), and there is no memory for one more timer.
     #[track_caller]
-    pub fn acquire_until(&self, permits: u32, deadline: Instant) -> Option<Permit<'_, P>> {
-        self.take(permits, deadline).then(|| Permit { semaphore: self, permits })
+    pub fn acquire_until<'l>(
+        &self,
+        permits: u32,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<Permit<'_, P>, ContextError> {
+        let limit = limit.into();
+        if self.take(permits, Some(&limit)) { Ok(Permit { semaphore: self, permits }) } else { Err(limit.ended()) }
     }
 
     /// [`acquire`](Self::acquire) for `timeout` at most; `None` if they were not free by then.
@@ -134,7 +145,7 @@ impl<P: Platform> Semaphore<P> {
     /// As [`acquire_until`](Self::acquire_until).
     #[track_caller]
     pub fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Option<Permit<'_, P>> {
-        self.acquire_until(permits, now::<P>().after(timeout))
+        self.acquire_until(permits, timeout).ok()
     }
 
     /// Takes `permits` if they are free and nobody waits. Does not block; callable from anywhere.
@@ -175,8 +186,8 @@ impl<P: Platform> Semaphore<P> {
 
     #[inline]
     #[track_caller]
-    fn take(&self, permits: u32, deadline: Instant) -> bool {
-        self.try_take(permits) || self.take_slow(permits, deadline)
+    fn take(&self, permits: u32, limit: Option<&Limit<'_, P>>) -> bool {
+        self.try_take(permits) || self.take_slow(permits, limit)
     }
 
     #[inline]
@@ -198,9 +209,9 @@ impl<P: Platform> Semaphore<P> {
 
     #[cold]
     #[track_caller]
-    fn take_slow(&self, permits: u32, deadline: Instant) -> bool {
+    fn take_slow(&self, permits: u32, limit: Option<&Limit<'_, P>>) -> bool {
         assert!(permits <= self.size, "semaphore: {permits} of {} permits", self.size);
-        let blocking = Blocking::<P>::new(WaitReason::SemAcquire, deadline);
+        let blocking = Blocking::<P>::new(WaitReason::SemAcquire, limit);
         if blocking.is_over() {
             return false;
         }

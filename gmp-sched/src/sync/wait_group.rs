@@ -9,13 +9,12 @@ use core::time::Duration;
 #[cfg(not(gmp_loom))]
 use super::blocking::OnDrop;
 use super::blocking::{Blocking, Roused, my_waiter};
+use crate::cancel::{ContextError, Limit};
 use crate::goroutine::WaitReason;
-use crate::lock::Lock;
 #[cfg(not(gmp_loom))]
 use crate::platform::OutOfResources;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Lock, Pinned, Platform, Site};
 use crate::primitives::{AtomicU64, Ordering};
-use crate::time::Instant;
 use crate::waiter::WaitQueue;
 
 /// A counter of what is under way, and the Gs that wait for it to be zero. Go: `sync.WaitGroup`.
@@ -154,35 +153,51 @@ impl<P: Platform> WaitGroup<P> {
     #[track_caller]
     #[doc(alias = "Wait")]
     pub fn wait(&self) {
-        self.wait_until(Instant::NEVER);
+        self.wait_for(None);
     }
 
-    /// [`wait`](Self::wait) until `deadline` at the latest; tells whether nothing is under way.
+    /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context).
     ///
     /// ```
-    /// use gmp_sched::native::{self, WaitGroup};
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context, WaitGroup};
     /// native::run(1, || {
     ///     let group = WaitGroup::new();
     ///     group.add(1);
-    ///     assert!(!group.wait_until(gmp_sched::time::Instant::from_nanos(0)));
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel();
+    ///     assert_eq!(group.wait_until(&context), Err(ContextError::Canceled));
+    ///     group.done();
+    ///     assert_eq!(group.wait_until(&context), Ok(()));
     /// });
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Something was under way until the limit was over.
     ///
     /// # Panics
     ///
     /// As [`wait`](Self::wait), and there is no memory for one more timer.
     #[inline]
     #[track_caller]
-    pub fn wait_until(&self, deadline: Instant) -> bool {
+    pub fn wait_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<(), ContextError> {
+        let limit = limit.into();
+        if self.wait_for(Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn wait_for(&self, limit: Option<&Limit<'_, P>>) -> bool {
         P::point(Site::Sync);
         // Ordering: Acquire; partner: `done`.
-        self.word.load(Ordering::Acquire) < ONE || self.wait_slow(deadline)
+        self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)
     }
 
     #[cold]
     #[track_caller]
-    fn wait_slow(&self, deadline: Instant) -> bool {
-        let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, deadline);
+    fn wait_slow(&self, limit: Option<&Limit<'_, P>>) -> bool {
+        let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, limit);
         let is_over = blocking.is_over();
         let queue = self.queue.lock();
         // Counted before the counter can be zero, so that the last `done` finds this G.
@@ -226,7 +241,7 @@ impl<P: Platform> WaitGroup<P> {
     #[cfg(not(gmp_loom))]
     #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        self.wait_until(crate::time::now::<P>().after(timeout))
+        self.wait_for(Some(&timeout.into()))
     }
 
     /// Runs `body` as a new G that this group counts. Go: `WaitGroup.Go`.

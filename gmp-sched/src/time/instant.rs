@@ -5,6 +5,7 @@ use core::time::Duration;
 
 /// A point in time: nanoseconds on the platform's clock, which never goes back. The last one stands for "never".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
 pub struct Instant(u64);
 
 impl Instant {

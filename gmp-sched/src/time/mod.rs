@@ -3,21 +3,51 @@
 //! All time is the platform's clock, which never goes back, in nanoseconds; nothing is rounded. What is due is done by
 //! whoever looks after the P's timers (see `timers`): by interrupt where the platform has one.
 //!
-//! Timers do not send to a channel, as Go's do: they are waited for themselves, and hold the one tick that nobody has
-//! taken yet. So [`Timer::stop`] and [`Timer::reset`] leave no stale tick behind (as Go's since 1.23).
+//! Timers are waited for themselves, not a channel of theirs as in Go, and are cases of a [select](crate::select): they
+//! hold the one tick that nobody has taken yet. So [`Timer::stop`] and [`Timer::reset`] leave no stale tick behind (as
+//! Go's since 1.23), and nobody waits for a timer that is gone.
+//!
+//! ```
+//! use core::time::Duration;
+//! use gmp_sched::native::{self, Context, Receiver, Ticker, Timer, after, channel};
+//! use gmp_sched::select;
+//!
+//! const MINUTE: Duration = Duration::from_secs(60);
+//!
+//! native::run(2, || {
+//!     let (work, mut queue) = channel::<u32>(0);
+//!     let (context, _cancel) = Context::background().with_timeout(MINUTE);
+//!     let (beat, idle) = (Ticker::new(Duration::from_millis(2)), Timer::new(MINUTE));
+//!     native::go(move || work.send(1).unwrap()).detach();
+//!     let mut beats = 0;
+//!     while beats < 3 {
+//!         select! {
+//!             recv(queue) -> work => match work {
+//!                 Ok(_) => drop(idle.reset(MINUTE)),
+//!                 Err(_) => queue = Receiver::never(),
+//!             },
+//!             recv(beat) => beats += 1,
+//!             recv(idle) => unreachable!("no work for a minute"),
+//!             recv(after(MINUTE)) => unreachable!("nothing at all for a minute"),
+//!             recv(context.done()) => unreachable!("took longer than a minute"),
+//!         }
+//!     }
+//! });
+//! ```
 
 mod after_func;
 mod instant;
 mod slot;
 mod ticker;
 mod timer;
+mod waits;
 
 pub(crate) use after_func::after_func_at;
 pub use after_func::{AfterFunc, after_func};
 pub use instant::Instant;
 pub(crate) use slot::{TimerSlot, fire};
 pub use ticker::Ticker;
-pub use timer::Timer;
+pub use timer::{Timer, after};
 
 use crate::goroutine::Goroutine;
 use crate::machine::Machine;

@@ -1,33 +1,36 @@
 //! What a timer of a program is inside: never freed, only reused, so that a firing on its way finds it.
 //!
 //! A firing is three steps: taken out of the heap under its lock; then, under the slot's lock, compared with the
-//! setting's number and turned into a tick, a woken G or a started one; then, without a lock, the G is made runnable.
-//! Whoever stops or sets the timer changes the number under the slot's lock, and so a firing of an earlier setting is
-//! void however late it comes.
+//! setting's number and turned into a tick or a started G; then, without a lock, the G is made runnable that was waiting
+//! for the tick. Whoever stops or sets the timer changes the number under the slot's lock, and so a firing of an earlier
+//! setting is void however late it comes.
+//!
+//! Ticks are sent to a channel with room for one, as in Go; but the channel is a part of the slot, and what receives from
+//! it borrows the timer. So a select takes timers as it takes any receiver, nobody receives from a timer that is gone, and
+//! the channel serves the next timer when the slot does.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 use core::time::Duration;
 
-use crate::cancel::Limit;
-use crate::goroutine::{Goroutine, WaitReason};
+use crate::chan::Channel;
+use crate::goroutine::Goroutine;
 use crate::list::Linked;
-use crate::lock::Lock;
 use crate::park::make_runnable;
-use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::primitives::Ordering;
+use crate::platform::{Lock, OutOfResources, Pinned, Platform};
 use crate::reference::AtomicRef;
 use crate::spawn::start_prepared;
 use crate::time::Instant;
 use crate::timers::{self, Action, arm, reserve};
-use crate::waiter::{WaitQueue, reserve_deadline, wait_until};
 
 /// A timer with what it is set to do. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
     timer: timers::Timer<P>,
     link: AtomicRef<Self>,
     pub(super) setting: Lock<Setting<P>, P>,
+    /// Where it sends that it has fired, and when. Its lock may be taken under that of the setting.
+    ticks: Channel<Instant, P>,
 }
 
 /// What a timer is set to do, guarded by its slot's lock. The lock of a heap may be taken under it.
@@ -40,25 +43,20 @@ pub(super) struct Setting<P: Platform> {
     repeats: bool,
     /// When it fired last.
     fired: Instant,
-    /// It has fired, and nobody has taken that yet.
-    pub(super) tick: Option<Instant>,
-    waiters: WaitQueue<P>,
     /// The G to be started, for one that runs a function.
     pub(super) prepared: Option<&'static Goroutine<P>>,
 }
 
 impl<P: Platform> TimerSlot<P> {
-    fn new() -> Self {
-        let setting = Setting {
-            number: 0,
-            is_set: false,
-            repeats: false,
-            fired: Instant::from_nanos(0),
-            tick: None,
-            waiters: WaitQueue::new(),
-            prepared: None,
-        };
-        Self { timer: timers::Timer::new(), link: AtomicRef::none(), setting: Lock::new(setting) }
+    fn new() -> Result<Self, OutOfResources> {
+        let setting =
+            Setting { number: 0, is_set: false, repeats: false, fired: Instant::from_nanos(0), prepared: None };
+        Ok(Self {
+            timer: timers::Timer::new(),
+            link: AtomicRef::none(),
+            setting: Lock::new(setting),
+            ticks: Channel::new(1, false)?,
+        })
     }
 
     /// A slot that nobody uses.
@@ -68,7 +66,7 @@ impl<P: Platform> TimerSlot<P> {
         }
         let mut home = Vec::new();
         home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        home.push(Self::new());
+        home.push(Self::new()?);
         Ok(&home.leak()[0])
     }
 
@@ -97,7 +95,7 @@ impl<P: Platform> TimerSlot<P> {
         // If it is not there any more it is about to fire, which is void from here on. Go: `isSending`.
         self.timer.cancel(pinned);
         let was_set = mem::take(&mut setting.is_set);
-        setting.tick.take().is_some() || was_set
+        self.ticks.try_recv().is_ok() || was_set
     }
 
     /// [`disarm`](Self::disarm), then [`arm`](Self::arm).
@@ -116,45 +114,28 @@ impl<P: Platform> TimerSlot<P> {
         self.disarm(&pinned, &mut self.setting.lock())
     }
 
-    /// Queues a waiter as [`wait_until`](Self::wait_until) does.
+    /// Queues a waiter, which has a place for a tick, as one that receives.
     #[cfg(all(test, gmp_loom))]
     pub(crate) fn queue(&'static self, waiter: &'static crate::waiter::Waiter<P>) {
-        let _pinned = Pinned::<P>::new();
-        self.setting.lock().waiters.push_back(waiter);
+        let pinned = Pinned::<P>::new();
+        let _held = self.ticks.header.lock(&pinned);
+        self.ticks.header.queue(crate::chan::Side::Receive).push_back(waiter);
     }
 
     /// The tick that nobody has taken yet.
     pub(crate) fn try_take(&'static self) -> Option<Instant> {
+        self.ticks().try_recv().ok()
+    }
+
+    /// Where its ticks are to be received, at once.
+    pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
         let pinned = Pinned::<P>::new();
         let is_in_bubble = || pinned.goroutine().bubble().is_some();
         if !P::TIMER_INTERRUPTS && !is_in_bubble() {
             // The caller may ask again and again without ever letting the scheduler look. Go: `maybeRunChan`.
             self.timer.run_if_due(&pinned);
         }
-        self.setting.lock().tick.take()
-    }
-
-    /// Waits for a tick for as long as `limit` says.
-    pub(super) fn wait_until(&'static self, limit: Limit<'_, P>) -> Option<Instant> {
-        let pinned = Pinned::<P>::new();
-        if let Err(error) = reserve_deadline(&pinned, limit) {
-            drop(pinned);
-            panic!("cannot wait for a timer with a deadline: {error}");
-        }
-        let me = pinned.goroutine();
-        let mut setting = self.setting.lock();
-        if let Some(tick) = setting.tick.take() {
-            return Some(tick);
-        }
-        let ticket = me.open_wait();
-        me.waiter.prepare(me, ticket, core::ptr::null_mut());
-        setting.waiters.push_back(&me.waiter);
-        let woken = wait_until(pinned, me, WaitReason::Sleep, ticket, limit, || drop(setting));
-        if woken.is_none() {
-            let _pinned = Pinned::<P>::new();
-            self.setting.lock().waiters.remove(&me.waiter);
-        }
-        woken.map(|waiter| Instant::from_nanos(waiter.outcome.load(Ordering::Relaxed) as u64))
+        &self.ticks
     }
 }
 
@@ -177,14 +158,10 @@ pub(crate) fn fire<P: Platform>(
         drop(setting);
         return Some(start_prepared(pinned, goroutine));
     }
-    let Some(waiter) = setting.waiters.pop() else {
-        // There is room for one; the later ones are dropped.
-        setting.tick.get_or_insert(now);
-        return None;
-    };
-    waiter.outcome.store(now.as_nanos() as usize, Ordering::Relaxed);
+    // There is room for one; the later ones are dropped.
+    let waiter = slot.ticks.leave(pinned, now);
     drop(setting);
-    make_runnable(pinned, waiter.goroutine())
+    waiter.and_then(|waiter| make_runnable(pinned, waiter.goroutine()))
 }
 
 impl<P: Platform> Linked for TimerSlot<P> {

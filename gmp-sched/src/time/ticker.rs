@@ -1,10 +1,8 @@
 //! A timer that fires again and again.
 
-use core::fmt;
 use core::time::Duration;
 
-use super::{Instant, TimerSlot};
-use crate::cancel::Limit;
+use super::TimerSlot;
 use crate::platform::{OutOfResources, Pinned, Platform};
 
 /// Fires at regular intervals. Go: `time.Ticker`.
@@ -27,7 +25,7 @@ use crate::platform::{OutOfResources, Pinned, Platform};
 /// });
 /// ```
 pub struct Ticker<P: Platform> {
-    slot: &'static TimerSlot<P>,
+    pub(super) slot: &'static TimerSlot<P>,
 }
 
 impl<P: Platform> Ticker<P> {
@@ -67,36 +65,6 @@ impl<P: Platform> Ticker<P> {
         Ok(ticker)
     }
 
-    /// Waits for the next tick; gives when it came. Go: `<-t.C`.
-    ///
-    /// Blocks the calling G, forever if the ticker is stopped. Not callable from interrupts.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not a G with a P.
-    pub fn wait(&self) -> Instant {
-        self.slot.wait_until(Limit::NONE).expect("only a tick ends a wait without a deadline")
-    }
-
-    /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context): `None` if there has been no tick by then.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not a G with a P; there is no memory for one more timer.
-    pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Option<Instant> {
-        self.slot.wait_until(limit.into())
-    }
-
-    /// When it ticked, if nobody took that tick before. Does not block; not callable from interrupts.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not on an M.
-    #[must_use]
-    pub fn try_wait(&self) -> Option<Instant> {
-        self.slot.try_take()
-    }
-
     /// No more ticks, nor one of before. Go: `Ticker.Stop`.
     ///
     /// Does not block; not callable from interrupts.
@@ -123,18 +91,5 @@ impl<P: Platform> Ticker<P> {
         if let Err(error) = self.slot.set(super::now::<P>().after(interval), interval) {
             panic!("cannot set a ticker: {error}");
         }
-    }
-}
-
-impl<P: Platform> Drop for Ticker<P> {
-    fn drop(&mut self) {
-        self.slot.stop();
-        self.slot.give_back(&Pinned::new());
-    }
-}
-
-impl<P: Platform> fmt::Debug for Ticker<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticker").field("slot", self.slot).finish()
     }
 }

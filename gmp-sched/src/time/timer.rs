@@ -1,10 +1,8 @@
 //! A timer that can be waited for, stopped and set again.
 
-use core::fmt;
 use core::time::Duration;
 
 use super::{Instant, TimerSlot};
-use crate::cancel::Limit;
 use crate::platform::{OutOfResources, Pinned, Platform};
 
 /// Fires once, and can be set again. Go: `time.Timer`.
@@ -28,7 +26,35 @@ use crate::platform::{OutOfResources, Pinned, Platform};
 /// });
 /// ```
 pub struct Timer<P: Platform> {
-    slot: &'static TimerSlot<P>,
+    pub(super) slot: &'static TimerSlot<P>,
+}
+
+/// A timer that fires after `duration`, for a case of a select. Go: `time.After`.
+///
+/// As [`Timer::new`], and made where it is used: it is stopped as soon as the select is over. (In Go it would go on.)
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, Receiver, after};
+/// use gmp_sched::select;
+///
+/// native::run(1, || {
+///     let nobody_sends = Receiver::<u8>::never();
+///     select! {
+///         recv(nobody_sends) => unreachable!(),
+///         recv(after(Duration::from_millis(1))) => {}
+///     }
+/// });
+/// ```
+///
+/// # Panics
+///
+/// As [`Timer::new`].
+#[doc(alias = "After")]
+#[must_use]
+#[track_caller]
+pub fn after<P: Platform>(duration: Duration) -> Timer<P> {
+    Timer::new(duration)
 }
 
 impl<P: Platform> Timer<P> {
@@ -78,36 +104,6 @@ impl<P: Platform> Timer<P> {
         Ok(timer)
     }
 
-    /// Waits until it has fired; gives when that was. Go: `<-t.C`.
-    ///
-    /// Blocks the calling G, forever if the timer is stopped and nobody sets it again. Not callable from interrupts.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not a G with a P.
-    pub fn wait(&self) -> Instant {
-        self.slot.wait_until(Limit::NONE).expect("only a tick ends a wait without a deadline")
-    }
-
-    /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context): `None` if it has not fired by then.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not a G with a P; there is no memory for one more timer.
-    pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Option<Instant> {
-        self.slot.wait_until(limit.into())
-    }
-
-    /// When it fired, if it has and nobody took that before. Does not block; not callable from interrupts.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not on an M.
-    #[must_use]
-    pub fn try_wait(&self) -> Option<Instant> {
-        self.slot.try_take()
-    }
-
     /// Stops it: from here on no tick of before can be taken. Tells whether this kept it from firing, or took back a tick
     /// that nobody had taken. Go: `Timer.Stop`.
     ///
@@ -146,18 +142,5 @@ impl<P: Platform> Timer<P> {
             Ok(was_set) => was_set,
             Err(error) => panic!("cannot set a timer: {error}"),
         }
-    }
-}
-
-impl<P: Platform> Drop for Timer<P> {
-    fn drop(&mut self) {
-        self.slot.stop();
-        self.slot.give_back(&Pinned::new());
-    }
-}
-
-impl<P: Platform> fmt::Debug for Timer<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer").field("slot", self.slot).finish()
     }
 }

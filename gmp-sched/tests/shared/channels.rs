@@ -175,10 +175,10 @@ fn deadlines_end_waits() {
     let short = Duration::from_micros(300);
     assert_eq!(receiver.recv_timeout(short), Err(RecvTimeoutError::Timeout));
     assert_eq!(sender.send_timeout(1, short), Err(SendTimeoutError::Timeout(1)));
-    assert_eq!(receiver.recv_deadline(Instant::from_nanos(0)), Err(RecvTimeoutError::Timeout));
+    assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Err(RecvTimeoutError::Timeout));
     // Nobody is left behind in the queues.
     assert_eq!((sender.try_send(2), receiver.try_recv()), (Err(TrySendError::Full(2)), Err(TryRecvError::Empty)));
-    let receiving = go(move || receiver.recv_deadline(Instant::NEVER));
+    let receiving = go(move || receiver.recv_until(Instant::NEVER));
     sender.send(3).unwrap();
     assert_eq!(receiving.join().unwrap(), Ok(3));
 }
@@ -210,6 +210,7 @@ fn deadlines_and_partners_at_once() {
                             Ok(value) => sum += value,
                             Err(RecvTimeoutError::Timeout) => yield_now(),
                             Err(RecvTimeoutError::Closed) => break,
+                            Err(RecvTimeoutError::Canceled) => unreachable!("nobody gave it a context"),
                         }
                     }
                     sum

@@ -9,6 +9,7 @@ use super::platform;
 
 mod channels;
 mod classics;
+mod limits;
 mod locks;
 mod power_series;
 mod selects;

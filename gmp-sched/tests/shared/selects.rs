@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
+use gmp_sched::cancel::ContextError;
 use gmp_sched::chan::{RecvError, SendError};
 use gmp_sched::select;
 use gmp_sched::select::{Select, recv, send};
@@ -224,7 +225,10 @@ shared_test!(closing_ends_selects);
 
 fn deadlines_end_selects() {
     let (sender, receiver) = (Sender::never(), Receiver::<u8>::never());
-    assert_eq!(Select::new(&mut [recv(&receiver).case()]).wait_until(Instant::from_nanos(1)), None);
+    assert_eq!(
+        Select::new(&mut [recv(&receiver).case()]).wait_until(Instant::from_nanos(1)),
+        Err(ContextError::DeadlineExceeded)
+    );
     let timed_out = select! {
         recv(receiver) => false,
         send(sender, 1) => false,
@@ -235,7 +239,7 @@ fn deadlines_end_selects() {
     go(move || sender.send(4).unwrap()).detach();
     let value = select! {
         recv(receiver) -> value => value,
-        deadline(Instant::NEVER) => Err(RecvError),
+        until(Instant::NEVER) => Err(RecvError),
     };
     assert_eq!(value, Ok(4));
 }

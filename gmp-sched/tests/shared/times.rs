@@ -6,7 +6,13 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use super::platform::{AfterFunc, Limit, Ticker, Timer, after_func, go, now, sleep, sleep_until, yield_now};
+use gmp_sched::select;
+use gmp_sched::select::{Select, recv};
+
+use super::platform::{
+    AfterFunc, Context, Limit, Receiver, Ticker, Timer, after, after_func, channel, go, now, sleep, sleep_until,
+    yield_now,
+};
 
 fn milliseconds(number: u64) -> Duration {
     Duration::from_millis(number)
@@ -39,7 +45,7 @@ fn a_timer_fires_once_for_each_setting() {
     assert!(timer.try_wait().is_none());
     assert!(!timer.reset(milliseconds(1)), "had fired, and that was taken");
     timer.wait();
-    assert!(timer.wait_until(milliseconds(3)).is_none());
+    assert!(timer.wait_until(milliseconds(3)).is_err());
 }
 shared_test!(a_timer_fires_once_for_each_setting);
 
@@ -53,7 +59,7 @@ fn stop_and_reset_take_a_tick_back() {
     sleep(milliseconds(2));
     assert!(timer.reset(FOREVER));
     assert!(timer.try_wait().is_none());
-    assert!(timer.wait_until(milliseconds(2)).is_none());
+    assert!(timer.wait_until(milliseconds(2)).is_err());
     assert!(timer.stop());
 }
 shared_test!(stop_and_reset_take_a_tick_back);
@@ -71,7 +77,7 @@ fn each_tick_wakes_one_of_those_who_wait() {
     ticks.dedup();
     assert_eq!(ticks.len(), 6, "a tick was given twice");
     ticker.stop();
-    assert!(ticker.wait_until(milliseconds(3)).is_none());
+    assert!(ticker.wait_until(milliseconds(3)).is_err());
 }
 shared_test!(each_tick_wakes_one_of_those_who_wait);
 
@@ -141,7 +147,91 @@ fn a_limit_is_whichever_comes_first() {
     let start = now();
     let limit = Limit::from(FOREVER).and(start.after(milliseconds(2)));
     assert!(limit.err().is_none());
-    assert!(timer.wait_until(limit).is_none());
+    assert!(timer.wait_until(limit).is_err());
     assert!(now().since(start) >= milliseconds(2) && limit.err().is_some());
 }
 shared_test!(a_limit_is_whichever_comes_first);
+
+/// Go's idiom: whichever of all that ends a wait comes first.
+fn a_select_takes_timers_tickers_and_contexts() {
+    let (context, cancel) = Context::background().with_cancel();
+    let start = now();
+    let (timer, ticker) = (Timer::new(milliseconds(4)), Ticker::new(milliseconds(1)));
+    let (sender, mut queue) = channel(0);
+    let sending = go(move || (0..5).try_for_each(|n| sender.send(n)));
+    let (mut received, mut ticks, mut fired) = (Vec::new(), 0, None);
+    let error = loop {
+        select! {
+            recv(queue) -> value => match value {
+                Ok(value) => received.push(value),
+                Err(_) => queue = Receiver::never(),
+            },
+            recv(ticker) -> tick => {
+                ticks += 1;
+                assert!(tick.unwrap().since(start) >= milliseconds(1) * ticks);
+            }
+            recv(&timer) -> tick => {
+                assert!(tick.unwrap().since(start) >= milliseconds(4));
+                fired = tick.ok();
+            }
+            recv(after(FOREVER)) => unreachable!(),
+            recv(context.done()) => break context.err(),
+        }
+        if fired.is_some() && ticks >= 3 && received.len() == 5 {
+            cancel.cancel();
+        }
+    };
+    sending.join().unwrap().unwrap();
+    assert_eq!(received, [0, 1, 2, 3, 4]);
+    assert_eq!(error, context.err());
+    select! { recv(after(milliseconds(2))) -> tick => assert!(tick.unwrap() <= now()) }
+}
+shared_test!(a_select_takes_timers_tickers_and_contexts);
+
+/// A timer that is stopped or set anew while a select waits for it, or has not looked yet.
+fn a_select_gets_no_stale_tick() {
+    let timer = Arc::new(Timer::new(FOREVER));
+    let selecting = {
+        let timer = timer.clone();
+        go(move || select! { recv(timer) -> tick => tick.unwrap() })
+    };
+    (0..10).for_each(|_| yield_now());
+    assert!(timer.stop() && !timer.reset(FOREVER));
+    let start = now();
+    assert!(timer.reset(milliseconds(2)));
+    assert!(selecting.join().unwrap().since(start) >= milliseconds(2));
+    timer.reset(Duration::ZERO);
+    sleep(milliseconds(2));
+    // It has fired, and nobody has looked.
+    assert!(timer.reset(FOREVER));
+    let mut case = recv(&*timer);
+    assert_eq!(Select::new(&mut [case.case()]).poll(), None);
+    assert_eq!(Select::new(&mut [case.case()]).wait_timeout(milliseconds(1)), None);
+    // A timer that others look at again and again, without ever letting anybody else run, fires all the same.
+    timer.reset(milliseconds(1));
+    while Select::new(&mut [recv(&timer).case()]).poll().is_none() {}
+    assert!(!timer.stop());
+}
+shared_test!(a_select_gets_no_stale_tick);
+
+/// Each tick goes to one of those who select and those who wait.
+fn selects_share_the_ticks() {
+    let ticker = Arc::new(Ticker::new(milliseconds(1)));
+    let waiting: Vec<_> = (0..6)
+        .map(|number| {
+            let ticker = ticker.clone();
+            go(move || match number % 2 {
+                0 => ticker.wait(),
+                _ => select! {
+                    recv(ticker) -> tick => tick.unwrap(),
+                    recv(Receiver::<Duration>::never()) => unreachable!(),
+                },
+            })
+        })
+        .collect();
+    let mut ticks: Vec<_> = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
+    ticks.sort();
+    ticks.dedup();
+    assert_eq!(ticks.len(), 6, "a tick was given twice");
+}
+shared_test!(selects_share_the_ticks);

@@ -29,11 +29,10 @@ use core::ops::DerefMut;
 
 use super::blocking::{Blocking, OnDrop, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
+use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
-use crate::lock::Lock;
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Lock, Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::time::Instant;
 use crate::waiter::WaitQueue;
 
 pub use self::readers::{OneCount, Place, Readers, SpreadCounts};
@@ -164,12 +163,12 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
 /// Readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Takes it to read, waiting until `deadline` at the latest. Gives where the reader was counted, `None` if it was not.
+    /// Takes it to read, waiting for as long as `limit` says. Gives where the reader was counted, `None` if it was not.
     #[inline]
     #[track_caller]
-    pub(crate) fn share(&self, deadline: Instant) -> Option<Place> {
+    pub(crate) fn share(&self, limit: Option<&Limit<'_, P>>) -> Option<Place> {
         let place = R::here::<P>();
-        (self.readers.enter::<P>(place) || self.share_slow(place, deadline)).then_some(place)
+        (self.readers.enter::<P>(place) || self.share_slow(place, limit)).then_some(place)
     }
 
     /// Takes it to read, if no writer has it or waits for it.
@@ -194,11 +193,11 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     /// Waits for the writers to be done. The caller has counted itself, though it is closed.
     #[cold]
     #[track_caller]
-    fn share_slow(&self, place: Place, deadline: Instant) -> bool {
+    fn share_slow(&self, place: Place, limit: Option<&Limit<'_, P>>) -> bool {
         loop {
             // The writer may be waiting for just this reader to leave again.
             self.unshare(place);
-            let blocking = Blocking::<P>::new(WaitReason::RwLockRead, deadline);
+            let blocking = Blocking::<P>::new(WaitReason::RwLockRead, limit);
             let is_over = blocking.is_over();
             let waiting = self.waiting.lock();
             if self.readers.is_closed() {
@@ -212,7 +211,12 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         }
     }
 
-    fn wait_as_reader(&self, blocking: Blocking<P>, waiting: impl DerefMut<Target = Waiting<P>>, place: Place) -> bool {
+    fn wait_as_reader(
+        &self,
+        blocking: Blocking<'_, P>,
+        waiting: impl DerefMut<Target = Waiting<P>>,
+        place: Place,
+    ) -> bool {
         let is_granted = blocking.wait(waiting, place.into(), |waiting, waiter| waiting.readers.push_back(waiter));
         if is_granted.is_none() {
             let pinned = Pinned::<P>::new();
@@ -239,15 +243,15 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
 
 /// Writers and upgradable readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Takes it to write, waiting until `deadline` at the latest; tells whether it did.
+    /// Takes it to write, waiting for as long as `limit` says; tells whether it did.
     #[inline]
     #[track_caller]
-    pub(crate) fn exclude(&self, deadline: Instant) -> bool {
-        if !self.writers.acquire_until(WaitReason::RwLockWrite, deadline) {
+    pub(crate) fn exclude(&self, limit: Option<&Limit<'_, P>>) -> bool {
+        if !self.writers.acquire_until(WaitReason::RwLockWrite, limit) {
             return false;
         }
         let release = OnDrop(|| self.writers.release());
-        let is_excluded = self.drain(deadline);
+        let is_excluded = self.drain(limit);
         if is_excluded {
             core::mem::forget(release);
         }
@@ -273,20 +277,20 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         self.writers.release();
     }
 
-    /// The holder of `writers` keeps readers out and waits for those that are in, until `deadline` at the latest; tells
+    /// The holder of `writers` keeps readers out and waits for those that are in, for as long as `limit` says; tells
     /// whether none is left. If not, it is open again.
     #[inline]
     #[track_caller]
-    fn drain(&self, deadline: Instant) -> bool {
+    fn drain(&self, limit: Option<&Limit<'_, P>>) -> bool {
         self.readers.close::<P>();
-        self.readers.is_empty::<P>() || self.drain_slow(deadline)
+        self.readers.is_empty::<P>() || self.drain_slow(limit)
     }
 
     #[cold]
     #[track_caller]
-    fn drain_slow(&self, deadline: Instant) -> bool {
+    fn drain_slow(&self, limit: Option<&Limit<'_, P>>) -> bool {
         let reopen = OnDrop(|| self.open());
-        let blocking = Blocking::<P>::new(WaitReason::RwLockWrite, deadline);
+        let blocking = Blocking::<P>::new(WaitReason::RwLockWrite, limit);
         let is_over = blocking.is_over();
         let waiting = self.waiting.lock();
         let is_drained = if self.readers.is_empty::<P>() {

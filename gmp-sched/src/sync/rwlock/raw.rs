@@ -11,7 +11,7 @@ use super::{Place, RawRwLock, Readers};
 use crate::goroutine::WaitReason;
 use crate::platform::Platform;
 use crate::sync::blocking::OnDrop;
-use crate::time::{Instant, now};
+use crate::time::Instant;
 
 // SAFETY: who excludes holds the mutex of the writers and has seen no reader counted after it closed; until it opens
 // no reader is admitted. A reader stays counted until it leaves.
@@ -24,7 +24,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     #[inline]
     #[track_caller]
     fn lock_shared(&self) -> Place {
-        self.share(Instant::NEVER).expect("it waits until it has it")
+        self.share(None).expect("it waits until it has it")
     }
 
     #[inline]
@@ -40,7 +40,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     #[inline]
     #[track_caller]
     fn lock_exclusive(&self) -> GuardSend {
-        self.exclude(Instant::NEVER);
+        self.exclude(None);
         GuardSend::new()
     }
 
@@ -77,22 +77,22 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R
 
     #[track_caller]
     fn try_lock_shared_for(&self, timeout: Duration) -> Option<Place> {
-        self.share(now::<P>().after(timeout))
+        self.share(Some(&timeout.into()))
     }
 
     #[track_caller]
     fn try_lock_shared_until(&self, deadline: Instant) -> Option<Place> {
-        self.share(deadline)
+        self.share(Some(&deadline.into()))
     }
 
     #[track_caller]
     fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardSend> {
-        self.exclude(now::<P>().after(timeout)).then(GuardSend::new)
+        self.exclude(Some(&timeout.into())).then(GuardSend::new)
     }
 
     #[track_caller]
     fn try_lock_exclusive_until(&self, deadline: Instant) -> Option<GuardSend> {
-        self.exclude(deadline).then(GuardSend::new)
+        self.exclude(Some(&deadline.into())).then(GuardSend::new)
     }
 }
 
@@ -103,7 +103,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P,
     #[inline]
     #[track_caller]
     fn lock_upgradable(&self) -> GuardSend {
-        self.writers.acquire_until(WaitReason::RwLockRead, Instant::NEVER);
+        self.writers.acquire_until(WaitReason::RwLockRead, None);
         GuardSend::new()
     }
 
@@ -120,7 +120,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P,
     #[track_caller]
     unsafe fn upgrade(&self, _: GuardSend) -> GuardSend {
         let release = OnDrop(|| self.writers.release());
-        self.drain(Instant::NEVER);
+        self.drain(None);
         mem::forget(release);
         GuardSend::new()
     }

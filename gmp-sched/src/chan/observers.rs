@@ -1,0 +1,84 @@
+//! What either side can ask about the channel, and do with itself.
+
+use core::fmt;
+
+use super::{Channel, Receiver, Sender};
+use crate::platform::Platform;
+
+macro_rules! observers {
+    ($side:ident) => {
+        impl<T, P: Platform> $side<T, P> {
+            /// Values in the buffer; may be old by the time it is used. Takes no lock. Go: `len(c)`.
+            ///
+            /// ```
+            /// use gmp_sched::native::{self, channel};
+            ///
+            /// native::run(1, || {
+            ///     let (sender, receiver) = channel(2);
+            ///     sender.send(1).unwrap();
+            ///     assert_eq!((sender.len(), receiver.len(), receiver.capacity()), (1, 1, 2));
+            /// });
+            /// ```
+            #[must_use]
+            #[doc(alias = "chanlen")]
+            pub fn len(&self) -> usize {
+                self.handle.header.len()
+            }
+
+            /// Whether the buffer is empty; see [`len`](Self::len).
+            ///
+            /// ```
+            /// assert!(gmp_sched::native::channel::<u8>(3).1.is_empty());
+            /// ```
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// The most values that fit into the buffer. Go: `cap(c)`.
+            ///
+            /// ```
+            /// assert_eq!(gmp_sched::native::channel::<u8>(3).1.capacity(), 3);
+            /// ```
+            #[must_use]
+            #[doc(alias = "chancap")]
+            pub fn capacity(&self) -> usize {
+                self.handle.header.capacity
+            }
+
+            /// Whether nothing can be sent any more. Takes no lock.
+            ///
+            /// ```
+            /// let (sender, receiver) = gmp_sched::native::channel::<u8>(1);
+            /// drop(receiver);
+            /// assert!(sender.is_closed());
+            /// ```
+            #[must_use]
+            pub fn is_closed(&self) -> bool {
+                self.handle.header.is_closed()
+            }
+
+            /// What a select works with.
+            #[inline]
+            pub(crate) fn channel(&self) -> &Channel<T, P> {
+                &self.handle
+            }
+        }
+
+        impl<T, P: Platform> Clone for $side<T, P> {
+            #[inline]
+            fn clone(&self) -> Self {
+                Self { handle: self.handle.clone() }
+            }
+        }
+
+        impl<T, P: Platform> fmt::Debug for $side<T, P> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.handle.fmt(f)
+            }
+        }
+    };
+}
+
+observers!(Sender);
+observers!(Receiver);
