@@ -172,12 +172,13 @@ impl<P: Platform> Machine<P> {
     pub(crate) fn go_idle(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
         P::point(Site::Idle);
+        let left = self.processor();
         {
             let mut shared = scheduler.shared.lock();
             if shared.has_work() || scheduler.is_stopping() {
                 return;
             }
-            if let Some(processor) = self.processor() {
+            if let Some(processor) = left {
                 processor.tracer.note::<P>(EventKind::Idle, None, 0);
                 self.set_processor(None);
                 scheduler.put_idle_processor(&mut shared, processor);
@@ -191,6 +192,13 @@ impl<P: Platform> Machine<P> {
         // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
         fence(Ordering::SeqCst);
         self.wait_for_processor(pinned);
+        if let (Some(left), Some(processor)) = (left, self.processor())
+            && !core::ptr::eq(left, processor)
+            && left.timers.earliest() != Instant::NEVER
+        {
+            // It may have been given this P before it looked at the timers of that one.
+            scheduler.tell_timekeeper(left.timers.earliest());
+        }
     }
 
     /// On the idle list: looks once more, then parks until it is given a P.
