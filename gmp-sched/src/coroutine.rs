@@ -9,6 +9,10 @@
 //! that other one can resume it, and its context has been saved by the switch that brought us here: nothing is to be
 //! published on the far side. When the inner G ends it readies the outer one as it would a joiner (see `join`).
 //!
+//! A G that is [locked to its thread](crate::locked) stays there, on either side: then the two hand over through the queues,
+//! at the price of a switch from thread to thread. (In Go the inner G takes the outer one's thread over, and ends the
+//! program if it has been locked in between.)
+//!
 //! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
 
 use alloc::sync::Arc;
@@ -17,8 +21,9 @@ use core::marker::PhantomData;
 
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
+use crate::park::{park_pinned, queue, ready_pinned};
 use crate::platform::{Lock, OutOfResources, Pinned, Platform};
-use crate::spawn::prepare;
+use crate::spawn::{prepare, start_prepared};
 use crate::switch::{Commit, leave_for, nothing};
 
 /// What the two sides share. The lock is never contended: one of the two is always parked.
@@ -204,6 +209,9 @@ impl<T, P: Platform> Shared<T, P> {
 #[doc(alias = "coroswitch")]
 fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'static Goroutine<P>) {
     let machine = pinned.machine();
+    if machine.locked_goroutine().is_some() || next.locked_machine().is_some() {
+        return hand_over(pinned, next);
+    }
     let processor = machine.held_processor();
     let is_new = next.status() == Status::Idle;
     if is_new {
@@ -219,6 +227,19 @@ fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'
     }
     next.set_status(Status::Runnable);
     drop(leave_for(pinned, machine, me, next, Commit::new(nothing, 0)));
+}
+
+/// [`switch_to`], where one of the two is locked to its M: `next` is run there, once the calling G has been left.
+#[cold]
+fn hand_over<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) {
+    park_pinned(pinned, WaitReason::Coroutine, |pinned, _| {
+        if next.status() == Status::Idle {
+            queue(pinned, start_prepared(pinned, next));
+        } else {
+            ready_pinned(pinned, next);
+        }
+        true
+    });
 }
 
 impl<T: Send + 'static, P: Platform> fmt::Debug for Pull<T, P> {

@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use gmp_sched::sim::{Pull, block_on, go, pull};
+use gmp_sched::locked::LockedThread;
+use gmp_sched::sim::{Pull, Sim, block_on, go, lock_thread, pull};
 
 use anything::anything;
 use explore::{Random, explore};
 
 /// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run, and
-/// each body is dropped exactly once, also if it has not begun.
+/// each body is dropped exactly once, also if it has not begun. Now and then one side or the other is locked to its M, for
+/// one value or for several, as the oracle watches.
 #[test]
 fn coroutines_give_all_their_values_in_order() {
     struct Counted(Arc<AtomicUsize>);
@@ -25,13 +27,22 @@ fn coroutines_give_all_their_values_in_order() {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
+    fn lock_or_unlock(random: &mut Random, locked: &mut Option<LockedThread<Sim>>) {
+        match random.below(8) {
+            0 => *locked = Some(lock_thread().unwrap()),
+            1 => *locked = None,
+            _ => {}
+        }
+    }
     fn numbers(seed: u64, count: u64, ended: &Arc<AtomicUsize>) -> Pull<u64> {
         let held = Counted(ended.clone());
         pull(move |yielder| {
             let _held = held;
             let mut random = Random::new(seed);
+            let mut locked = None;
             for number in 0..count {
                 anything(&mut random);
+                lock_or_unlock(&mut random, &mut locked);
                 if !yielder.yield_value(number) {
                     assert!(!yielder.yield_value(number), "no more is wanted, and it stays so");
                     anything(&mut random);
@@ -50,8 +61,10 @@ fn coroutines_give_all_their_values_in_order() {
                     let mut random = Random::new(seed * 41 + reader);
                     let mut values = numbers(seed + reader, 8, &ended);
                     let wanted = random.below(12);
+                    let mut locked = None;
                     for expected in 0..wanted {
                         anything(&mut random);
+                        lock_or_unlock(&mut random, &mut locked);
                         assert_eq!(values.next(), Some(expected).filter(|&number| number < 8));
                     }
                     match random.below(3) {

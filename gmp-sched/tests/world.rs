@@ -220,6 +220,37 @@ fn a_locked_goroutine_has_its_thread_to_itself() {
     }
 }
 
+/// Both sides of a coroutine stay on the thread that they are locked to, whichever of them is, and whoever else runs.
+#[test]
+fn a_coroutine_leaves_locked_goroutines_where_they_are() {
+    for (processors, is_outer_locked, is_inner_locked) in
+        [(1, true, false), (1, false, true), (1, true, true), (3, true, false), (3, false, true), (3, true, true)]
+    {
+        native::run(processors, move || {
+            let others: Vec<_> = (0..4).map(|_| native::go(|| (0..200).for_each(|_| native::yield_now()))).collect();
+            let outer = is_outer_locked.then(|| native::lock_thread().unwrap());
+            let here = thread::current().id();
+            let mut places = native::pull(move |yielder| {
+                let inner = is_inner_locked.then(|| native::lock_thread().unwrap());
+                while yielder.yield_value(thread::current().id()) {}
+                drop(inner);
+            })
+            .unwrap();
+            let first = places.next();
+            for _ in 0..50 {
+                let place = places.next();
+                native::yield_now();
+                assert!(!is_inner_locked || place == first, "the inner G changed its thread");
+                assert!(!is_outer_locked || thread::current().id() == here, "the outer G changed its thread");
+                assert!(!is_outer_locked || place != Some(here), "on the thread of a locked G");
+            }
+            places.stop();
+            drop(outer);
+            others.into_iter().for_each(|other| other.join().unwrap());
+        });
+    }
+}
+
 /// A G that ends locked sets its M free: with one P and thousands of them, the Ms there are suffice.
 #[test]
 fn a_goroutine_that_ends_locked_sets_its_machine_free() {
