@@ -42,7 +42,7 @@ pub(crate) enum Side {
 
 impl<P: Platform> Header<P> {
     /// `never` says that the other side will not be there. Go: a nil channel.
-    pub(super) fn new(capacity: usize, never: bool) -> Self {
+    pub(crate) fn new(capacity: usize, never: bool) -> Self {
         let wait_reasons = if never {
             [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil]
         } else {

@@ -10,7 +10,7 @@ use crate::waiter::Waiter;
 
 /// How it went with a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     /// It was not chosen.
     Pending,
     /// It was chosen, and the value has moved.
@@ -165,7 +165,7 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
 }
 
 /// What a select does with a case of whatever type.
-trait Transfer<P: Platform> {
+pub(super) trait Transfer<P: Platform> {
     /// Moves the value, if that can be done now.
     fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P>;
 
@@ -212,7 +212,7 @@ impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
 }
 
 #[inline]
-fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
+pub(super) fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
     match attempt {
         Attempt::Moved(_) => Outcome::Moved,
         Attempt::Closed => Outcome::Closed,
@@ -220,7 +220,8 @@ fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
     }
 }
 
-/// A case of a select, whatever the type of its values. Made by [`RecvCase::case`] and [`SendCase::case`]. Go: `scase`.
+/// A case of a select, whatever the type of its values. Made by [`RecvCase::case`], [`SendCase::case`] and
+/// [`SendFromCase::case`](super::SendFromCase::case). Go: `scase`.
 #[doc(alias = "scase")]
 pub struct Case<'a, P: Platform> {
     pub(super) header: &'a Header<P>,
@@ -236,7 +237,7 @@ pub struct Case<'a, P: Platform> {
 
 impl<'a, P: Platform> Case<'a, P> {
     #[inline]
-    fn new(header: &'a Header<P>, side: Side, target: &'a mut dyn Transfer<P>) -> Self {
+    pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a mut dyn Transfer<P>) -> Self {
         Self { header, side, order: 0, target, waiter: None, held: Cell::new(None) }
     }
 

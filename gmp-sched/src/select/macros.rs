@@ -6,16 +6,16 @@
 /// |---|---|
 /// | `recv(source) -> result => …` | there is a value, or the channel is closed and drained: a `Result<T, RecvError>` |
 /// | `send(sender, value) -> result => …` | the value was sent, or cannot be any more: a `Result<(), SendError<T>>` |
+/// | `send_from(sender, option) -> result => …` | as `send`, for what is in an `Option`; never while that is `None` |
 /// | `default => …` | at one instant no other was ready; comes last |
 /// | `timeout(duration) => …` | no other was ready in time; comes last |
 /// | `until(limit) => …` | no other was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); comes last |
 ///
 /// What comes after `->` is a pattern that always matches, and may be left out. Of several arms that are ready any is
 /// taken, all with the same probability; with `ordered;` in front the first is. A [source](crate::select::Source) is a
-/// receiver, a timer or a ticker. All sources, senders and values are
-/// evaluated, in order, before anything is looked at; a value that is not sent is dropped (see
-/// [`SendCase::into_inner`](crate::select::SendCase::into_inner) to keep it). Blocks the calling G, unless there is a
-/// `default`.
+/// receiver, a timer or a ticker. All sources, senders and values are evaluated, in order, before anything is looked at.
+/// The value of a `send` that is not chosen is dropped; that of a [`send_from`](crate::select::send_from) stays where it
+/// was, for the next time. Blocks the calling G, unless there is a `default`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel, go};
@@ -77,25 +77,6 @@ macro_rules! select {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
-    // An arm that ends in a block needs no comma.
-    (@arms $mode:tt [$($done:tt)*] recv($receiver:expr) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
-        $crate::__select!(@recv $mode [$($done)*] ($receiver) ($($pattern)?) ($body) $($($rest)*)?)
-    };
-    (@arms $mode:tt [$($done:tt)*] recv($receiver:expr) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
-        $crate::__select!(@recv $mode [$($done)*] ($receiver) ($($pattern)?) ($body) $($rest)*)
-    };
-    (@arms $mode:tt [$($done:tt)*] recv($receiver:expr) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
-        $crate::__select!(@recv $mode [$($done)*] ($receiver) ($($pattern)?) ($body) $($($rest)*)?)
-    };
-    (@arms $mode:tt [$($done:tt)*] send($sender:expr, $value:expr) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
-        $crate::__select!(@send $mode [$($done)*] ($sender) ($value) ($($pattern)?) ($body) $($($rest)*)?)
-    };
-    (@arms $mode:tt [$($done:tt)*] send($sender:expr, $value:expr) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
-        $crate::__select!(@send $mode [$($done)*] ($sender) ($value) ($($pattern)?) ($body) $($rest)*)
-    };
-    (@arms $mode:tt [$($done:tt)*] send($sender:expr, $value:expr) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
-        $crate::__select!(@send $mode [$($done)*] ($sender) ($value) ($($pattern)?) ($body) $($($rest)*)?)
-    };
     (@arms $mode:tt $done:tt default => $body:expr $(,)?) => {
         $crate::__select!(@run $mode $done (.poll()) ($body))
     };
@@ -105,22 +86,30 @@ macro_rules! __select {
     (@arms $mode:tt $done:tt until($limit:expr) => $body:expr $(,)?) => {
         $crate::__select!(@run $mode $done (.wait_until($limit)) ($body))
     };
+    // An arm that ends in a block needs no comma.
+    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
+        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
+    };
+    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
+        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($rest)*)
+    };
+    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
+    };
     (@arms $mode:tt $done:tt) => {
         $crate::__select!(@run $mode $done (.wait()) (::core::unreachable!("a select without default does one of its cases")))
     };
 
-    (@recv $mode:tt [$($done:tt)*] ($receiver:expr) () $body:tt $($rest:tt)*) => {
-        $crate::__select!(@recv $mode [$($done)*] ($receiver) (_) $body $($rest)*)
+    (@arm $mode:tt $done:tt $made:tt () $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arm $mode $done $made (_) $body $($rest)*)
     };
-    (@recv $mode:tt [$($done:tt)*] ($receiver:expr) $pattern:tt $body:tt $($rest:tt)*) => {
-        $crate::__select!(@arms $mode [$($done)* (case ($crate::select::recv(&$receiver)) $pattern $body)] $($rest)*)
+    (@arm $mode:tt [$($done:tt)*] ($($made:tt)*) $pattern:tt $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arms $mode [$($done)* (case ($crate::__select!(@make $($made)*)) $pattern $body)] $($rest)*)
     };
-    (@send $mode:tt [$($done:tt)*] ($sender:expr) $value:tt () $body:tt $($rest:tt)*) => {
-        $crate::__select!(@send $mode [$($done)*] ($sender) $value (_) $body $($rest)*)
-    };
-    (@send $mode:tt [$($done:tt)*] ($sender:expr) ($value:expr) $pattern:tt $body:tt $($rest:tt)*) => {
-        $crate::__select!(@arms $mode [$($done)* (case ($crate::select::send(&$sender, $value)) $pattern $body)] $($rest)*)
-    };
+
+    (@make recv($source:expr)) => { $crate::select::recv(&$source) };
+    (@make send($sender:expr, $value:expr)) => { $crate::select::send(&$sender, $value) };
+    (@make send_from($sender:expr, $value:expr)) => { $crate::select::send_from(&$sender, &mut $value) };
 
     // The cases are gone, and with them what they borrow, before a body runs.
     (@run ($($ordered:tt)*) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{

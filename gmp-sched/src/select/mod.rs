@@ -22,11 +22,14 @@
 #[expect(unsafe_code, reason = "keeps values in places that are not always full")]
 mod case;
 mod macros;
+#[expect(unsafe_code, reason = "moves values out of places that are borrowed")]
+mod send_from;
 mod source;
 
 use core::time::Duration;
 
 pub use case::{Case, RecvCase, SendCase, send};
+pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 
 use crate::cancel::{ContextError, Limit};

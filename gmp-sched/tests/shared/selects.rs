@@ -334,6 +334,78 @@ fn values_in_selects_are_dropped_exactly_once() {
 }
 shared_test!(values_in_selects_are_dropped_exactly_once);
 
+/// A value that is not sent is still there for the next time, and dropped once; there is nothing to send where there is
+/// none.
+fn a_value_to_send_from_stays_until_it_is_sent() {
+    let alive = Arc::new(());
+    let mut value = Some(alive.clone());
+    let (sender, receiver) = channel(0);
+    let poll = |value: &mut Option<Arc<()>>| {
+        select! {
+            send_from(sender, *value) -> sent => Some(sent),
+            default => None,
+        }
+    };
+    assert!(poll(&mut value).is_none() && value.is_some());
+    select! {
+        send_from(sender, value) => unreachable!(),
+        timeout(Duration::from_micros(20)) => {}
+    }
+    assert!(value.is_some() && Arc::strong_count(&alive) == 2);
+    let receiving = go(move || (receiver.recv().unwrap(), receiver));
+    select! { send_from(sender, value) -> sent => sent.unwrap() }
+    assert!(value.is_none());
+    // Nothing to send, though somebody would receive it or the channel is closed.
+    assert!(poll(&mut value).is_none());
+    let (received, receiver) = receiving.join().unwrap();
+    drop((received, receiver));
+    assert_eq!(Arc::strong_count(&alive), 1);
+    assert!(poll(&mut value).is_none());
+    value = Some(alive.clone());
+    let refused = poll(&mut value).unwrap().unwrap_err().into_inner();
+    assert!(value.is_none() && Arc::strong_count(&alive) == 2);
+    drop(refused);
+}
+shared_test!(a_value_to_send_from_stays_until_it_is_sent);
+
+/// Values go through Gs that keep one at most, with every reason not to send it just now: none is lost or comes twice.
+fn nothing_is_lost_on_the_way_through() {
+    const COUNT: usize = 400;
+    for capacity in [0, 1] {
+        let (first, mut input) = channel::<usize>(capacity);
+        for stage in 0..3u64 {
+            let (output, next) = channel(capacity);
+            let from = core::mem::replace(&mut input, next);
+            go(move || {
+                let mut held = None;
+                let mut never = Receiver::never();
+                let mut from = from;
+                for n in 0.. {
+                    select! {
+                        send_from(output, held) -> sent => {
+                            sent.unwrap();
+                            // Ready for one more.
+                            core::mem::swap(&mut from, &mut never);
+                        }
+                        recv(from) -> value => match value {
+                            Ok(value) => {
+                                assert!(held.replace(value).is_none());
+                                core::mem::swap(&mut from, &mut never);
+                            }
+                            Err(RecvError) => break,
+                        },
+                        timeout(Duration::from_micros((n * 3 + stage) % 30)) => yield_now(),
+                    }
+                }
+            })
+            .detach();
+        }
+        go(move || (0..COUNT).for_each(|n| first.send(n).unwrap())).detach();
+        assert!(input.iter().eq(0..COUNT));
+    }
+}
+shared_test!(nothing_is_lost_on_the_way_through);
+
 /// More cases than a P has waiters for, and more than sorting treats as few.
 fn a_select_of_many_cases() {
     const CASES: usize = 900;
