@@ -7,14 +7,15 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::blocking::OnDrop;
 use super::{Mutex, Semaphore, WaitGroup};
+use crate::cancel::Context;
 use crate::platform::{OutOfResources, Platform};
 use crate::spawn::spawn;
 
 /// Gs that work on parts of one task: [`wait`](Self::wait) waits for all and gives the first error. Go:
 /// `errgroup.Group`.
 ///
-/// The first error cancels the group: its hook is called, once, by the G that failed, and what looks at
-/// [`is_cancelled`](Self::is_cancelled) knows. It stops nobody by itself.
+/// The first error cancels the group: its [context](Self::with_context) and its hooks are told, once, by the G that failed,
+/// and what looks at [`is_cancelled`](Self::is_cancelled) knows. It stops nobody by itself.
 ///
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};
@@ -79,7 +80,29 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self::with(Some(Semaphore::new(limit)), None)
     }
 
-    /// Has `on_cancel` called when the first of its Gs fails, to tell the others: to cancel their context, say.
+    /// With a context below `context` for its Gs, which is cancelled when the first of them fails, or when
+    /// [`wait`](Self::wait) returns. Go: `errgroup.WithContext`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context, ErrorGroup};
+    ///
+    /// native::run(2, || {
+    ///     let (group, context) = ErrorGroup::with_limit(2).with_context(&Context::background());
+    ///     let other = context.clone();
+    ///     group.go(move || other.sleep(Duration::from_secs(3600)).map_err(|error| error.to_string())).unwrap();
+    ///     group.go(|| Err("out of paper".to_string())).unwrap();
+    ///     assert_eq!(group.wait(), Err("out of paper".to_string()));
+    ///     assert!(context.is_done());
+    /// });
+    /// ```
+    #[doc(alias = "WithContext")]
+    pub fn with_context(self, context: &Context<P>) -> (Self, Context<P>) {
+        let (context, cancel) = context.with_cancel();
+        (self.on_cancel(move || cancel.cancel()), context)
+    }
+
+    /// Has `on_cancel` called when the first of its Gs fails, to tell the others; after those that it was given before.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -97,7 +120,16 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// ```
     #[must_use]
     pub fn on_cancel(self, on_cancel: impl FnOnce() + Send + 'static) -> Self {
-        *self.shared.on_cancel.lock() = Some(Box::new(on_cancel));
+        {
+            let mut hook = self.shared.on_cancel.lock();
+            *hook = Some(match hook.take() {
+                None => Box::new(on_cancel),
+                Some(earlier) => Box::new(move || {
+                    earlier();
+                    on_cancel();
+                }),
+            });
+        }
         self
     }
 
@@ -218,6 +250,9 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     #[doc(alias = "Wait")]
     pub fn wait(self) -> Result<(), E> {
         self.shared.under_way.wait();
+        // Dropped uncalled, it cancels the group's context all the same.
+        let hook = self.shared.on_cancel.lock().take();
+        drop(hook);
         self.shared.error.lock().take().map_or(Ok(()), Err)
     }
 }

@@ -6,7 +6,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use super::platform::{Barrier, JoinHandle, Lazy, Mutex, Once, OnceCell, Semaphore, WaitGroup, go, sleep, yield_now};
+use gmp_sched::cancel::ContextError;
+
+use super::platform::{
+    Barrier, Context, ErrorGroup, JoinHandle, Lazy, Mutex, Once, OnceCell, Semaphore, WaitGroup, channel, go, sleep,
+    yield_now,
+};
 
 fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
     handles.into_iter().map(|handle| handle.join().unwrap()).collect()
@@ -188,3 +193,76 @@ fn a_barrier_lets_all_through_at_once() {
     assert_eq!(join_all(all).into_iter().sum::<u32>(), 20);
 }
 shared_test!(a_barrier_lets_all_through_at_once);
+
+/// Go's `errgroup.WithContext`: the first error ends what the others wait for, and none beside or above them.
+fn the_first_error_cancels_the_group() {
+    let (above, _cancel) = Context::background().with_cancel();
+    let (group, context) = ErrorGroup::new().with_context(&above);
+    let told = Arc::new(AtomicU32::new(0));
+    let group = {
+        let told = told.clone();
+        group.on_cancel(move || _ = told.fetch_add(1, Ordering::Relaxed))
+    };
+    let (_sender, never) = channel::<u8>(0);
+    for number in 0..6 {
+        let (context, never) = (context.clone(), never.clone());
+        let body = move || match number {
+            // The first to fail, since the others wait for that.
+            3 => Err("first".to_string()),
+            4 => {
+                let _ = never.recv_until(&context);
+                Ok(())
+            }
+            _ => match never.recv_until(&context) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            },
+        };
+        group.go(body).unwrap();
+    }
+    assert_eq!(group.wait(), Err("first".to_string()));
+    assert_eq!((context.err(), above.err()), (Some(ContextError::Canceled), None));
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    // Without an error it is cancelled when all are through, and nobody is told.
+    let (group, context) = ErrorGroup::<()>::new().with_context(&above);
+    let seen = context.clone();
+    group.go(move || if seen.is_done() { Err(()) } else { Ok(()) }).unwrap();
+    let group = group.on_cancel(|| unreachable!("nobody failed"));
+    assert_eq!((group.wait(), context.err()), (Ok(()), Some(ContextError::Canceled)));
+    // And with the one above.
+    let (above, cancel) = Context::background().with_cancel();
+    let (group, context) = ErrorGroup::new().with_context(&above);
+    group.go(move || Err::<(), _>(context.wait())).unwrap();
+    cancel.cancel();
+    assert_eq!(group.wait(), Err(ContextError::Canceled));
+}
+shared_test!(the_first_error_cancels_the_group);
+
+fn a_group_runs_no_more_than_its_limit() {
+    const LIMIT: u32 = 3;
+    let group = ErrorGroup::<()>::with_limit(LIMIT);
+    let (under_way, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let body = || {
+        let (under_way, most) = (under_way.clone(), most.clone());
+        move || {
+            most.fetch_max(under_way.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            (0..3).for_each(|_| yield_now());
+            under_way.fetch_sub(1, Ordering::Relaxed);
+            Ok(())
+        }
+    };
+    for _ in 0..40 {
+        group.go(body()).unwrap();
+        drop(group.try_go(body()));
+    }
+    assert_eq!(group.wait(), Ok(()));
+    assert!(most.load(Ordering::Relaxed) <= LIMIT);
+    // Full, it takes no more.
+    let (open, gate) = channel::<()>(0);
+    let group = ErrorGroup::<()>::with_limit(1);
+    group.go(move || gate.recv().map_err(|_| ()).or(Ok(()))).unwrap();
+    assert!(group.try_go(|| Ok(())).is_err());
+    drop(open);
+    assert_eq!(group.wait(), Ok(()));
+}
+shared_test!(a_group_runs_no_more_than_its_limit);
