@@ -56,6 +56,17 @@ fn ticket_of(word: u64) -> Ticket {
     Ticket(word >> TAG.count_ones())
 }
 
+/// What a wait finds that is about to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A raise that nobody has waited for; the wait is over.
+    Raised,
+    /// It has to be waited for.
+    Nothing,
+    /// A raise that somebody else has taken from the ready list and is about to keep.
+    OnItsWay,
+}
+
 /// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
 ///
 /// Lives as long as the program: a driver has it in a static or reuses it.
@@ -106,60 +117,95 @@ impl<P: Platform> Signal<P> {
     pub fn wait_until(&'static self, deadline: Instant) -> Result<bool, OutOfResources> {
         loop {
             let pinned = Pinned::<P>::new();
-            let scheduler = pinned.machine().scheduler();
-            match self.word.load(Ordering::Acquire) & TAG {
-                RAISED => {
-                    // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
-                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
-                    debug_assert!(taken.is_ok(), "only a wait takes a raise");
-                    return Ok(true);
-                }
-                EMPTY => {}
-                // A wait ended by its deadline at the moment of the raise, and the signal is still on the ready list. Whoever
-                // takes it from there keeps the raise.
-                QUEUED => {
-                    if !scheduler.poll(&pinned) {
-                        drop(pinned);
-                        crate::schedule::yield_now::<P>();
-                    }
+            match self.look(&pinned) {
+                Found::Raised => return Ok(true),
+                Found::Nothing => {}
+                Found::OnItsWay => {
+                    drop(pinned);
+                    crate::schedule::yield_now::<P>();
                     continue;
                 }
-                _ => panic!("two Gs wait for one signal"),
             }
             if deadline != Instant::NEVER {
                 reserve(&pinned)?;
             }
-            if let Some(raised) = self.park(pinned, scheduler, deadline) {
+            if let Some(raised) = self.park(pinned, deadline) {
                 return Ok(raised);
             }
         }
     }
 
+    /// What a wait finds that is about to begin; takes the raise, if there is one.
+    pub(crate) fn look(&'static self, pinned: &Pinned<P>) -> Found {
+        loop {
+            match self.word.load(Ordering::Acquire) & TAG {
+                RAISED => {
+                    // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
+                    debug_assert!(taken.is_ok(), "only a wait takes a raise");
+                    return Found::Raised;
+                }
+                EMPTY => return Found::Nothing,
+                // A wait ended by its deadline at the moment of the raise, and the signal is still on the ready list. Whoever
+                // takes it from there keeps the raise.
+                QUEUED => {
+                    if !pinned.machine().scheduler().poll(pinned) {
+                        return Found::OnItsWay;
+                    }
+                }
+                _ => panic!("two Gs wait for one signal"),
+            }
+        }
+    }
+
     /// Parks the calling G; tells whether a raise or the deadline ended that, `None` if the signal has to be looked at again.
-    fn park(&'static self, pinned: Pinned<P>, scheduler: &'static Scheduler<P>, deadline: Instant) -> Option<bool> {
-        let me = pinned.goroutine();
+    fn park(&'static self, pinned: Pinned<P>, deadline: Instant) -> Option<bool> {
+        let (me, scheduler) = (pinned.goroutine(), pinned.machine().scheduler());
+        let ticket = self.announce(scheduler, me)?;
+        // `move`: once the timer is armed the G may run, and what it has on its stack may change.
+        park_pinned(pinned, WaitReason::IoWait, move |pinned, me| self.commit(pinned, me, ticket, deadline));
+        self.end(scheduler, me, deadline)
+    }
+
+    /// Says that `me`, the calling G, is about to wait; `None` if the signal has to be looked at again.
+    pub(crate) fn announce(&'static self, scheduler: &Scheduler<P>, me: &'static Goroutine<P>) -> Option<Ticket> {
         let ticket = me.open_wait();
         self.delivered.store(false, Ordering::Relaxed);
         self.goroutine.store(Some(me), Ordering::Relaxed);
-        let [parking, waiting] = [PARKING, WAITING].map(|state| with_ticket(state, ticket));
         P::point(Site::Poller);
         // Ordering: Release publishes who waits; partner: the exchange in `raise`, and through it `deliver`.
-        if self.word.compare_exchange(EMPTY, parking, Ordering::Release, Ordering::Relaxed).is_err() {
-            return None;
-        }
+        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Release, Ordering::Relaxed).ok()?;
         // Counted until this G runs again, so that a raise on its way is never taken for a deadlock.
         scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
-        // `move`: once the timer is armed the G may run, and what it has on its stack may change.
-        park_pinned(pinned, WaitReason::IoWait, move |pinned, me| {
-            if deadline != Instant::NEVER {
-                arm(pinned, me, deadline, &me.timer, Action::Wake(me, ticket));
-            }
-            P::point(Site::Poller);
-            // Ordering: Release, as above: the G has left its stack.
-            let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
-            // Raised meanwhile: the G goes on, unless its timer has readied it already.
-            waits || !me.claim(ticket)
-        });
+        Some(ticket)
+    }
+
+    /// On the far side: `me` has left its stack. Tells `false` if it is to go on at once.
+    pub(crate) fn commit(
+        &'static self,
+        pinned: &Pinned<P>,
+        me: &'static Goroutine<P>,
+        ticket: Ticket,
+        deadline: Instant,
+    ) -> bool {
+        if deadline != Instant::NEVER {
+            arm(pinned, me, deadline, &me.timer, Action::Wake(me, ticket));
+        }
+        P::point(Site::Poller);
+        let [parking, waiting] = [PARKING, WAITING].map(|state| with_ticket(state, ticket));
+        // Ordering: Release, as above: the G has left its stack.
+        let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
+        // Raised meanwhile: the G goes on, unless its timer has readied it already.
+        waits || !me.claim(ticket)
+    }
+
+    /// `me`, the calling G, runs again; tells what [`park`](Self::park) tells.
+    pub(crate) fn end(
+        &'static self,
+        scheduler: &Scheduler<P>,
+        me: &'static Goroutine<P>,
+        deadline: Instant,
+    ) -> Option<bool> {
         scheduler.poller.waiting.fetch_sub(1, Ordering::Relaxed);
         if deadline != Instant::NEVER {
             me.timer.cancel(&Pinned::new());

@@ -295,7 +295,7 @@ fn requeue_due<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>,
 }
 
 /// Far side of a displacement: first in line.
-fn requeue_next<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+pub(crate) fn requeue_next<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     if goroutine.is_locked() {
         return requeue_global(pinned, goroutine, 0);
     }

@@ -98,9 +98,7 @@ impl<P: Platform> Drop for Syscall<P> {
         let pinned = Pinned::<P>::new();
         let me = pinned.machine().running_goroutine();
         if take_processor_back(&pinned, me) {
-            // Ordering: partner is the fence in `ask_to_stop`.
-            fence(Ordering::SeqCst);
-            if pinned.machine().scheduler().is_stopping() {
+            if has_to_stop(pinned.machine().scheduler()) {
                 drop(stop_here(pinned, me));
             }
             return;
@@ -130,6 +128,14 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
         P::arm_timer(pinned, processor, earliest);
     }
     true
+}
+
+/// Whether an M that has just come back with a P is to give it up again, for the world to stop.
+#[inline(always)]
+pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
+    // Ordering: partner is the fence in `ask_to_stop`.
+    fence(Ordering::SeqCst);
+    scheduler.is_stopping()
 }
 
 /// Far side of a return from a system call to a machine that is busy: on g0, without a P.

@@ -234,25 +234,30 @@ impl<P: Platform> Scheduler<P> {
     /// Go: `stopTheWorldWithSema`.
     fn stop(&'static self, pinned: &Pinned<P>) {
         let machine = pinned.machine();
-        let own = machine.held_processor();
-        {
-            let mut shared = self.shared.lock();
-            shared.unstopped = self.procs() - 1;
-            shared.stopper = Some(machine);
-            self.world.stopping.store(true, Ordering::Relaxed);
-            while let Some(processor) = self.take_idle_processor(&mut shared) {
-                self.stop_processor(&mut shared, processor);
-            }
-        }
-        loop {
-            self.ask_to_stop(own);
-            if self.shared.lock().unstopped == 0 {
-                break;
-            }
+        self.begin_to_stop(machine);
+        while !self.has_stopped(machine.held_processor()) {
             P::park_thread(pinned, Some(P::now().after(ROUND)));
         }
-        // Ordering: what the others did before they stopped was done before they took the lock, which we held last.
-        self.world.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on no P becomes idle, and none is given to anybody.
+    pub(crate) fn begin_to_stop(&'static self, stopper: &'static Machine<P>) {
+        let mut shared = self.shared.lock();
+        shared.unstopped = self.procs() - 1;
+        shared.stopper = Some(stopper);
+        self.world.stopping.store(true, Ordering::Relaxed);
+        while let Some(processor) = self.take_idle_processor(&mut shared) {
+            self.stop_processor(&mut shared, processor);
+        }
+    }
+
+    /// Asks those to stop that go on; tells whether all stand but `own`, the stopper's P.
+    pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
+        self.ask_to_stop(own);
+        // Ordering: what the others did before they stopped was done before they took the lock, which we take after them.
+        let stands = self.shared.lock().unstopped == 0;
+        self.world.stopped.store(stands, Ordering::Relaxed);
+        stands
     }
 
     /// `processor`, which is the caller's to dispose of, stands. Wakes the stopper if it was the last.
@@ -292,7 +297,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// The world goes on. Go: `startTheWorldWithSema`.
-    fn start_again(&'static self, pinned: &Pinned<P>) {
+    pub(crate) fn start_again(&'static self, pinned: &Pinned<P>) {
         debug_assert!(self.is_stopped() && pinned.machine().processor().is_some());
         {
             let mut shared = self.shared.lock();

@@ -14,6 +14,7 @@ fn loom_models_hold() {
         .args(["test", "--release", "--lib"])
         // loom is to be fast, the engine to check itself.
         .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
+        .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
         .arg("--manifest-path")
         .arg(manifest)
         .args(["models::", "--target-dir"])

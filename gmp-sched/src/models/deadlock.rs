@@ -1,6 +1,6 @@
 //! The look for a deadlock against a thread outside that is about to wake somebody.
 
-use super::explore;
+use super::explore_every_point;
 use super::platform::{Setting, spawn_as};
 use crate::goroutine::{ParkedStatus, WaitReason};
 use crate::park::ready_from_anywhere;
@@ -9,7 +9,7 @@ use crate::time::Instant;
 /// One G waits for a future, the other for that G. At no moment does it look as if nobody was going to wake either.
 #[test]
 fn a_wake_from_outside_against_the_look_for_a_deadlock() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(1);
         let idler = setting.busy_machine();
         setting.goroutine();

@@ -1,7 +1,7 @@
 //! Going idle against submitting work, as `idle.md` describes it.
 
-use super::explore;
 use super::platform::{Setting, run_as, spawn_as};
+use super::{explore, explore_every_point};
 use crate::find::find_runnable;
 use crate::park::ready_pinned;
 use crate::syscall::take_processor_back;
@@ -10,7 +10,7 @@ use crate::syscall::take_processor_back;
 /// another is counted as spinning.
 #[test]
 fn a_submitter_against_an_idling_machine() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(3);
         let (submitter, idler) = (setting.busy_machine(), setting.busy_machine());
         setting.busy_machine();
@@ -28,7 +28,7 @@ fn a_submitter_against_an_idling_machine() {
 /// The submitter sees a spinner, which gives up.
 #[test]
 fn a_submitter_against_a_spinning_machine() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(2);
         let (submitter, spinner) = (setting.busy_machine(), setting.spinning_machine());
         let work = setting.goroutine();
@@ -44,7 +44,7 @@ fn a_submitter_against_a_spinning_machine() {
 /// The submitter sees a spinner, which finds other work and has to wake the next.
 #[test]
 fn a_submitter_against_a_spinner_that_finds_work() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(3);
         let (submitter, spinner) = (setting.busy_machine(), setting.spinning_machine());
         let (first, second) = (setting.goroutine(), setting.goroutine());
@@ -76,23 +76,22 @@ fn a_submitter_of_two_against_a_spinner_that_goes_idle() {
     });
 }
 
-/// A waker, which has no other work for anybody, has counted a spinner and then finds no P idle, since an M that came
+/// A waker, which has no work for anybody by now, has counted a spinner and then finds no P idle, since an M that came
 /// back from a system call took it. That one's work relies on the count, and so does an M that went idle meanwhile.
 #[test]
 fn a_waker_that_finds_no_processor_looks_again() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(3);
-        let (waker, returning) = (setting.spinning_machine(), setting.blocked_machine());
+        let (waker, returning) = (setting.running_machine(), setting.blocked_machine());
         let idler = setting.busy_machine();
-        let work = [setting.goroutine(), setting.goroutine()];
-        waker.held_processor().queue.push_back(work[1]).unwrap();
+        let work = setting.goroutine();
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         let returns = spawn_as(returning, move |pinned| {
             if take_processor_back(pinned, pinned.goroutine()) {
-                ready_pinned(pinned, work[0]);
+                ready_pinned(pinned, work);
             }
         });
-        run_as(waker, |pinned| find_runnable(pinned, waker));
+        run_as(waker, |_| setting.scheduler.wake_processor());
         idles.join().unwrap();
         returns.join().unwrap();
         setting.settle_all([idler]);

@@ -86,13 +86,16 @@ fn look() -> bool {
     THREADS.take_ready_or_be_idle().is_some()
 }
 
-/// All CPUs that were kicked while they halted look again. Then no thread is ready while a CPU is idle.
-fn check(mut busy: [bool; CPUS]) {
+/// All CPUs that were kicked while they halted look again. Then no thread is ready while a CPU halts. `woken` is how many
+/// were made ready; the CPUs that are busy run one of those each, unless `busy_before` says that they ran something before.
+fn check(woken: usize, busy_before: [bool; CPUS], mut busy: [bool; CPUS]) {
     while let Some(cpu) = (0..CPUS).find(|&cpu| !busy[cpu] && KICKED[cpu].swap(false, Ordering::AcqRel)) {
         CPU.with(|current| current.set(cpu));
         busy[cpu] = look();
     }
-    assert!(!THREADS.is_any_ready() || !THREADS.is_any_idle(), "a thread is ready and a CPU halts");
+    let taken = (0..CPUS).filter(|&cpu| busy[cpu] && !busy_before[cpu]).count();
+    assert!(taken <= woken, "a thread runs twice");
+    assert!(taken == woken || busy == [true; CPUS], "a thread is ready and a CPU halts");
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn a_ready_thread_against_a_halting_cpu() {
             CPU.with(|cpu| cpu.set(0));
             woken.unpark();
             let busy = halts.join().unwrap();
-            check([true, busy, true]);
+            check(1, [true, false, true], [true, busy, true]);
         });
     }
 }
@@ -121,7 +124,21 @@ fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
         CPU.with(|cpu| cpu.set(0));
         woken.into_iter().for_each(Thread::unpark);
         let busy = halts.join().unwrap();
-        check([true, busy, false]);
+        check(2, [true, false, false], [true, busy, false]);
+    });
+}
+
+/// Two CPUs go idle: one takes the first thread and is claimed for the second at that moment, and the other one looked
+/// before the second came.
+#[test]
+fn two_ready_threads_against_two_halting_cpus() {
+    explore(|| {
+        let woken = [thread(1), thread(1)];
+        let halts = [on(1, look), on(2, look)];
+        CPU.with(|cpu| cpu.set(0));
+        woken.into_iter().for_each(Thread::unpark);
+        let [first, second] = halts.map(|cpu| cpu.join().unwrap());
+        check(2, [true, false, false], [true, first, second]);
     });
 }
 
@@ -136,6 +153,6 @@ fn two_wakers_against_a_halting_cpu() {
         woken[0].unpark();
         wakes.join().unwrap();
         let busy = halts.join().unwrap();
-        check([true, true, busy]);
+        check(2, [true, true, false], [true, true, busy]);
     });
 }

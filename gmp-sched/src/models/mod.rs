@@ -5,9 +5,11 @@
 //! Run by `cargo test -p gmp-sched --test models`, which calls this with `--cfg gmp_loom`. That each model sees what
 //! it is there for is shown by `--test mutants`: it breaks the engine and expects a model to fail.
 //!
-//! Two limits of loom to know of. `SeqCst` loads and stores are to it what `AcqRel` ones are, so it sees only fences.
-//! And it has no total order of the writes to one word: a plain store beside another thread's exchange gives false
-//! alarms.
+//! Three limits of loom to know of. `SeqCst` loads and stores are to it what `AcqRel` ones are, so it sees only fences.
+//! It has no total order of the writes to one word: a plain store beside another thread's exchange gives false alarms.
+//! And it finds out where another order might matter by the *last* use of a word alone: that one thread looks is forgotten
+//! when another looks, before it changes the word. So it tries too little where that is how a protocol goes; a model that
+//! is small enough has it switch at every point of the protocols instead, see [`explore_every_point`].
 
 mod cancel;
 mod channel;
@@ -18,16 +20,19 @@ mod idle;
 mod join;
 mod kthread;
 mod platform;
+mod poller;
 mod run_queue;
 mod sync;
 mod syscall;
 mod timers;
 mod token;
 mod watch;
+mod world;
 
 use core::cell::Cell;
 
 use crate::platform::Points;
+use crate::primitives::{AtomicU32, Ordering};
 
 /// Preemptions in one run of a model.
 const PREEMPTIONS: usize = 3;
@@ -37,6 +42,20 @@ const RUNS_AT_MOST: u64 = 2_000_000;
 
 std::thread_local! {
     static RUNS: Cell<u64> = const { Cell::new(0) };
+    static IS_EVERY_POINT_TRIED: Cell<bool> = const { Cell::new(false) };
+}
+
+loom::lazy_static! {
+    /// What all threads change at each point, so that loom takes the order of the points to matter.
+    static ref POINTS: AtomicU32 = AtomicU32::new(0);
+}
+
+/// A point of a protocol, in a model.
+fn pass_point() {
+    if IS_EVERY_POINT_TRIED.get() {
+        // Ordering: it is to order nothing.
+        POINTS.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// loom itself chooses who steps next.
@@ -47,6 +66,14 @@ impl Points for Unwatched {
     fn relax() {
         loom::thread::yield_now();
     }
+}
+
+/// Explores `model` to the end, in all orders of the [points](Points::point) that its threads pass. (With at most three
+/// preemptions, as everywhere.)
+fn explore_every_point(model: impl Fn() + Sync + Send + 'static) {
+    IS_EVERY_POINT_TRIED.set(true);
+    explore(model);
+    IS_EVERY_POINT_TRIED.set(false);
 }
 
 /// Explores `model` to the end.

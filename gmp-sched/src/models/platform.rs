@@ -13,7 +13,7 @@ use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::idle::Errand;
 use crate::machine::Machine;
-use crate::platform::{OutOfResources, Pinned, Platform, Points};
+use crate::platform::{OutOfResources, Pinned, Platform, Points, Site};
 use crate::primitives::{AtomicBool, Ordering};
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
@@ -25,6 +25,10 @@ use crate::time::Instant;
 pub(super) struct Model;
 
 impl Points for Model {
+    fn point(_: Site) {
+        super::pass_point();
+    }
+
     fn relax() {
         loom::thread::yield_now();
     }
@@ -39,6 +43,8 @@ pub(super) struct ModelThread {
     parked: core::sync::atomic::AtomicBool,
     /// Until when it is parked. Read when all threads have ended, so loom need not know of it.
     until: core::sync::atomic::AtomicU64,
+    /// The G on it is to give way. As above.
+    asked: core::sync::atomic::AtomicBool,
 }
 
 impl ModelThread {
@@ -93,7 +99,12 @@ unsafe impl Platform for Model {
     }
 
     fn start_thread(_: &'static Machine<Self>) -> Result<ModelThread, OutOfResources> {
-        Ok(ModelThread { token: AtomicBool::new(false), parked: true.into(), until: Instant::NEVER.as_nanos().into() })
+        Ok(ModelThread {
+            token: AtomicBool::new(false),
+            parked: true.into(),
+            until: Instant::NEVER.as_nanos().into(),
+            asked: false.into(),
+        })
     }
 
     fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
@@ -114,7 +125,9 @@ unsafe impl Platform for Model {
         unreachable!("no model shuts down")
     }
 
-    fn request_preemption(_: &'static Machine<Self>) {}
+    fn request_preemption(machine: &'static Machine<Self>) {
+        thread(machine).asked.store(true, Ordering::Relaxed);
+    }
 
     fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
 
@@ -131,6 +144,24 @@ unsafe impl Platform for Model {
 
 fn thread(machine: &'static Machine<Model>) -> &'static ModelThread {
     machine.thread().expect("every M has its thread before it is used")
+}
+
+/// Whether the G on `machine` has been asked to give way.
+pub(super) fn is_asked(machine: &'static Machine<Model>) -> bool {
+    thread(machine).asked.load(Ordering::Relaxed)
+}
+
+/// Whether `machine` has its token, or would wake up.
+pub(super) fn is_unparked(machine: &'static Machine<Model>) -> bool {
+    thread(machine).token.load(Ordering::Acquire)
+}
+
+/// `machine` looks for a G and runs it, or parks. What runs G after G in the engine is beyond the switch of stacks.
+pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
+    let next = find_runnable(pinned, machine);
+    assert_eq!(next.status(), Status::Runnable, "{next:?} is not to be run");
+    next.set_status(Status::Running);
+    machine.set_current(Some(next));
 }
 
 /// Runs `body` as `machine` until it is through or the M parks.
@@ -217,7 +248,7 @@ impl Setting {
     /// Lets every M that was unparked go on until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            run_as(machine, |pinned| find_runnable(pinned, machine));
+            run_as(machine, |pinned| run_next(pinned, machine));
         }
     }
 
@@ -225,9 +256,10 @@ impl Setting {
     pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
         for machine in machines {
             if machine.processor().is_some() {
-                run_as(machine, |pinned| find_runnable(pinned, machine));
+                run_as(machine, |pinned| run_next(pinned, machine));
             }
         }
+        self.settle();
     }
 
     /// The end of a model, all threads joined: nothing is left to be done that somebody could do.
@@ -250,6 +282,26 @@ impl Setting {
         for processor in scheduler.processors() {
             let holders = held.iter().filter(|&&id| id == processor.id()).count();
             assert!(holders <= 1, "{processor:?} has {holders} holders");
+            let status = processor.status();
+            let is_right =
+                if holders == 1 { status == ProcessorStatus::Running } else { status != ProcessorStatus::Running };
+            assert!(
+                is_right && !matches!(status, ProcessorStatus::Stopped | ProcessorStatus::StoppedInSyscall),
+                "{processor:?}"
+            );
         }
+    }
+
+    /// The very end, of a model in which whoever takes a G off a queue says that it runs: those that are runnable are the
+    /// ones on the queues.
+    pub(super) fn check_goroutines(&self) {
+        let scheduler = self.scheduler;
+        let is_runnable = |goroutine: &&'static Goroutine<Model>| goroutine.status() == Status::Runnable;
+        let runnable = scheduler.goroutines().filter(is_runnable).count();
+        let mut shared = scheduler.shared.lock();
+        let in_rings =
+            scheduler.processors().iter().flat_map(|processor| core::iter::from_fn(|| processor.queue.pop()));
+        let queued = in_rings.count() + core::iter::from_fn(|| scheduler.take_global(&mut shared)).count();
+        assert_eq!(queued, runnable, "a G is lost, or on two queues");
     }
 }

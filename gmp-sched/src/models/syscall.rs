@@ -4,12 +4,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::checked::Checked;
-use super::explore;
+use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::find::find_runnable;
 use crate::machine::Machine;
 use crate::park::ready_pinned;
 use crate::platform::Pinned;
+use crate::primitives::Ordering;
 use crate::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
 
 /// Enters a system call as the G that runs on `machine`.
@@ -20,7 +21,7 @@ fn enter(machine: &'static Machine<Model>) {
 /// sysmon takes the P of a system call that returns at this moment; the M gets another, or leaves its G.
 #[test]
 fn retake_against_the_return_from_a_system_call() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(1);
         setting.add_machine();
         let caller = setting.running_machine();
@@ -62,10 +63,37 @@ fn retake_against_the_return_from_a_system_call() {
     });
 }
 
+/// sysmon takes the P of a system call, which has work, and gives it to an M: that one sees what the caller did.
+#[test]
+fn what_the_caller_did_is_seen_by_the_next_holder() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        let caller = setting.running_machine();
+        let processor = caller.held_processor();
+        let work = setting.goroutine();
+        run_as(caller, |pinned| ready_pinned(pinned, work));
+        let licence = Arc::new(Checked::default());
+        let (scheduler, next) = (setting.scheduler, licence.clone());
+        let watch = loom::thread::spawn(move || {
+            let taken = scheduler.retake(processor);
+            let machine = scheduler.machines().find(|machine| machine.next_processor.load(Ordering::Relaxed).is_some());
+            if let Some(machine) = machine.filter(|_| taken) {
+                assert!(machine.take_assigned());
+                next.used();
+            }
+        });
+        licence.used();
+        enter(caller);
+        watch.join().unwrap();
+        setting.check();
+    });
+}
+
 /// The P is handed off while others submit work: they see no idle P, so the one that hands off has to look for them.
 #[test]
 fn hand_off_against_a_submitter() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(2);
         setting.add_machine();
         let (blocking, submitter) = (setting.running_machine(), setting.busy_machine());
@@ -80,7 +108,7 @@ fn hand_off_against_a_submitter() {
 /// There is an M for every P, also when several block at once, each relying on the same idle one.
 #[test]
 fn every_processor_has_a_machine_when_two_block() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(2);
         setting.add_machine();
         let callers = [setting.running_machine(), setting.running_machine()];
@@ -97,7 +125,7 @@ fn every_processor_has_a_machine_when_two_block() {
 /// The last M to go idle must not take a G for lost that an M brings back from a system call.
 #[test]
 fn the_return_from_a_system_call_against_the_look_for_a_deadlock() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(1);
         let returning = setting.blocked_machine();
         let idler = setting.busy_machine();

@@ -1,6 +1,6 @@
 //! The timekeeper against a timer that becomes the earliest: nobody sleeps past it.
 
-use super::explore;
+use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Ticket};
@@ -27,7 +27,7 @@ fn set(machine: &'static Machine<Model>, sleeper: &'static Goroutine<Model>, whe
 /// The P that has the timers goes idle while the M of another makes one earlier.
 #[test]
 fn a_timer_against_a_machine_that_becomes_the_timekeeper() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(2);
         let (setter, idler) = (setting.busy_machine(), setting.busy_machine());
         let sleepers = [setting.goroutine(), setting.goroutine()];
@@ -43,7 +43,7 @@ fn a_timer_against_a_machine_that_becomes_the_timekeeper() {
 /// between.
 #[test]
 fn a_timer_against_a_timekeeper_that_means_to_sleep_longer() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(2);
         let (setter, keeper) = (setting.busy_machine(), setting.busy_machine());
         let sleepers = [setting.goroutine(), setting.goroutine(), setting.goroutine()];
@@ -51,7 +51,7 @@ fn a_timer_against_a_timekeeper_that_means_to_sleep_longer() {
         set(keeper, sleepers[1], LATER);
         run_as(keeper, |pinned| keeper.go_idle(pinned));
         assert_eq!(run_as(setter, |pinned| sleepers[0].timer.cancel(pinned)), Some(true));
-        Model::unpark_thread(keeper);
+        // It wakes at its deadline, without a token that would let it look twice.
         let keeps = spawn_as(keeper, move |pinned| {
             find_runnable(pinned, keeper);
         });
@@ -64,7 +64,7 @@ fn a_timer_against_a_timekeeper_that_means_to_sleep_longer() {
 /// A P with timers goes idle while there is a timekeeper, which slept without a deadline.
 #[test]
 fn a_processor_with_timers_goes_idle_beside_the_timekeeper() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(3);
         let (first, second) = (setting.busy_machine(), setting.busy_machine());
         let sleepers = [setting.goroutine(), setting.goroutine()];
@@ -76,19 +76,19 @@ fn a_processor_with_timers_goes_idle_beside_the_timekeeper() {
     });
 }
 
-/// The timekeeper wakes, finds work, and leaves its role to an M that parked without a deadline: that one has to look
-/// at the timers anew. (Nobody else is woken for the work, since another M is counted as spinning.)
+/// The timekeeper wakes, finds work, and leaves its role to an M that parked without a deadline. A third M is idle and is
+/// the one that is woken for more work: that there is none, and that it goes idle again, must not be the end of it.
 #[test]
 fn the_timekeeper_goes_back_to_work_and_leaves_an_heir() {
-    explore(|| {
-        let setting = Setting::new(4);
-        let machines = [setting.busy_machine(), setting.busy_machine(), setting.busy_machine()];
-        let [submitter, keeper, heir] = machines;
+    explore_every_point(|| {
+        let setting = Setting::new(5);
+        let [submitter, keeper, heir, third] = core::array::from_fn(|_| setting.busy_machine());
         let spinner = setting.spinning_machine();
         let (work, sleeper) = ([setting.goroutine(), setting.goroutine()], setting.goroutine());
         set(heir, sleeper, SOON);
-        run_as(keeper, |pinned| keeper.go_idle(pinned));
-        run_as(heir, |pinned| heir.go_idle(pinned));
+        [keeper, heir, third].into_iter().for_each(|machine| {
+            run_as(machine, |pinned| machine.go_idle(pinned));
+        });
         Model::unpark_thread(keeper);
         let keeps = spawn_as(keeper, move |pinned| keeper.wait_for_processor(pinned));
         run_as(submitter, |pinned| work.into_iter().for_each(|work| ready_pinned(pinned, work)));
@@ -101,7 +101,7 @@ fn the_timekeeper_goes_back_to_work_and_leaves_an_heir() {
 /// There are more Ms than Ps, and all Ps are held: the timekeeper, which has no P to look after, is about to sleep for
 /// ever while `leave` makes the only P, which has timers, idle.
 fn against_a_timekeeper_without_timers(leave: fn(&Pinned<Model>)) {
-    explore(move || {
+    explore_every_point(move || {
         let setting = Setting::new(1);
         setting.add_machine();
         let (leaving, sleeper) = (setting.running_machine(), setting.goroutine());
@@ -131,7 +131,7 @@ fn handing_off_timers_against_a_timekeeper_without() {
 /// An M leaves a P with timers behind in a system call: the timekeeper looks after them from then on.
 #[test]
 fn a_system_call_against_a_machine_that_becomes_the_timekeeper() {
-    explore(|| {
+    explore_every_point(|| {
         let setting = Setting::new(2);
         let (caller, idler) = (setting.running_machine(), setting.busy_machine());
         let sleeper = setting.goroutine();

@@ -60,6 +60,7 @@ impl Copy {
             .args(["--config", "profile.release.incremental=true"])
             .args(["--config", "profile.release.debug=false"])
             .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
+            .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
             .args(["--config", "profile.release.package.gmp-sched.opt-level=1"])
             .current_dir(&self.workspace)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")

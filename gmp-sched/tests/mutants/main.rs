@@ -4,7 +4,8 @@
 //!
 //! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some ten minutes on two
 //! processors, and shows in the end what was caught by what; `GMP_MUTANTS=idle.rs` runs those of one file,
-//! `GMP_MUTANTS="a fence"` those whose description contains the words.
+//! `GMP_MUTANTS="a fence"` those whose description contains the words, `GMP_MUTANTS=poller::` those of some models, and
+//! `GMP_MUTANTS="idle.rs|a fence"` what either would.
 //!
 //! That all mutants still fit the source is an ordinary test. Whoever changes a text that one replaces changes the mutant
 //! along with it.
@@ -83,7 +84,8 @@ impl Outcome {
 #[ignore = "builds the crate once for every mutant: minutes"]
 fn every_mutant_is_caught() {
     let wanted = env::var("GMP_MUTANTS").unwrap_or_default();
-    let mutants: Vec<&'static Mutant> = mutants().filter(|mutant| mutant.to_string().contains(&wanted)).collect();
+    let mutants: Vec<&'static Mutant> =
+        mutants().filter(|mutant| wanted.split('|').any(|words| mutant.is_called(words))).collect();
     assert!(!mutants.is_empty(), "no mutant is called \"{wanted}\"");
     // Two are in the middle of their builds or runs at a time: some of what they do, cargo does one after the other.
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 2).min(mutants.len());

@@ -3,11 +3,13 @@
 mod idle;
 mod join;
 mod kthread;
+mod poller;
 mod run;
 mod run_queue;
 mod syscall;
 mod timers;
 mod token;
+mod world;
 
 use std::fmt;
 
@@ -38,6 +40,17 @@ pub(crate) struct Mutant {
     pub(crate) catcher: Catcher,
 }
 
+impl Mutant {
+    /// Whether `words` are part of its description or of its catcher's name.
+    pub(crate) fn is_called(&self, words: &str) -> bool {
+        let catcher = match self.catcher {
+            Catcher::Model(name) | Catcher::Simulation(_, name, _) | Catcher::Properties(name) => name,
+            Catcher::Nobody(_) => "",
+        };
+        self.to_string().contains(words) || catcher.contains(words)
+    }
+}
+
 impl fmt::Display for Mutant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.file, self.what)
@@ -64,7 +77,9 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         syscall::MUTANTS,
         join::MUTANTS,
         kthread::MUTANTS,
+        poller::MUTANTS,
         run::MUTANTS,
+        world::MUTANTS,
     ];
     lists.into_iter().flatten()
 }

@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a P is taken from a system call without Acquire",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed)",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Relaxed, Ordering::Relaxed)",
-        Model("syscall::retake"),
+        Model("syscall::what_the_caller"),
     ),
     mutant(
         "processor.rs",

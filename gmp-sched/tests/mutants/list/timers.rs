@@ -1,6 +1,6 @@
 //! Timers, and who keeps the time.
 
-use super::Catcher::Model;
+use super::Catcher::{Model, Nobody};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -36,7 +36,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the heir of the timekeeper is not woken",
         "                P::unpark_thread(heir);",
         "                let _ = heir;",
-        Model("timers::the_timekeeper_goes_back"),
+        Nobody(
+            "the M that leaves the role behind is spinning. It goes idle again, and then tells the heir, or finds work, and \
+             then an M is woken in its place, unless no P is idle or another M spins. The last of them all goes idle and \
+             tells the heir, or leaves no P idle: then there is no timer to keep. The wake-up is sooner.",
+        ),
     ),
     mutant(
         "idle.rs",

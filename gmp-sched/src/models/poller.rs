@@ -1,0 +1,372 @@
+//! The word of a signal: between a G that begins to wait, an interrupt that raises it, an M that takes it from the ready
+//! list, and a timer. No raise is lost, a wait ends once, and the G sees what the handler did.
+//!
+//! What runs is the signal's own code. A G goes on on whichever of loom's threads comes upon it.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use super::checked::Checked;
+use super::platform::{Model, Setting, is_asked, run_as, spawn_as};
+use super::{explore, explore_every_point};
+use crate::due::take_due;
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::machine::Machine;
+use crate::platform::{Pinned, Points, Site};
+use crate::poller::{Found, Signal};
+use crate::primitives::{AtomicBool, AtomicU32, Ordering};
+use crate::processor::Processor;
+use crate::run_queue::StealNext;
+use crate::scheduler::Scheduler;
+use crate::time::Instant;
+
+/// Due at the first look at the clock.
+const DUE: Instant = Instant::from_nanos(1);
+
+/// A signal, and a G that waits for it again and again until it has seen the last raise.
+struct Scene {
+    scheduler: &'static Scheduler<Model>,
+    signal: &'static Signal<Model>,
+    waiter: &'static Goroutine<Model>,
+    /// How far the device has come, as the handler found it before each raise.
+    done: AtomicU32,
+    /// How far it will come.
+    last: u32,
+    /// As far as the G knows.
+    seen: AtomicU32,
+    /// A wait was ended by a deadline, and later ones have none.
+    timed_out: AtomicBool,
+}
+
+impl Scene {
+    /// `machine` runs the G that waits.
+    fn new(setting: &Setting, machine: &'static Machine<Model>, last: u32) -> Arc<Self> {
+        Arc::new(Self {
+            scheduler: setting.scheduler,
+            signal: Box::leak(Box::new(Signal::new())),
+            waiter: machine.running_goroutine(),
+            done: AtomicU32::new(0),
+            last,
+            seen: AtomicU32::new(0),
+            timed_out: AtomicBool::new(false),
+        })
+    }
+
+    /// The interrupts of the device.
+    fn interrupt(&self) {
+        (1..=self.last).for_each(|step| self.step(step));
+    }
+
+    fn step(&self, step: u32) {
+        Model::point(Site::Poller);
+        self.done.store(step, Ordering::Relaxed);
+        self.signal.raise(self.scheduler);
+    }
+
+    fn deadline(&self, first: Instant) -> Instant {
+        if self.timed_out.load(Ordering::Relaxed) { Instant::NEVER } else { first }
+    }
+
+    /// The G runs on this M: waits until it has seen everything or is parked.
+    fn run(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
+        while self.seen.load(Ordering::Relaxed) < self.last {
+            let deadline = self.deadline(first_deadline);
+            match self.signal.look(pinned) {
+                Found::Raised => {
+                    self.note(true);
+                    continue;
+                }
+                Found::OnItsWay => {
+                    Model::relax();
+                    continue;
+                }
+                Found::Nothing => {}
+            }
+            if deadline != Instant::NEVER {
+                pinned.processor().timers.reserve(1).unwrap();
+            }
+            let Some(ticket) = self.signal.announce(self.scheduler, self.waiter) else { continue };
+            self.waiter.set_waiting(WaitReason::IoWait, ParkedStatus::Unwatched, Instant::from_nanos(0));
+            pinned.machine().set_current(None);
+            if self.signal.commit(pinned, self.waiter, ticket, deadline) {
+                return;
+            }
+            self.goes_on(pinned, deadline);
+        }
+    }
+
+    /// The first steps of the G after a wait, on whichever M.
+    fn goes_on(&self, pinned: &Pinned<Model>, deadline: Instant) {
+        self.waiter.set_status(Status::Running);
+        pinned.machine().set_current(Some(self.waiter));
+        match self.signal.end(self.scheduler, self.waiter, deadline) {
+            Some(raised) => self.note(raised),
+            // It looks again, with the same deadline; to wait again that soon is nothing new.
+            None => self.timed_out.store(true, Ordering::Relaxed),
+        }
+    }
+
+    fn note(&self, raised: bool) {
+        if raised {
+            let done = self.done.load(Ordering::Relaxed);
+            assert!(done > 0, "woken by a raise, and saw nothing of what came before");
+            self.seen.store(done, Ordering::Relaxed);
+        } else {
+            assert!(!self.timed_out.swap(true, Ordering::Relaxed), "a wait without a deadline has ended by one");
+        }
+    }
+
+    /// Runs the G on if it is the next on this M's P.
+    fn resume(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
+        if let Some((goroutine, _)) = pinned.processor().queue.pop() {
+            self.resume_as(pinned, goroutine, first_deadline);
+        }
+    }
+
+    fn resume_as(&self, pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, first_deadline: Instant) {
+        assert!(core::ptr::eq(goroutine, self.waiter) && goroutine.status() == Status::Runnable, "runs twice");
+        self.goes_on(pinned, self.deadline(first_deadline));
+        self.run(pinned, first_deadline);
+    }
+
+    /// An M comes by that looks at the ready list.
+    fn poll(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
+        Model::point(Site::Poller);
+        self.scheduler.poll(pinned);
+        self.resume(pinned, first_deadline);
+    }
+
+    /// The timers of `of` fire.
+    fn fire(&self, pinned: &Pinned<Model>, of: &'static Processor<Model>) {
+        if let Some(goroutine) = take_due(pinned, of, DUE) {
+            self.resume_as(pinned, goroutine, DUE);
+        }
+    }
+
+    /// All that is on its way arrives; then the G has seen the last raise.
+    fn check(&self, machine: &'static Machine<Model>) {
+        run_as(machine, |pinned| {
+            while self.scheduler.poller.is_ready() || !pinned.processor().queue.is_empty() {
+                self.poll(pinned, Instant::NEVER);
+            }
+        });
+        assert_eq!(self.seen.load(Ordering::Relaxed), self.last, "a raise is lost: {:?}", self.signal);
+        assert_eq!(self.scheduler.poller.waiting.load(Ordering::Relaxed), 0, "counted as waiting for ever");
+    }
+}
+
+/// Two raises, while the G begins to wait and an M looks at the ready list.
+#[test]
+fn a_wait_against_raises_and_a_look_at_the_ready_list() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let (waits, polls) = (setting.running_machine(), setting.busy_machine());
+        let scene = Scene::new(&setting, waits, 2);
+        let others = (scene.clone(), scene.clone());
+        let raises = loom::thread::spawn(move || others.0.interrupt());
+        let looks = spawn_as(polls, move |pinned| others.1.poll(pinned, Instant::NEVER));
+        run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
+        raises.join().unwrap();
+        looks.join().unwrap();
+        scene.check(polls);
+    });
+}
+
+/// The wait is ended by its deadline at the moment of the raise, and the G waits again, on another M, before the commit of
+/// the first wait is through.
+#[test]
+fn a_deadline_against_the_commit_and_a_raise() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let (waits, fires) = (setting.running_machine(), setting.busy_machine());
+        let scene = Scene::new(&setting, waits, 1);
+        let others = (scene.clone(), scene.clone());
+        let timers = waits.held_processor();
+        let raises = loom::thread::spawn(move || others.0.interrupt());
+        let fires_now = spawn_as(fires, move |pinned| others.1.fire(pinned, timers));
+        run_as(waits, |pinned| scene.run(pinned, DUE));
+        raises.join().unwrap();
+        fires_now.join().unwrap();
+        run_as(fires, |pinned| scene.fire(pinned, timers));
+        scene.check(fires);
+    });
+}
+
+/// A parked G is woken by its deadline and waits again, while its signal is raised twice and taken from the ready list.
+#[test]
+fn a_deadline_against_a_raise_that_is_taken_from_the_ready_list() {
+    explore(|| {
+        let setting = Setting::new(3);
+        let (waits, fires, polls) = (setting.running_machine(), setting.busy_machine(), setting.busy_machine());
+        let scene = Scene::new(&setting, waits, 2);
+        run_as(waits, |pinned| scene.run(pinned, DUE));
+        let others = (scene.clone(), scene.clone());
+        let timers = waits.held_processor();
+        let looks = spawn_as(polls, move |pinned| others.0.poll(pinned, DUE));
+        let fires_now = spawn_as(fires, move |pinned| others.1.fire(pinned, timers));
+        scene.interrupt();
+        looks.join().unwrap();
+        fires_now.join().unwrap();
+        scene.check(polls);
+    });
+}
+
+/// What a handler did is seen, with its memory, by the G it wakes.
+#[test]
+fn what_the_handler_did_is_seen_by_the_woken() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let (waits, polls) = (setting.running_machine(), setting.busy_machine());
+        let scene = Scene::new(&setting, waits, 1);
+        let memory = Arc::new(Checked::default());
+        let device = (scene.clone(), memory.clone());
+        let raises = loom::thread::spawn(move || {
+            device.1.used();
+            device.0.interrupt();
+        });
+        let looks = {
+            let (scene, memory) = (scene.clone(), memory.clone());
+            spawn_as(polls, move |pinned| {
+                scene.poll(pinned, Instant::NEVER);
+                if pinned.machine().current_goroutine().is_some() {
+                    memory.used();
+                }
+            })
+        };
+        run_as(waits, |pinned| {
+            scene.run(pinned, Instant::NEVER);
+            if pinned.machine().current_goroutine().is_some() {
+                memory.used();
+            }
+        });
+        raises.join().unwrap();
+        looks.join().unwrap();
+        scene.check(polls);
+    });
+}
+
+/// An M goes idle while the signal of a G that waits is raised: it looks at the ready list once more, or is woken, or
+/// somebody else is made to look.
+#[test]
+fn a_raise_against_an_idling_machine() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let (waits, idler) = (setting.running_machine(), setting.busy_machine());
+        let scene = Scene::new(&setting, waits, 1);
+        run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
+        run_another(&setting, waits);
+        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+        scene.interrupt();
+        idles.join().unwrap();
+        setting.settle_all([idler]);
+        setting.check();
+        assert!(!scene.scheduler.poller.is_ready() || is_asked(waits), "nobody looks at the ready list");
+    });
+}
+
+/// As above, and no P is idle: a G that runs is made to give way.
+#[test]
+fn a_raise_while_all_processors_are_busy() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let (waits, busy) = (setting.running_machine(), setting.running_machine());
+        let scene = Scene::new(&setting, waits, 1);
+        run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
+        scene.interrupt();
+        assert!([waits, busy].into_iter().any(is_asked), "nobody looks at the ready list");
+    });
+}
+
+/// On an only P no fence of the wake-ups helps: what the second raise was for is seen when both are taken as one.
+#[test]
+fn two_raises_on_an_only_processor() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        let machine = setting.running_machine();
+        let scene = Scene::new(&setting, machine, 2);
+        run_as(machine, |pinned| scene.run(pinned, Instant::NEVER));
+        let device = scene.clone();
+        let raises = loom::thread::spawn(move || device.interrupt());
+        run_as(machine, |pinned| scene.poll(pinned, Instant::NEVER));
+        raises.join().unwrap();
+        scene.check(machine);
+    });
+}
+
+/// Two signals are taken from the ready list, while the G of the first waits again elsewhere and its signal is raised anew.
+#[test]
+fn a_raise_of_a_signal_that_was_just_taken() {
+    explore_every_point(|| {
+        let setting = Setting::new(3);
+        let (waits, polls, steals) = (setting.running_machine(), setting.busy_machine(), setting.busy_machine());
+        let first = Scene::new(&setting, waits, 2);
+        run_as(waits, |pinned| first.run(pinned, Instant::NEVER));
+        run_another(&setting, waits);
+        let second = Scene::new(&setting, waits, 1);
+        run_as(waits, |pinned| second.run(pinned, Instant::NEVER));
+        first.step(1);
+        second.step(1);
+        let stolen = Arc::new(AtomicBool::new(false));
+        let queue = &polls.held_processor().queue;
+        let thief = (first.clone(), second.clone(), stolen.clone());
+        let steal = spawn_as(steals, move |pinned| {
+            let own = &pinned.processor().queue;
+            if let Some(goroutine) = queue.steal_into(own, StealNext::Yes) {
+                own.push_next(goroutine);
+            }
+            let Some((goroutine, _)) = own.pop() else { return };
+            let (first, second, stolen) = thief;
+            if core::ptr::eq(goroutine, second.waiter) {
+                return second.resume_as(pinned, goroutine, Instant::NEVER);
+            }
+            first.resume_as(pinned, goroutine, Instant::NEVER);
+            stolen.store(true, Ordering::Relaxed);
+            first.step(2);
+        });
+        run_as(polls, |pinned| first.scheduler.poll(pinned));
+        steal.join().unwrap();
+        if !stolen.load(Ordering::Relaxed) {
+            first.step(2);
+        }
+        run_as(polls, |pinned| {
+            while first.scheduler.poll(pinned) || !pinned.processor().queue.is_empty() {
+                while let Some((goroutine, _)) = pinned.processor().queue.pop() {
+                    let scene = if core::ptr::eq(goroutine, first.waiter) { &first } else { &second };
+                    scene.resume_as(pinned, goroutine, Instant::NEVER);
+                }
+            }
+        });
+        let seen = [first, second].map(|scene| scene.seen.load(Ordering::Relaxed));
+        assert_eq!(seen, [2, 1], "a raise is lost");
+    });
+}
+
+/// Two signals are raised by two CPUs at once.
+#[test]
+fn two_signals_are_raised_at_once() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        let machine = setting.running_machine();
+        let first = Scene::new(&setting, machine, 1);
+        run_as(machine, |pinned| first.run(pinned, Instant::NEVER));
+        run_another(&setting, machine);
+        let second = Scene::new(&setting, machine, 1);
+        run_as(machine, |pinned| second.run(pinned, Instant::NEVER));
+        let device = first.clone();
+        let raises = loom::thread::spawn(move || device.interrupt());
+        second.interrupt();
+        raises.join().unwrap();
+        run_as(machine, |pinned| {
+            first.scheduler.poll(pinned);
+            let ready = core::iter::from_fn(|| pinned.processor().queue.pop()).count();
+            assert_eq!(ready, 2, "a raise is lost");
+        });
+    });
+}
+
+/// Another G runs on `machine` from now on.
+fn run_another(setting: &Setting, machine: &'static Machine<Model>) {
+    let other = setting.goroutine();
+    other.set_status(Status::Running);
+    machine.set_current(Some(other));
+}

@@ -1,0 +1,243 @@
+//! Stopping the world against what the others are at, and starting it again: none is overlooked, and none runs meanwhile.
+
+use alloc::sync::Arc;
+
+use super::checked::Checked;
+use super::explore_every_point;
+use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, spawn_as};
+use crate::goroutine::{Goroutine, Ticket};
+use crate::machine::Machine;
+use crate::park::ready_pinned;
+use crate::platform::Pinned;
+use crate::preempt::requeue_next;
+use crate::primitives::Ordering;
+use crate::processor::ProcessorStatus;
+use crate::syscall::{enter_blocking, enter_syscall, has_to_stop, requeue_without_processor, take_processor_back};
+use crate::time::Instant;
+use crate::timers::{Action, arm};
+
+/// A machine whose world is to stop.
+struct Scene {
+    setting: Setting,
+    stopper: &'static Machine<Model>,
+    /// What Gs use, and the stopper while the world stands.
+    ground: Arc<Checked>,
+}
+
+impl Scene {
+    /// The stopper runs a G, the other Ps are idle.
+    fn new(processors: usize) -> Self {
+        let setting = Setting::new(processors);
+        let stopper = setting.running_machine();
+        Self { setting, stopper, ground: Arc::default() }
+    }
+
+    /// An M that has left its P behind in a system call.
+    fn calling_machine(&self) -> &'static Machine<Model> {
+        let caller = self.setting.running_machine();
+        run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
+        caller
+    }
+
+    /// The wish to stop and the first round; tells whether that was enough.
+    fn stop(&self) -> bool {
+        let scheduler = self.setting.scheduler;
+        let stands = run_as(self.stopper, |pinned| {
+            scheduler.begin_to_stop(self.stopper);
+            scheduler.has_stopped(pinned.processor())
+        });
+        if stands == Some(true) {
+            self.ground.used();
+        }
+        stands == Some(true)
+    }
+
+    /// All that the others were at is over: they come to where they stop, at the latest when they are asked a second time.
+    /// Then the world starts again, and everyone goes on.
+    fn check(&self, stood: bool, others: &[&'static Machine<Model>]) {
+        let scheduler = self.setting.scheduler;
+        for &machine in others {
+            let runs_on = machine.processor().is_some() && machine.current_goroutine().is_some();
+            assert!(!runs_on || is_asked(machine), "a G runs on that nobody asks to stop");
+            give_way(machine);
+        }
+        self.setting.settle();
+        if !stood {
+            let is_last_stopped = scheduler.shared.lock().unstopped == 0;
+            assert!(!is_last_stopped || is_unparked(self.stopper), "the last that stopped did not tell the stopper");
+            assert_eq!(run_as(self.stopper, |pinned| scheduler.has_stopped(pinned.processor())), Some(true));
+            self.ground.used();
+        }
+        for processor in scheduler.processors() {
+            use ProcessorStatus::{Running, Stopped, StoppedInSyscall};
+            let expected = if self.stopper.held_processor().id() == processor.id() { Running } else { Stopped };
+            assert!([expected, StoppedInSyscall].contains(&processor.status()), "{processor:?} does not stand");
+        }
+        run_as(self.stopper, |pinned| scheduler.start_again(pinned));
+        self.setting.settle_all(others.iter().copied());
+        self.setting.check();
+        self.setting.check_goroutines();
+    }
+}
+
+/// A G that runs on `machine`, if one does, gives way and the M looks further.
+fn give_way(machine: &'static Machine<Model>) {
+    if machine.processor().is_some() {
+        run_as(machine, |pinned| leave(pinned, machine));
+    }
+}
+
+/// The far side of giving way for a stop, and what the M does then.
+fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
+    if let Some(me) = machine.current_goroutine() {
+        drop(requeue_next(Pinned::new(), me, 0));
+        machine.set_current(None);
+    }
+    run_next(pinned, machine);
+}
+
+/// The end of a system call of the G that runs on `machine`, which uses `ground` if it runs on.
+fn come_back(pinned: &Pinned<Model>, machine: &'static Machine<Model>, ground: &Checked) {
+    let me: &'static Goroutine<Model> = machine.running_goroutine();
+    if !take_processor_back(pinned, me) {
+        drop(requeue_without_processor(Pinned::new(), me, 0));
+        machine.set_current(None);
+        run_next(pinned, machine);
+    } else if has_to_stop(machine.scheduler()) {
+        leave(pinned, machine);
+    } else {
+        ground.used();
+    }
+}
+
+#[test]
+fn stopping_against_the_return_from_a_system_call() {
+    explore_every_point(|| {
+        let scene = Scene::new(2);
+        let caller = scene.calling_machine();
+        let ground = scene.ground.clone();
+        let returns = spawn_as(caller, move |pinned| come_back(pinned, caller, &ground));
+        let stood = scene.stop();
+        returns.join().unwrap();
+        scene.check(stood, &[caller]);
+    });
+}
+
+/// The P is taken from the call by sysmon, and handed off.
+#[test]
+fn stopping_against_a_retake() {
+    explore_every_point(|| {
+        let scene = Scene::new(2);
+        scene.setting.add_machine();
+        let caller = scene.calling_machine();
+        let (scheduler, processor) =
+            (scene.setting.scheduler, caller.old_processor.load(Ordering::Relaxed).expect("it left one"));
+        let watch = loom::thread::spawn(move || {
+            scheduler.retake(processor);
+        });
+        let stood = scene.stop();
+        watch.join().unwrap();
+        let ground = scene.ground.clone();
+        if !stood {
+            run_as(caller, |pinned| come_back(pinned, caller, &ground));
+        }
+        scene.check(stood, &[caller]);
+    });
+}
+
+#[test]
+fn stopping_against_a_hand_off() {
+    explore_every_point(|| {
+        let scene = Scene::new(2);
+        scene.setting.add_machine();
+        let blocking = scene.setting.running_machine();
+        let blocks = spawn_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        let stood = scene.stop();
+        blocks.join().unwrap();
+        scene.check(stood, &[]);
+    });
+}
+
+#[test]
+fn stopping_against_a_machine_that_goes_idle() {
+    explore_every_point(|| {
+        let scene = Scene::new(2);
+        let idler = scene.setting.spinning_machine();
+        let idles = spawn_as(idler, move |pinned| run_next(pinned, idler));
+        let stood = scene.stop();
+        idles.join().unwrap();
+        scene.check(stood, &[idler]);
+    });
+}
+
+/// A G that runs makes another runnable, for which it wakes an M: with the last idle P, unless that stands already.
+#[test]
+fn stopping_against_a_goroutine_that_spawns() {
+    explore_every_point(|| {
+        let scene = Scene::new(3);
+        let spawner = scene.setting.running_machine();
+        let spawned = scene.setting.goroutine();
+        let ground = scene.ground.clone();
+        let spawns = spawn_as(spawner, move |pinned| {
+            ground.used();
+            ready_pinned(pinned, spawned);
+        });
+        let stood = scene.stop();
+        spawns.join().unwrap();
+        scene.check(stood, &[spawner]);
+    });
+}
+
+/// The world goes on while an M comes back whose P stood with it. Another P is idle.
+#[test]
+fn starting_against_the_return_from_a_system_call() {
+    explore_every_point(|| {
+        let scene = Scene::new(3);
+        let caller = scene.calling_machine();
+        assert!(scene.stop());
+        let returns = spawn_as(caller, move |pinned| come_back(pinned, caller, &Checked::default()));
+        run_as(scene.stopper, |pinned| scene.setting.scheduler.start_again(pinned));
+        returns.join().unwrap();
+        scene.setting.settle_all([caller]);
+        scene.setting.check();
+        scene.setting.check_goroutines();
+    });
+}
+
+/// What the stopper made runnable while the world stood is run by others when it goes on, and so is what lay on a P.
+#[test]
+fn work_is_taken_up_when_the_world_starts() {
+    explore_every_point(|| {
+        let scene = Scene::new(3);
+        let busy = scene.setting.running_machine();
+        let work = [scene.setting.goroutine(), scene.setting.goroutine()];
+        run_as(busy, |pinned| busy.held_processor().queue.push_back(make_runnable(pinned, work[0])).unwrap());
+        assert!(!scene.stop());
+        give_way(busy);
+        assert_eq!(run_as(scene.stopper, |pinned| scene.setting.scheduler.has_stopped(pinned.processor())), Some(true));
+        run_as(scene.stopper, |pinned| {
+            ready_pinned(pinned, work[1]);
+            scene.setting.scheduler.start_again(pinned);
+        });
+        scene.setting.settle();
+        scene.setting.check();
+        scene.setting.check_goroutines();
+    });
+}
+
+/// A P that has timers and nothing else becomes idle by the start: the timekeeper slept as if all Ps were held.
+#[test]
+fn timers_are_kept_when_the_world_starts() {
+    explore_every_point(|| {
+        let scene = Scene::new(2);
+        let (leaving, sleeper) = (scene.setting.busy_machine(), scene.setting.goroutine());
+        let when = Instant::from_nanos(1 << 50);
+        run_as(leaving, |pinned| arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE)));
+        let stood = scene.stop();
+        scene.check(stood, &[leaving]);
+    });
+}
+
+fn make_runnable(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>) -> &'static Goroutine<Model> {
+    crate::park::make_runnable(pinned, goroutine).expect("it is not locked")
+}

@@ -1,0 +1,223 @@
+//! Signals of devices.
+
+use super::Catcher::{Model, Nobody};
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "poller.rs",
+        "a raise is published without Release",
+        "        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {",
+        "        let found = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise does not see who waits",
+        "        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {",
+        "        let found = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise is taken without Acquire",
+        "            match self.word.load(Ordering::Acquire) & TAG {
+                RAISED => {
+                    // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);",
+        "            match self.word.load(Ordering::Relaxed) & TAG {
+                RAISED => {
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Relaxed, Ordering::Relaxed);",
+        Model("poller::what_the_handler"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise overwrites the mark that the signal is on the ready list",
+        "                QUEUED => word,
+                _ => RAISED,",
+        "                _ => RAISED,",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise that comes while the G parks is forgotten",
+        "                QUEUED => word,
+                _ => RAISED,",
+        "                QUEUED | PARKING => word,
+                _ => RAISED,",
+        Model("poller::a_wait_against"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise puts a signal on the ready list whose G has not left its stack",
+        "                WAITING => with_ticket(QUEUED, ticket_of(word)),",
+        "                WAITING | PARKING => with_ticket(QUEUED, ticket_of(word)),",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "the commit of a wait overwrites a raise",
+        "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();",
+        "self.word.swap(waiting, Ordering::Release) == parking;",
+        Model("poller::a_wait_against"),
+    ),
+    mutant(
+        "poller.rs",
+        "the commit of a wait takes the next wait for its own",
+        "    ticket.0 << TAG.count_ones() | state",
+        "    let _ = ticket;
+    1 << TAG.count_ones() | state",
+        Model("poller::a_deadline"),
+    ),
+    mutant(
+        "poller.rs",
+        "the beginning of a wait overwrites a raise",
+        "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Release, Ordering::Relaxed).ok()?;",
+        "        self.word.swap(with_ticket(PARKING, ticket), Ordering::Release);",
+        Model("poller::a_wait_against"),
+    ),
+    mutant(
+        "poller.rs",
+        "who waits is published without Release",
+        "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Release, Ordering::Relaxed).ok()?;",
+        "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Relaxed, Ordering::Relaxed).ok()?;",
+        Nobody(
+            "nobody looks who waits before the word says that the G has left its stack, which is published with Release and \
+             comes later on the same M.",
+        ),
+    ),
+    mutant(
+        "poller.rs",
+        "that a G has left its stack is published without Release",
+        "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed)",
+        "self.word.compare_exchange(parking, waiting, Ordering::Relaxed, Ordering::Relaxed)",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "a G that both its timer and the commit let go on goes on twice",
+        "        waits || !me.claim(ticket)",
+        "        waits",
+        Model("poller::a_deadline_against_the_commit"),
+    ),
+    mutant(
+        "poller.rs",
+        "a wait that was ended by its deadline leaves its mark in the word",
+        "        let ended = |word| matches!(word & TAG, PARKING | WAITING).then_some(EMPTY);",
+        "        let ended = |word| matches!(word & TAG, PARKING).then_some(EMPTY);",
+        Model("poller::a_deadline"),
+    ),
+    mutant(
+        "poller.rs",
+        "a wait that was ended by its deadline overwrites a raise",
+        "        let ended = |word| matches!(word & TAG, PARKING | WAITING).then_some(EMPTY);",
+        "        let ended = |word| (word & TAG != QUEUED).then_some(EMPTY);",
+        Model("poller::a_deadline"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise that found its wait ended by the deadline is dropped",
+        "        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);",
+        "        self.word.swap(EMPTY, Ordering::AcqRel);",
+        Model("poller::a_deadline_against_a_raise"),
+    ),
+    mutant(
+        "poller.rs",
+        "a delivery does not publish that it is through",
+        "        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);",
+        "        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::Acquire);",
+        Nobody(
+            "the next wait would have to be overtaken by stores that come before an exchange on another M. The language \
+             allows it; x86 does not do it, and loom, to which stores take effect in the order in which it does them, \
+             cannot show it. The Release stays for the language.",
+        ),
+    ),
+    mutant(
+        "poller.rs",
+        "a delivery does not see what later raises were for",
+        "        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);",
+        "        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::Release);",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "a delivered signal is marked as free before it is known whether the G waits",
+        "        let waits = goroutine.claim(ticket_of(self.word.load(Ordering::Relaxed)));
+        self.delivered.store(waits, Ordering::Relaxed);
+        P::point(Site::Poller);",
+        "        let ticket = ticket_of(self.word.load(Ordering::Relaxed));
+        self.word.store(RAISED, Ordering::Release);
+        let waits = goroutine.claim(ticket);
+        self.delivered.store(waits, Ordering::Relaxed);",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "a G that was woken by a raise is not told so",
+        "        self.delivered.store(waits, Ordering::Relaxed);",
+        "",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "the link of a signal is read when it may be on the list again",
+        "            oldest_first = signal.next.load(Ordering::Relaxed);
+            if let Some(goroutine) = signal.deliver() {
+                each(goroutine);
+            }",
+        "            if let Some(goroutine) = signal.deliver() {
+                each(goroutine);
+            }
+            oldest_first = signal.next.load(Ordering::Relaxed);",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "the push to the ready list loses one that is pushed meanwhile",
+        "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
+                break;
+            }",
+        "            ready.store(Some(self), Ordering::Release);
+            break;",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "the push to the ready list does not publish the link",
+        "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {",
+        "            if ready.replace(first, Some(self), Ordering::Relaxed, Ordering::Relaxed) {",
+        Model("poller::"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise has no fence before the look for an idle P",
+        "        // Ordering: partner is the fence in `Machine::go_idle`.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("poller::a_raise_against"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise wakes nobody",
+        "            P::unpark_thread(machine);
+            return;",
+        "            let _ = machine;
+            return;",
+        Model("poller::a_raise_against"),
+    ),
+    mutant(
+        "poller.rs",
+        "a raise that finds no idle P asks nobody to give way",
+        "            P::request_preemption(machine);",
+        "            let _ = machine;",
+        Model("poller::a_raise_while"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that goes idle does not look at the ready list",
+        "            || self.poller.is_ready()
+",
+        "",
+        Model("poller::a_raise_against"),
+    ),
+];

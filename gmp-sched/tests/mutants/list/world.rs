@@ -1,0 +1,276 @@
+//! Stopping the world, and starting it again.
+
+use super::Catcher::{Model, Nobody, Simulation};
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "idle.rs",
+        "an M goes idle with its P while the world is to stop",
+        "            if shared.has_work() || scheduler.is_stopping() {",
+        "            if shared.has_work() {",
+        Model("world::stopping_against_a_machine"),
+    ),
+    mutant(
+        "find.rs",
+        "an M that looks for work does not see that the world is to stop",
+        "        if scheduler.is_stopping() {
+            machine.stop_for_world();
+            continue;
+        }",
+        "",
+        Model("world::stopping_against_a_goroutine"),
+    ),
+    mutant(
+        "syscall.rs",
+        "a P is handed on while the world is to stop",
+        "            if self.is_stopping() {
+                self.stop_processor(&mut shared, processor);
+                return;
+            }",
+        "",
+        Model("world::stopping_against_a_hand_off"),
+    ),
+    mutant(
+        "syscall.rs",
+        "a G goes on after a system call while the world is to stop",
+        "    scheduler.is_stopping()
+}",
+        "    let _ = scheduler;
+    false
+}",
+        Model("world::stopping_against_the_return"),
+    ),
+    mutant(
+        "syscall.rs",
+        "the end of a system call has no fence before the look at the stop",
+        "    // Ordering: partner is the fence in `ask_to_stop`.
+    fence(Ordering::SeqCst);",
+        "",
+        Model("world::stopping_against_the_return"),
+    ),
+    mutant(
+        "world.rs",
+        "the stopper has no fence before the look at the Ps",
+        "        // Ordering: partner is the fence in a system call's end: either it sees the flag or we see that its P is held.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("world::stopping_against_the_return"),
+    ),
+    mutant(
+        "world.rs",
+        "a P in a system call is not stopped",
+        "            if processor.status.stop_in_syscall() {
+                self.count_stopped(&mut self.shared.lock());
+            }",
+        "            let _ = processor;",
+        Model("world::starting_against"),
+    ),
+    mutant(
+        "world.rs",
+        "a P in a system call is stopped but not counted",
+        "                self.count_stopped(&mut self.shared.lock());",
+        "",
+        Model("world::starting_against"),
+    ),
+    mutant(
+        "world.rs",
+        "Gs that run are not asked to stop",
+        "                P::request_preemption(machine);",
+        "",
+        Model("world::stopping_against_the_return"),
+    ),
+    mutant(
+        "world.rs",
+        "a P becomes idle between the look at the idle ones and the wish to stop",
+        "        self.world.stopping.store(true, Ordering::Relaxed);
+        while let Some(processor) = self.take_idle_processor(&mut shared) {
+            self.stop_processor(&mut shared, processor);
+        }",
+        "        while let Some(processor) = self.take_idle_processor(&mut shared) {
+            self.stop_processor(&mut shared, processor);
+        }
+        drop(shared);
+        self.world.stopping.store(true, Ordering::Relaxed);",
+        Model("world::stopping_against_a_machine"),
+    ),
+    mutant(
+        "world.rs",
+        "idle Ps are left to be woken",
+        "        while let Some(processor) = self.take_idle_processor(&mut shared) {
+            self.stop_processor(&mut shared, processor);
+        }",
+        "        let idle = shared.idle_processors.len();
+        for _ in 0..idle {
+            self.count_stopped(&mut shared);
+        }",
+        Model("world::"),
+    ),
+    mutant(
+        "world.rs",
+        "the last that stops does not tell the stopper",
+        "            P::unpark_thread(stopper);",
+        "            let _ = stopper;",
+        Model("world::"),
+    ),
+    mutant(
+        "world.rs",
+        "an M that stops is on no list",
+        "        self.set_processor(None);
+        scheduler.put_idle_machine(&mut shared, self);
+        if self.spinning",
+        "        self.set_processor(None);
+        if self.spinning",
+        Model("world::"),
+    ),
+    mutant(
+        "world.rs",
+        "an M that stops stays counted as spinning",
+        "        if self.spinning.swap(false, Ordering::Relaxed) {
+            scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        }
+        scheduler.stop_processor",
+        "        scheduler.stop_processor",
+        Model("world::stopping_against_a_machine"),
+    ),
+    mutant(
+        "world.rs",
+        "an M that stops keeps its P",
+        "        self.set_processor(None);
+        scheduler.put_idle_machine(&mut shared, self);
+        if self.spinning",
+        "        scheduler.put_idle_machine(&mut shared, self);
+        if self.spinning",
+        Simulation("simulation", "stopping_and", 300),
+    ),
+    mutant(
+        "world.rs",
+        "an M stops although the world has started again",
+        "        if !scheduler.is_stopping() {
+            return;
+        }",
+        "",
+        Nobody(
+            "the M holds a P, and the world does not stand, and so cannot have started again, before that one stands. The \
+             check spares everyone this argument.",
+        ),
+    ),
+    mutant(
+        "world.rs",
+        "the start leaves Ps in system calls standing",
+        "ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),",
+        "ProcessorStatus::StoppedInSyscall => {}",
+        Model("world::starting_against"),
+    ),
+    mutant(
+        "world.rs",
+        "the start leaves a P with work idle",
+        "                    ProcessorStatus::Stopped if processor.has_work() => {",
+        "                    ProcessorStatus::Stopped if false => {",
+        Nobody("the look at everything that follows finds that work and wakes an M for it, which takes longer."),
+    ),
+    mutant(
+        "world.rs",
+        "the start gives a P away that stays marked as standing",
+        "                        processor.status.set(ProcessorStatus::Running);
+                        P::unpark_thread(self.assign",
+        "                        P::unpark_thread(self.assign",
+        Model("world::work_is_taken_up"),
+    ),
+    mutant(
+        "world.rs",
+        "the start wakes nobody for the work of the stopper",
+        "        if self.is_work_visible() {
+            self.wake_processor();
+        }
+    }
+}
+
+impl<P: Platform> Machine<P> {",
+        "    }
+}
+
+impl<P: Platform> Machine<P> {",
+        Model("world::work_is_taken_up"),
+    ),
+    mutant(
+        "world.rs",
+        "the start does not tell the timekeeper of the timers of idle Ps",
+        "            self.tell_timekeeper(earliest);",
+        "            let _ = earliest;",
+        Model("world::"),
+    ),
+    mutant(
+        "world.rs",
+        "the start has no fence",
+        "        // As for everyone who puts Ps on the idle list: idle.2 and idle.3 of idle.md.
+        fence(Ordering::SeqCst);",
+        "",
+        Nobody(
+            "while the world stands nobody but the stopper submits anything, and interrupts raise signals with a fence of \
+             their own whether a P is idle or not; `tell_timekeeper` and `wake_processor` have their own. It stays for \
+             whoever may once submit from outside.",
+        ),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M whose P stood with the world takes another one too",
+        "        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
+            // It was stopped along with the world when the caller looked, and not given away.
+            return old;
+        }",
+        "",
+        Model("world::starting_against"),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M whose P stood with the world leaves it behind",
+        "            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),",
+        "",
+        Model("world::starting_against"),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M that waits for the start keeps a claim on its P",
+        "            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
+                processor.status.set(ProcessorStatus::Stopped);
+            }",
+        "            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {}",
+        Model("world::"),
+    ),
+    mutant(
+        "world.rs",
+        "the turn to stop the world is not handed on",
+        "            ready_pinned(&pinned, goroutine);",
+        "            let _ = goroutine;",
+        Simulation("simulation", "stopping_and", 300),
+    ),
+    mutant(
+        "world.rs",
+        "two have the turn to stop the world",
+        "            turns.is_taken = next.is_some();",
+        "            turns.is_taken = false;",
+        Simulation("simulation", "stopping_and", 300),
+    ),
+    mutant(
+        "procs.rs",
+        "a P that is retired takes its Gs along",
+        "        self.put_global_first(shared, &mut goroutines);",
+        "",
+        Simulation("simulation", "stopping_and", 300),
+    ),
+    mutant(
+        "procs.rs",
+        "a P that is retired takes its timers along",
+        "        heir.timers.adopt(&processor.timers);",
+        "",
+        Simulation("simulation", "stopping_and", 300),
+    ),
+    mutant(
+        "procs.rs",
+        "an M whose P is retired during its system call is not counted as blocked",
+        "            self.blocked_machines += 1;",
+        "",
+        Simulation("simulation", "stopping_and", 300),
+    ),
+];
