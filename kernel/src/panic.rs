@@ -18,7 +18,7 @@ use crate::arch::x86_64::exception::{Description, Registers};
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::backtrace::Backtrace;
 use crate::console::{self, Emergency};
-use crate::mm::stack::{self, Slot};
+use crate::mm::stack::Slot;
 use crate::percpu::{self, CpuId};
 use crate::{exit, inspection, isolation, platform, snapshot};
 
@@ -89,7 +89,7 @@ impl fmt::Display for StackOverflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { goroutine, slot } = *self;
         // What is left to preemption is not counted.
-        let touched = stack::high_water_mark(slot).min(slot.bytes()) / 1024;
+        let touched = slot.touched().min(slot.bytes()) / 1024;
         write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
     }
 }

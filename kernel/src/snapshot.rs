@@ -147,6 +147,12 @@ pub fn ask(cpu: CpuId) {
     }
 }
 
+/// The number of the last question that a CPU has answered; 0 if it is not up. Public for a test.
+#[doc(hidden)]
+pub fn answers(cpu: CpuId) -> u32 {
+    percpu::of(cpu).map_or(0, |local| local.snapshot.answered.load(Ordering::Relaxed))
+}
+
 /// Serves a non-maskable interrupt on this CPU, if it is a question. Returns whether it was.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = &percpu::local().snapshot;

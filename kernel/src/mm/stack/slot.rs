@@ -16,7 +16,7 @@
 use core::fmt;
 
 use super::RESERVE;
-use crate::mm::paging::{STACKS, STACKS_BYTES};
+use crate::mm::paging::{self, STACKS, STACKS_BYTES};
 use crate::mm::{PAGE_SIZE, VirtAddr};
 
 /// Bytes of the smallest stacks.
@@ -99,6 +99,13 @@ impl Slot {
     /// Whether `address` lies in the guard page: a stack overflow.
     pub fn guard_contains(self, address: usize) -> bool {
         (self.lowest() - PAGE_SIZE..self.lowest()).contains(&address)
+    }
+
+    /// Bytes from the lowest page that has been touched to the top: the most that the stack has held since it got its memory,
+    /// what is left to preemption included. Callable from everywhere.
+    pub fn touched(self) -> usize {
+        let lowest = self.pages().filter(|&page| paging::translate(page).is_some()).last();
+        lowest.map_or(0, |lowest| self.top() - lowest.as_u64() as usize)
     }
 
     /// The lowest address that can be used. The guard page ends here.

@@ -69,13 +69,6 @@ fn is_in_use(slot: Slot) -> bool {
     paging::translate(slot.highest_page()).is_some()
 }
 
-/// Bytes from the lowest page that has been touched to the top: the most that the stack has held since it got its memory.
-/// Callable from everywhere.
-pub(crate) fn high_water_mark(slot: Slot) -> usize {
-    let lowest = slot.pages().filter(|&page| paging::translate(page).is_some()).last();
-    lowest.map_or(0, |lowest| slot.top() - lowest.as_u64() as usize)
-}
-
 /// Sees to it that the next two pages below the caller's stack pointer can be used without a page fault. The guard page
 /// is left alone: who gets there has overflowed the stack anyway.
 #[inline]

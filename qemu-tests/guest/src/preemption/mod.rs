@@ -1,21 +1,20 @@
 //! Strong preemption: a G that is stopped anywhere in its own code finds everything as it left it, and nothing is stopped
 //! where it must not be.
 
+mod hold;
 mod state;
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 
 use gmp_sched::platform::Pinned;
 use gmp_sched::preempt;
-use kernel::arch::x86_64::preempt::leave_red_zone_unprotected_in;
 use kernel::arch::x86_64::timer::now;
-use kernel::percpu::{self, PreemptGuard};
+use kernel::percpu::PreemptGuard;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 use kernel::storm::Storm;
 use kernel::sync::{InterruptMutex, PreemptMutex};
-use state::{Lost, State};
 
 fn preemptions() -> u64 {
     scheduler().expect("the scheduler runs").counts().preemptions
@@ -25,80 +24,6 @@ fn preemptions() -> u64 {
 fn storm() -> Storm {
     Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
 }
-
-/// What many Gs found that held all their registers through that many preemptions.
-struct Tally {
-    lost: Vec<Lost>,
-    /// Rounds that ended on another CPU than they began on.
-    migrations: usize,
-}
-
-fn hold_through(wanted: u64) -> Tally {
-    static MIGRATIONS: AtomicUsize = AtomicUsize::new(0);
-    MIGRATIONS.store(0, Ordering::Relaxed);
-    let end = preemptions() + wanted;
-    let storm = storm();
-    let holders: Vec<_> = (0..3 * procs() as u64)
-        .map(|seed| {
-            go(move || {
-                let mut state = State::new(seed + 1);
-                let mut lost = Vec::new();
-                for round in 0.. {
-                    let cpu = percpu::current();
-                    lost.extend(state.hold_for(1 + (round * 997 + seed * 131) % 8000).err());
-                    if percpu::current() != cpu {
-                        MIGRATIONS.fetch_add(1, Ordering::Relaxed);
-                    }
-                    if preemptions() >= end {
-                        break;
-                    }
-                }
-                lost
-            })
-        })
-        .collect();
-    let lost = holders.into_iter().flat_map(|holder| holder.join().unwrap()).collect();
-    drop(storm);
-    Tally { lost, migrations: MIGRATIONS.load(Ordering::Relaxed) }
-}
-
-fn all_survives(preemptions: u64) -> Result<(), String> {
-    let tally = hold_through(preemptions);
-    assert!(procs() == 1 || tally.migrations > 0, "no G was resumed on another CPU");
-    match tally.lost.first() {
-        None => Ok(()),
-        Some(first) => Err(format!("{} times something was lost, first {first}", tally.lost.len())),
-    }
-}
-
-/// General registers, flags, x87, SSE and the red zone, through 10,000 preemptions.
-fn state_survives() -> Result<(), String> {
-    all_survives(10_000)
-}
-guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
-
-/// The same with instructions counted: on one CPU every place in the code comes up, and what fails can be repeated.
-fn state_survives_repeatably() -> Result<(), String> {
-    all_survives(20_000)
-}
-guest_test!(state_survives_repeatably, smp = &[1], icount, seconds = 60);
-
-fn state_survives_a_million_preemptions() -> Result<(), String> {
-    all_survives(1_000_000)
-}
-guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], seconds = 1200, ignored);
-
-/// The test of the test: without the skip over the red zone that is lost, and nothing else.
-fn without_the_skip_the_red_zone_is_lost() {
-    leave_red_zone_unprotected_in(State::new(1).code());
-    let tally = hold_through(5_000);
-    leave_red_zone_unprotected_in(0..0);
-    // How many of the preemptions fall into code that uses its red zone depends on the host's speed: 600 to 2,000.
-    assert!(tally.lost.len() > 100, "only {} losses: the test does not test much", tally.lost.len());
-    let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));
-    assert_eq!(other, None);
-}
-guest_test!(without_the_skip_the_red_zone_is_lost, smp = &[1, 8], isolated, seconds = 60);
 
 /// Runs `body` in a storm with another G on every P, and tells how often a G had to give way meanwhile.
 fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> (T, u64) {

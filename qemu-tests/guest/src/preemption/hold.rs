@@ -1,0 +1,204 @@
+//! All registers, held through preemptions that come every few microseconds: by Gs that stay where they are, by Gs whose
+//! stacks get their pages meanwhile, and while other CPUs send non-maskable interrupts.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use kernel::arch::x86_64::preempt::leave_red_zone_unprotected_in;
+use kernel::mm::stack::Slot;
+use kernel::mm::{self, PAGE_SIZE};
+use kernel::percpu::{self, PreemptGuard};
+use kernel::prelude::*;
+use kernel::{cpus, snapshot};
+
+use super::state::{Lost, State};
+use super::{preemptions, storm};
+
+/// What many Gs found that held all their registers through that many preemptions.
+#[derive(Default)]
+struct Tally {
+    lost: Vec<Lost>,
+    /// Times that everything was held.
+    rounds: usize,
+    /// Those that ended on another CPU than they began on.
+    migrations: usize,
+    /// Stacks that began with their highest page and got all others.
+    fresh_stacks: usize,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.lost.extend(other.lost);
+        self.rounds += other.rounds;
+        self.migrations += other.migrations;
+        self.fresh_stacks += other.fresh_stacks;
+    }
+
+    /// Holds everything once, for a time that depends on the round.
+    fn hold(&mut self, state: &mut State, seed: u64) {
+        let (cpu, round) = (percpu::current(), self.rounds as u64);
+        self.lost.extend(state.hold_for(1 + (round * 997 + seed * 131) % 8000).err());
+        self.rounds += 1;
+        self.migrations += usize::from(percpu::current() != cpu);
+    }
+}
+
+/// Holds until there have been that many preemptions.
+fn stay(seed: u64, end: u64) -> Tally {
+    let (mut state, mut tally) = (State::new(seed + 1), Tally::default());
+    while preemptions() < end {
+        tally.hold(&mut state, seed);
+    }
+    tally
+}
+
+/// Bytes of the stacks of those who go down: no others have that size, so none of them finds pages of somebody else.
+const DEEP: usize = 128 * 1024;
+
+/// Has one G after the other hold at ever deeper places of a new stack, so that preemptions, and what is below the stack
+/// pointer, come upon pages that are not there.
+fn go_down(seed: u64, end: u64) -> Tally {
+    let mut tally = Tally::default();
+    while preemptions() < end {
+        let child = Builder::new().stack_size(DEEP).spawn(move || {
+            let (mut state, mut tally) = (State::new(seed + 1), Tally::default());
+            let here = 0u8;
+            let slot = Slot::containing((&raw const here).addr()).expect("a G's stack");
+            let begins_fresh = slot.touched() <= 2 * PAGE_SIZE;
+            deeper(slot.bottom() + PAGE_SIZE..slot.top(), &mut |tally| tally.hold(&mut state, seed), &mut tally);
+            tally.fresh_stacks = usize::from(begins_fresh && slot.touched() >= DEEP - PAGE_SIZE);
+            tally
+        });
+        tally.add(child.expect("memory for a stack").join().expect("it does not panic"));
+        // The stack loses its pages.
+        mm::free_cached_memory();
+    }
+    tally
+}
+
+/// Calls `act` at each of the depths that calls of this have down to the start of `stack`.
+#[inline(never)]
+fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tally) {
+    // No power of two: the stack pointer comes to all places of a page.
+    let mut frame = [stack.end; 85];
+    core::hint::black_box(&mut frame);
+    act(tally);
+    if frame.as_ptr().addr() > stack.start {
+        deeper(stack.clone(), act, tally);
+    }
+    assert!(core::hint::black_box(&frame).iter().all(|&word| word == stack.end), "a stack has changed");
+}
+
+/// Has every CPU hold through `wanted` preemptions.
+fn hold_through(wanted: u64, how: fn(u64, u64) -> Tally) -> Tally {
+    let end = preemptions() + wanted;
+    let storm = storm();
+    let holders: Vec<_> = (0..3 * procs() as u64).map(|seed| go(move || how(seed, end))).collect();
+    let mut tally = Tally::default();
+    holders.into_iter().for_each(|holder| tally.add(holder.join().unwrap()));
+    drop(storm);
+    tally
+}
+
+fn check(tally: &Tally) -> Result<(), String> {
+    assert!(procs() == 1 || tally.migrations > 0, "no G was resumed on another CPU");
+    match tally.lost.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{} times something was lost, first {first}", tally.lost.len())),
+    }
+}
+
+/// General registers, flags, x87, SSE and the red zone, through 10,000 preemptions.
+fn state_survives() -> Result<(), String> {
+    check(&hold_through(10_000, stay))
+}
+guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
+
+/// The same with instructions counted: on one CPU every place in the code comes up, and what fails can be repeated.
+fn state_survives_repeatably() -> Result<(), String> {
+    check(&hold_through(20_000, stay))
+}
+guest_test!(state_survives_repeatably, smp = &[1], icount, seconds = 60);
+
+fn on_new_stacks(preemptions: u64) -> Result<(), String> {
+    let tally = hold_through(preemptions, go_down);
+    println!("{} stacks of {} pages", tally.fresh_stacks, DEEP / PAGE_SIZE);
+    assert!(tally.fresh_stacks >= 10, "only {} stacks got their pages", tally.fresh_stacks);
+    check(&tally)
+}
+
+fn state_survives_page_faults() -> Result<(), String> {
+    on_new_stacks(10_000)
+}
+guest_test!(state_survives_page_faults, smp = &[1, 2, 8], seconds = 60);
+
+fn state_survives_page_faults_repeatably() -> Result<(), String> {
+    on_new_stacks(20_000)
+}
+guest_test!(state_survives_page_faults_repeatably, smp = &[1], icount, seconds = 60);
+
+/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Gives how many were taken as well.
+fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    STOP.store(false, Ordering::Relaxed);
+    ASKED.store(0, Ordering::Relaxed);
+    let answers = || cpus::all().map(|cpu| u64::from(snapshot::answers(cpu))).sum::<u64>();
+    let before = answers();
+    let asker = go(|| {
+        while !STOP.load(Ordering::Relaxed) {
+            let others = {
+                let _here = PreemptGuard::new();
+                let me = percpu::current();
+                cpus::all().filter(|&cpu| cpu != me).collect::<Vec<_>>()
+            };
+            others.into_iter().for_each(snapshot::ask);
+            // So that they are spread over what the others do.
+            (0..ASKED.fetch_add(1, Ordering::Relaxed) % 500).for_each(|_| core::hint::spin_loop());
+        }
+    });
+    let result = body();
+    STOP.store(true, Ordering::Relaxed);
+    asker.join().expect("it does not panic");
+    (result, answers() - before)
+}
+
+/// They come also while a preemption puts registers away or brings them back, and while a page fault is served.
+fn state_survives_non_maskable_interrupts() -> Result<(), String> {
+    for how in [stay, go_down] {
+        let (mut tally, mut answers) = (Tally::default(), 0);
+        // The host has to run two CPUs at once for one to interrupt the other.
+        while answers < 2_000 {
+            let (more, more_answers) = with_questions(|| hold_through(5_000, how));
+            tally.add(more);
+            answers += more_answers;
+        }
+        println!("{answers} non-maskable interrupts, {} rounds", tally.rounds);
+        check(&tally)?;
+    }
+    Ok(())
+}
+guest_test!(state_survives_non_maskable_interrupts, smp = &[2, 8], seconds = 90);
+
+/// All of it, a third of the preemptions each.
+fn state_survives_a_million_preemptions() -> Result<(), String> {
+    let before = preemptions();
+    check(&hold_through(334_000, stay))?;
+    on_new_stacks(333_000)?;
+    let (tally, answers) = with_questions(|| hold_through(333_000, go_down));
+    println!("{} preemptions, {answers} non-maskable interrupts", preemptions() - before);
+    check(&tally)
+}
+guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], isolated, seconds = 1800, ignored);
+
+/// The test of the test: without the skip over the red zone that is lost, and nothing else.
+fn without_the_skip_the_red_zone_is_lost() {
+    leave_red_zone_unprotected_in(State::new(1).code());
+    let tally = hold_through(5_000, stay);
+    leave_red_zone_unprotected_in(0..0);
+    // How many of the preemptions fall into code that uses its red zone depends on the host's speed: 600 to 2,000.
+    assert!(tally.lost.len() > 100, "only {} losses: the test does not test much", tally.lost.len());
+    let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));
+    assert_eq!(other, None);
+}
+guest_test!(without_the_skip_the_red_zone_is_lost, smp = &[1, 8], isolated, seconds = 60);
