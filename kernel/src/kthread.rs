@@ -1,5 +1,7 @@
 //! Kernel threads on this machine: the hardware's half of [`gmp_sched::kthread`].
 
+use core::sync::atomic::Ordering;
+
 use gmp_sched::kthread::{Cpu, Thread, Threads};
 use gmp_sched::platform::Points;
 use gmp_sched::time::Instant;
@@ -54,7 +56,9 @@ unsafe impl Cpu for KernelCpu {
         percpu::set_current_machine(thread.map_or(0, Thread::argument));
         if thread.is_some() {
             watchdog::runs_thread();
-            arm(platform::first_tick(now()));
+            let now = now();
+            percpu::local().thread_since.store(now.as_nanos(), Ordering::Relaxed);
+            arm(platform::first_tick(now));
         } else {
             watchdog::runs_nothing();
         }

@@ -140,6 +140,8 @@ struct CpuState<C: Cpu> {
     idle: AtomicBool,
     /// The thread that runs here.
     current: AtomicRef<Thread<C>>,
+    /// It is to make room for one on the list. Written and read by this CPU only.
+    is_displaced: AtomicBool,
     /// The saved context of the idle loop.
     idle_context: SavedContext,
     /// Threads that parked here with a deadline.
@@ -160,6 +162,7 @@ impl<C: Cpu> Threads<C> {
             ready_length: AtomicUsize::new(0),
             idle: AtomicBool::new(false),
             current: AtomicRef::none(),
+            is_displaced: AtomicBool::new(false),
             idle_context: SavedContext::new(0),
             sleepers: InterruptLock::new(List::new()),
         };
@@ -180,6 +183,17 @@ impl<C: Cpu> Threads<C> {
     #[must_use]
     pub fn is_anyone_ready(&self) -> bool {
         self.here().ready_length.load(Ordering::Relaxed) != 0
+    }
+
+    /// The thread that runs on this CPU has had its turn: if another waits it makes room as soon as it is in user code, and
+    /// this tells so. Called by the timer's interrupt handler, once in a time that is enough for the thread to get on: not
+    /// each time that the timer fires, which may be as soon as the thread runs.
+    pub fn end_turn(&self) -> bool {
+        let is_anyone_ready = self.is_anyone_ready();
+        if is_anyone_ready {
+            self.here().is_displaced.store(true, Ordering::Relaxed);
+        }
+        is_anyone_ready
     }
 
     /// Whether a thread waits for any CPU.

@@ -39,7 +39,10 @@ impl<C: Cpu> Threads<C> {
                 Some(idle) if idle == here => {}
                 Some(idle) => C::kick(idle),
                 None if urgency == Urgency::Waits => {}
-                None if target == here => C::request_displacement(),
+                None if target == here => {
+                    self.cpus[here].is_displaced.store(true, Ordering::Relaxed);
+                    C::request_displacement();
+                }
                 None => C::kick(target),
             }
         });
@@ -69,16 +72,18 @@ impl<C: Cpu> Threads<C> {
     /// Another CPU put a thread on this CPU's list. Called by the interrupt handler.
     pub fn reschedule_interrupt(&'static self) {
         // Also while the CPU is on its way out of the idle loop, with a thread that is to be displaced at once.
-        if self.is_anyone_ready() {
+        if self.end_turn() {
             C::request_displacement();
         }
     }
 
-    /// Lets a ready thread run in place of the calling one, which goes to another CPU or waits its turn. The caller is
-    /// pinned exactly once and was in user code: nothing that other threads wait for is held.
+    /// Lets a ready thread run in place of the calling one, if that is to make room; the calling one goes to another CPU or
+    /// waits its turn. The caller is pinned exactly once and was in user code: nothing that other threads wait for is held.
     pub fn displace(&'static self) {
         let Some(me) = self.current() else { return };
-        if let Some(next) = take_from(self.here()) {
+        if self.here().is_displaced.load(Ordering::Relaxed)
+            && let Some(next) = take_from(self.here())
+        {
             self.switch_from(me, Some(next), |threads, displaced| threads.make_ready(displaced, Urgency::Waits));
         }
     }

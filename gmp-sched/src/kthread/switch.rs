@@ -72,7 +72,9 @@ impl<C: Cpu> Threads<C> {
 
     /// `next` runs on this CPU from now on.
     fn start(&'static self, next: &'static Thread<C>) -> usize {
-        self.here().current.store(Some(next), Ordering::Relaxed);
+        let cpu = self.here();
+        cpu.current.store(Some(next), Ordering::Relaxed);
+        cpu.is_displaced.store(false, Ordering::Relaxed);
         next.last_cpu.store(u32::try_from(C::current()).unwrap_or(0), Ordering::Relaxed);
         C::switching_to(Some(next));
         next.context.get()

@@ -107,7 +107,7 @@ impl SimCpu {
                 sysmon.unpark();
             }
             let tick = preempt::tick(self.machine.get(), now);
-            if tick.gives_way || world.threads.is_anyone_ready() {
+            if tick.gives_way || world.threads.end_turn() {
                 self.is_pending.set(true);
             }
             next = next.min(tick.at);

@@ -104,6 +104,25 @@ fn more_processors_than_cpus() {
 }
 guest_test!(more_processors_than_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
 
+/// More Ps than CPUs, with timers that are due on each of them whenever its M gets a CPU: they take turns all the same, and
+/// not so fast that nobody gets any further.
+fn threads_take_turns_whatever_their_timers_do() {
+    let wanted = 3 * num_cpu();
+    set_procs(wanted).unwrap();
+    let sleepers = (0..20 * wanted as u64).map(|n| {
+        go(move || {
+            for round in 0..40 {
+                sleep(Duration::from_micros(20 + (n * 7 + round * 13) % 50));
+                (0..2_000).for_each(|_| core::hint::black_box(()));
+            }
+        })
+    });
+    let hogs = (0..wanted).map(|_| go(|| (0..3_000_000).for_each(|_| core::hint::black_box(()))));
+    let all: Vec<_> = sleepers.chain(hogs).collect();
+    all.into_iter().for_each(|handle| handle.join().unwrap());
+}
+guest_test!(threads_take_turns_whatever_their_timers_do, smp = &[1], icount, seconds = 60);
+
 /// Whoever has stopped the world may not block: that is told, instead of a machine that stands for ever.
 fn blocking_with_the_world_stopped() {
     let _world = kernel::platform::stop_the_world();

@@ -19,6 +19,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gmp_sched::platform::Pinned;
+use x86_64::instructions::interrupts;
 
 use super::trap::TrapFrame;
 use crate::percpu::{self, CpuLocal};
@@ -147,20 +148,28 @@ extern "C" fn entry() {
     )
 }
 
-/// What a G does that is preempted.
+/// What a G does that is preempted. Comes back with interrupts off: else the next preemption could find the G here, with
+/// another set of registers below this one, and so on.
 extern "sysv64" fn give_way_diverted() {
-    percpu::clear_pending();
-    // SAFETY: the handler raised the pin for us.
-    let pinned = unsafe { Pinned::adopt() };
-    // Lowering the pin honours what was asked for in the meantime.
-    drop(platform::give_way(pinned));
+    loop {
+        percpu::clear_pending();
+        // SAFETY: the handler raised the pin for us; it is lowered below.
+        let pinned = platform::give_way(unsafe { Pinned::adopt() });
+        core::mem::forget(pinned);
+        interrupts::disable();
+        if !percpu::is_pending() {
+            percpu::preempt_enable_quietly();
+            return;
+        }
+        interrupts::enable();
+    }
 }
 
 /// Called by [`preempt_enable`](percpu::preempt_enable) when the count has become zero with a request pending.
 #[cold]
 pub fn honour_pending() {
     // In a handler the return from it deals with the request; with interrupts off the caller cannot be left.
-    if percpu::in_trap() || !x86_64::instructions::interrupts::are_enabled() {
+    if percpu::in_trap() || !interrupts::are_enabled() {
         return;
     }
     loop {
