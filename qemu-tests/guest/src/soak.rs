@@ -1,10 +1,12 @@
 //! Everything at once, for a long time: Gs spawn, join, park, wake, sleep, compute, block in a device, make system calls,
-//! while some are being preempted every few microseconds. Every G is accounted for at the end, and a watchdog looks on.
+//! panic and overflow their stacks, while the number of Ps changes, and for a part of the time everybody is preempted every
+//! few microseconds. Every G is accounted for at the end, and a watchdog looks on.
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 
+use gmp_sched::JoinError;
 use gmp_sched::goroutine::{GoroutineId, Status};
 use gmp_sched::processor::ProcessorStatus;
 use kernel::arch::x86_64::timer::now;
@@ -13,6 +15,8 @@ use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 use kernel::storm::Storm;
 use kernel::watchdog::longest_windows;
+
+use crate::provoke;
 
 /// What a G may do, and how often it was done.
 #[derive(Clone, Copy)]
@@ -26,9 +30,10 @@ enum Deed {
     Syscall,
     Compute,
     Allocate,
+    Lock,
 }
 
-const DEEDS: [(Deed, &str); 8] = [
+const DEEDS: [(Deed, &str); 9] = [
     (Deed::Spawn, "spawned and joined"),
     (Deed::Detach, "spawned and left alone"),
     (Deed::Yield, "yields"),
@@ -37,13 +42,21 @@ const DEEDS: [(Deed, &str); 8] = [
     (Deed::Syscall, "system calls"),
     (Deed::Compute, "computations"),
     (Deed::Allocate, "allocations"),
+    (Deed::Lock, "turns with a lock"),
 ];
 
 static DONE: [AtomicU64; DEEDS.len()] = [const { AtomicU64::new(0) }; DEEDS.len()];
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Gs that were spawned, and that came to their end.
+/// Gs that were spawned, that came to their end, and that died before.
 static BORN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
+static DIED: AtomicU64 = AtomicU64::new(0);
+/// How many may die yet: each costs its stack for good, and says so on the console.
+static TO_DIE: AtomicU64 = AtomicU64::new(0);
+/// Those of whom somebody has been told.
+static MOURNED: AtomicU64 = AtomicU64::new(0);
+/// What many want at once, and some keep for a while.
+static LOCK: Mutex<u64> = Mutex::new(0);
 
 struct Random(u64);
 
@@ -70,6 +83,33 @@ fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHa
     })
 }
 
+/// Waits for the end of children; gives how many things they did.
+fn join(children: Vec<JoinHandle<u64>>) -> u64 {
+    let count = |child: JoinHandle<u64>| {
+        child.join().unwrap_or_else(|error| {
+            assert_ne!(error, JoinError::Exited);
+            MOURNED.fetch_add(1, Ordering::Relaxed);
+            0
+        })
+    };
+    children.into_iter().map(count).sum()
+}
+
+/// Ends the calling G if one is to die.
+fn die_if_wanted(random: &mut Random) {
+    let one_less = |left: u64| left.checked_sub(1);
+    if TO_DIE.load(Ordering::Relaxed) == 0
+        || TO_DIE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err()
+    {
+        return;
+    }
+    DIED.fetch_add(1, Ordering::Relaxed);
+    if random.below(4) == 0 {
+        provoke::stack_overflow();
+    }
+    panic!("one has to");
+}
+
 /// Does random things until it is told to stop; gives how many. `depth` bounds what it spawns.
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
@@ -82,8 +122,7 @@ fn life(seed: u64, depth: u32) -> u64 {
         let (seed, kind) = (random.below(u64::MAX), random.below(100));
         let deed = match kind {
             0..=19 if depth < 3 => {
-                let children: Vec<_> = (0..4).map(|child| spawn(move || life(seed + child, depth + 1))).collect();
-                let done: u64 = children.into_iter().map(|child| child.join().expect("it does not panic")).sum();
+                let done = join((0..4).map(|child| spawn(move || life(seed + child, depth + 1))).collect());
                 assert!(done <= 4 * 6, "4 children did {done} things");
                 Deed::Spawn
             }
@@ -114,12 +153,23 @@ fn life(seed: u64, depth: u32) -> u64 {
                 assert!(bytes.iter().all(|&byte| byte == seed as u8), "memory changed");
                 Deed::Allocate
             }
+            75..=84 => {
+                let mut turns = LOCK.lock();
+                *turns += 1;
+                if random.below(10) == 0 {
+                    sleep(microseconds / 20);
+                }
+                Deed::Lock
+            }
             _ => {
                 yield_now();
                 Deed::Yield
             }
         };
         DONE[deed as usize].fetch_add(1, Ordering::Relaxed);
+        if depth > 0 {
+            die_if_wanted(&mut random);
+        }
     }
     rounds
 }
@@ -165,6 +215,29 @@ fn watchdog() -> u64 {
     found
 }
 
+/// Lets it storm, changes the number of Ps, and has Gs die, until the time is over. Gives how often that number changed.
+fn stir(end: u64, step: Duration) -> u64 {
+    let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
+    for round in 1u64.. {
+        // A tenth of the time it storms.
+        let storm =
+            round.is_multiple_of(10).then(|| Storm::begin(Duration::from_micros(20)..Duration::from_micros(200)));
+        TO_DIE.store(1 + random.below(4), Ordering::Relaxed);
+        sleep(step / 2);
+        // Above the number of CPUs as well; half of the time there are as many.
+        let wanted = if round.is_multiple_of(2) { original } else { 1 + random.below(2 * num_cpu() as u64) as usize };
+        resizes += u64::from(set_procs(wanted).expect("memory for its M") != wanted);
+        sleep(step / 2);
+        drop(storm);
+        if now() >= end {
+            break;
+        }
+    }
+    TO_DIE.store(0, Ordering::Relaxed);
+    set_procs(original).expect("they were there");
+    resizes
+}
+
 /// Runs it all for so long, on the machine's clock.
 fn soak(duration: Duration) -> Result<(), String> {
     let scheduler = scheduler().expect("the scheduler runs");
@@ -172,19 +245,12 @@ fn soak(duration: Duration) -> Result<(), String> {
     let dog = go(watchdog);
     let lives: Vec<_> = (0..4 * procs() as u64).map(|seed| spawn(move || life(seed + 1, 0))).collect();
     let end = now() + duration.as_nanos() as u64;
-    let mut round = 0u64;
-    while now() < end {
-        // A tenth of the time it storms.
-        round += 1;
-        let storm =
-            round.is_multiple_of(10).then(|| Storm::begin(Duration::from_micros(20)..Duration::from_micros(200)));
-        sleep((duration / 50).min(Duration::from_millis(500)));
-        drop(storm);
-    }
+    let resizes = stir(end, (duration / 50).min(Duration::from_millis(500)));
     STOP.store(true, Ordering::Relaxed);
-    let rounds: u64 = lives.into_iter().map(|life| life.join().expect("it does not panic")).sum();
+    let rounds = join(lives);
     // Those nobody waits for come to their end, too.
-    while ENDED.load(Ordering::Relaxed) < BORN.load(Ordering::Relaxed) || num_goroutine() > alive_before + 1 {
+    let has_ended = || ENDED.load(Ordering::Relaxed) + DIED.load(Ordering::Relaxed) >= BORN.load(Ordering::Relaxed);
+    while !has_ended() || num_goroutine() > alive_before + 1 {
         sleep(Duration::from_millis(1));
     }
     let found = dog.join().expect("it does not panic");
@@ -207,12 +273,18 @@ fn soak(duration: Duration) -> Result<(), String> {
     ] {
         println!("{count:>10} {name}");
     }
+    let died = DIED.load(Ordering::Relaxed);
+    println!("{resizes:>10} changes of the number of Ps");
+    println!("{died:>10} Gs that died of a panic or of their stack, {} with a joiner", MOURNED.load(Ordering::Relaxed));
     let windows = longest_windows();
     println!("{:>7} us longest without preemption", windows.preemption_off.as_micros());
     println!("{:>7} us longest without interrupts", windows.interrupts_off.as_micros());
     // Each G that was spawned has finished, and nothing else has; the watchdog is one.
     assert_eq!((after.spawned - before.spawned, after.finished - before.finished), (born + 1, born + 1));
+    assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (born, died));
     assert_eq!(num_goroutine(), alive_before);
+    assert_eq!(*LOCK.lock(), DONE[Deed::Lock as usize].load(Ordering::Relaxed));
+    assert!(died > 0 && resizes > 0, "{died} died, {resizes} changes of the number of Ps");
     for (deed, name) in DEEDS {
         assert!(DONE[deed as usize].load(Ordering::Relaxed) > 0, "none: {name}");
     }
@@ -227,15 +299,15 @@ fn soak(duration: Duration) -> Result<(), String> {
 fn a_while() -> Result<(), String> {
     soak(Duration::from_secs(20))
 }
-guest_test!(a_while, smp = &[1, 2, 8], isolated, seconds = 90);
+guest_test!(a_while, smp = &[1, 2, 8], isolated, options = &["panic=isolate"], seconds = 90);
 
 fn ten_minutes() -> Result<(), String> {
     soak(Duration::from_secs(600))
 }
-guest_test!(ten_minutes, smp = &[8], isolated, ignored, seconds = 900);
+guest_test!(ten_minutes, smp = &[8], isolated, ignored, options = &["panic=isolate"], seconds = 900);
 
 /// Instructions are counted: what the watchdog finds is the scheduler's fault, and every run prints the same.
 fn counted() -> Result<(), String> {
     soak(Duration::from_secs(2))
 }
-guest_test!(counted, smp = &[1, 8], icount, options = &["soak=counted"], seconds = 90);
+guest_test!(counted, smp = &[1, 8], icount, options = &["panic=isolate", "soak=counted"], seconds = 90);
