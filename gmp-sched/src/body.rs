@@ -186,6 +186,7 @@ fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, 
 }
 
 /// Calls the body of the calling G.
+#[inline(always)]
 pub(crate) fn start<P: Platform>(me: &'static Goroutine<P>) -> ! {
     (functions(me).run)(me)
 }
@@ -195,6 +196,7 @@ pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<
     (functions(me).fail)(pinned, me, error);
 }
 
+#[inline(always)]
 fn functions<P: Platform>(goroutine: &Goroutine<P>) -> &'static BodyFunctions<P> {
     goroutine.body_functions.load(Ordering::Relaxed).expect("a G that runs has a body")
 }

@@ -21,8 +21,9 @@ use core::marker::PhantomData;
 
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
+use crate::lock::Lock;
 use crate::park::{park_pinned, queue, ready_pinned};
-use crate::platform::{Lock, OutOfResources, Pinned, Platform};
+use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::spawn::{prepare, start_prepared};
 use crate::switch::{Commit, leave_for, nothing};
 
@@ -217,7 +218,7 @@ fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'
     if is_new {
         processor.counters.spawned.add(1);
     }
-    me.set_waiting(WaitReason::Coroutine, ParkedStatus::Unwatched, processor.clock());
+    me.set_waiting(WaitReason::Coroutine, ParkedStatus::UNWATCHED, processor.clock());
     if let Some(bubble) = me.bubble() {
         // One of the two begins to wait and the other ends: the number of those that do not stays.
         me.set_waiting_in_bubble();

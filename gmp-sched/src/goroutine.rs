@@ -65,12 +65,23 @@ impl Status {
 /// [`Status::Waiting`] as it is stored: with a bit that says whether somebody wants to know when the G becomes runnable
 /// again, so that whoever readies it finds out by the look at the status that is due anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum ParkedStatus {
+pub(crate) struct ParkedStatus(u8);
+
+impl ParkedStatus {
     /// Nobody does.
-    Unwatched = Status::Waiting as u8,
+    pub(crate) const UNWATCHED: Self = Self(Status::Waiting as u8);
     /// See `observe`.
-    Watched = Status::Waiting as u8 | WATCHED,
+    pub(crate) const WATCHED: Self = Self(Status::Waiting as u8 | WATCHED);
+
+    /// From the number that it is.
+    #[inline(always)]
+    pub(crate) const fn from_u8(value: u8) -> Self {
+        Self(value)
+    }
+
+    pub(crate) const fn to_u8(self) -> u8 {
+        self.0
+    }
 }
 
 /// The bit that says so.
@@ -82,13 +93,6 @@ const IN_BUBBLE: u8 = 0x40;
 
 /// Another: it is locked to its M, so that it takes more to ready it. See [`crate::locked`].
 const LOCKED: u8 = 0x20;
-
-impl ParkedStatus {
-    /// From the number that it is.
-    pub(crate) const fn from_u8(value: u8) -> Self {
-        if value == Self::Unwatched as u8 { Self::Unwatched } else { Self::Watched }
-    }
-}
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -471,7 +475,7 @@ impl<P: Platform> Goroutine<P> {
     /// The status if it is parked as `parked` says.
     #[inline(always)]
     pub(crate) fn is_parked_as(&self, parked: ParkedStatus) -> bool {
-        self.status.load(Ordering::Relaxed) == parked as u8
+        self.status.load(Ordering::Relaxed) == parked.0
     }
 
     #[inline(always)]
@@ -484,7 +488,7 @@ impl<P: Platform> Goroutine<P> {
     pub(crate) fn set_waiting(&self, reason: WaitReason, parked: ParkedStatus, now: Instant) {
         self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
-        self.status.store(parked as u8, Ordering::Relaxed);
+        self.status.store(parked.0, Ordering::Relaxed);
     }
 
     /// It has been said to be waiting, and waits durably in a bubble.

@@ -173,6 +173,7 @@ pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static G
 }
 
 /// The handle is through with the slot.
+#[inline(always)]
 pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
     P::point(Site::Join);
     // Ordering: Release: our reads of the result come before the reuse by the far side; Acquire in the other case: its
@@ -194,6 +195,7 @@ pub(crate) enum Audience {
 }
 
 /// The result of the calling G is in place: tells the handle, readies who waits.
+#[inline(always)]
 pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> Audience {
     P::point(Site::Join);
     // Ordering: Release publishes the result to the handle; Acquire takes over a waiter's parked context.

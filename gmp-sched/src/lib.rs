@@ -27,7 +27,7 @@
 //! | `waiter` | standing in a queue | `sudog`, `waitq` |
 //! | [`mod@latency`], [`mod@trace`] | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
 //! | [`chan`] | channels | `hchan`, `chansend`, `chanrecv` |
-//! | [`mod@select`], `waiter_cache` | waiting for one of several channels | `selectgo`, `acquireSudog` |
+//! | [`mod@select`] | waiting for one of several channels | `selectgo` |
 //! | [`sync`] | locks, and waiting for each other | package `sync`, `sema.go` |
 //! | [`world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | [`locked`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
@@ -74,6 +74,7 @@ pub mod join;
 pub mod kthread;
 pub mod latency;
 mod list;
+mod lock;
 pub mod locked;
 pub mod machine;
 #[cfg(all(test, gmp_loom))]
@@ -111,7 +112,6 @@ pub mod time;
 mod timers;
 pub mod trace;
 mod waiter;
-mod waiter_cache;
 pub mod world;
 
 pub use body::BODY_LIMIT;

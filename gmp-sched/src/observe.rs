@@ -24,7 +24,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        Self { parked: AtomicU8::new(ParkedStatus::Unwatched as u8), all: AtomicBool::new(false) }
+        Self { parked: AtomicU8::new(ParkedStatus::UNWATCHED.to_u8()), all: AtomicBool::new(false) }
     }
 
     /// The status of a G that parks here.
@@ -36,7 +36,7 @@ impl Watch {
     /// Whether a G that is spawned here is watched.
     #[inline(always)]
     pub(crate) fn wants_next(&self) -> bool {
-        self.parked_status() == ParkedStatus::Watched
+        self.parked_status() == ParkedStatus::WATCHED
     }
 
     /// Whether every G is.
@@ -49,21 +49,21 @@ impl Watch {
     /// one has not heard of it. Inlined: a call here would make every yield save registers.
     #[inline(always)]
     pub(crate) fn take_turn(&self) {
-        let next = if self.wants_all() || !self.wants_next() { ParkedStatus::Watched } else { ParkedStatus::Unwatched };
-        self.parked.store(next as u8, Ordering::Relaxed);
+        let next = if self.wants_all() || !self.wants_next() { ParkedStatus::WATCHED } else { ParkedStatus::UNWATCHED };
+        self.parked.store(next.to_u8(), Ordering::Relaxed);
     }
 
     /// One has been found.
     fn found(&self) {
         if !self.wants_all() {
-            self.parked.store(ParkedStatus::Unwatched as u8, Ordering::Relaxed);
+            self.parked.store(ParkedStatus::UNWATCHED.to_u8(), Ordering::Relaxed);
         }
     }
 
     fn set_all(&self, all: bool) {
-        let parked = if all { ParkedStatus::Watched } else { ParkedStatus::Unwatched };
+        let parked = if all { ParkedStatus::WATCHED } else { ParkedStatus::UNWATCHED };
         self.all.store(all, Ordering::Relaxed);
-        self.parked.store(parked as u8, Ordering::Relaxed);
+        self.parked.store(parked.to_u8(), Ordering::Relaxed);
     }
 }
 

@@ -110,8 +110,17 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 /// [`ready`] for a caller that is pinned.
 #[inline(always)]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    if make_runnable(pinned, goroutine).is_some() {
-        queue(pinned, goroutine);
+    let machine = pinned.machine();
+    if may_be_queued(pinned, goroutine) {
+        goroutine.set_status(Status::Runnable);
+        match machine.processor() {
+            Some(processor) => {
+                processor.counters.readies.add(1);
+                put_next(machine, processor, goroutine);
+            }
+            // In a system call whose P was given away.
+            None => machine.scheduler().inject(goroutine),
+        }
     }
 }
 
@@ -133,18 +142,27 @@ pub(crate) fn make_runnable<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
 ) -> Option<&'static Goroutine<P>> {
-    if !goroutine.is_parked_as(ParkedStatus::Unwatched) {
-        ready_in_bubble_or_watched(pinned, goroutine);
-        if goroutine.is_waiting_locked() {
-            ready_locked(pinned, goroutine);
-            return None;
-        }
+    if !may_be_queued(pinned, goroutine) {
+        return None;
     }
     goroutine.set_status(Status::Runnable);
     if let Some(processor) = pinned.machine().processor() {
         processor.counters.readies.add(1);
     }
     Some(goroutine)
+}
+
+/// Whether a parked G, which becomes runnable, is for any M to run; if not, its own has been seen to.
+#[inline(always)]
+fn may_be_queued<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) -> bool {
+    if !goroutine.is_parked_as(ParkedStatus::UNWATCHED) {
+        ready_in_bubble_or_watched(pinned, goroutine);
+        if goroutine.is_waiting_locked() {
+            ready_locked(pinned, goroutine);
+            return false;
+        }
+    }
+    true
 }
 
 /// Notes that a G becomes runnable that is watched or waits in a bubble, unless it does not wait at all.

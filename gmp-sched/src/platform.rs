@@ -13,7 +13,6 @@ use core::time::Duration;
 use crate::goroutine::Goroutine;
 use crate::join::JoinError;
 use crate::machine::Machine;
-use crate::primitives::SpinMutex;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
@@ -54,6 +53,12 @@ pub trait Points: 'static {
     fn point(site: Site) {
         let _ = site;
     }
+
+    /// Stands before a spinlock of the scheduler is taken, where a platform that can tell may panic unless nothing can take
+    /// the CPU away from the caller: whoever has to wait for a lock on the CPU of a holder that was preempted waits for ever.
+    #[inline(always)]
+    #[track_caller]
+    fn assert_not_preemptible() {}
 
     /// One turn of a loop that waits for another machine to let go of a lock. Callable from anywhere.
     #[inline]
@@ -293,10 +298,6 @@ impl<P: Points> spin::RelaxStrategy for Relax<P> {
         P::relax();
     }
 }
-
-/// A test-and-test-and-set spinlock; taken only while pinned and never by an interrupt handler. No ticket or other FIFO
-/// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.
-pub(crate) type Lock<T, P> = SpinMutex<T, Relax<P>>;
 
 /// How long a G runs before one that a timer readied may displace it, unless the platform says otherwise: long enough
 /// that displacing costs a few hundredths at most, and short enough that nobody notices. Go waits for the slice to end.

@@ -20,7 +20,6 @@ use crate::sysmon::CallWatch;
 use crate::time::Instant;
 use crate::timers::Timers;
 use crate::trace::Tracer;
-use crate::waiter_cache::WaiterCache;
 
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
 /// it. Go: the `61` in `findRunnable`.
@@ -126,8 +125,6 @@ pub struct Processor<P: Platform> {
     pub(crate) timers: Timers<P>,
     /// Watched by the tick of the CPU it is on, or by sysmon.
     pub(crate) slice: SliceWatch<P>,
-    /// For selects. Go: `sudogcache`.
-    pub(crate) waiters: WaiterCache<P>,
     /// Watched by sysmon.
     pub(crate) call: CallWatch,
     free: AtomicRef<Goroutine<P>>,
@@ -167,7 +164,6 @@ impl<P: Platform> Processor<P> {
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new(),
             slice: SliceWatch::new(),
-            waiters: WaiterCache::new(),
             call: CallWatch::new(),
             free: AtomicRef::none(),
             free_count: AtomicU32::new(0),

@@ -3,7 +3,7 @@
 //! All Ps that there may ever be are made with the scheduler, so nobody who looks at them needs a lock: those from `procs`
 //! on are dead, hold nothing, and are looked at by nobody. The number is changed with the world stopped. A P that is no
 //! longer in use hands on what it has: its Gs to the head of the global queue, in their order; its timers to a P that stays;
-//! its dead Gs and spare waiters to the common lists. Its counters stay, and count in the sum.
+//! its dead Gs to the common lists. Its counters stay, and count in the sum.
 //!
 //! More Ps may want more Ms, and those are made first, while it can still be told that there are none.
 
@@ -91,6 +91,7 @@ impl<P: Platform> Scheduler<P> {
     /// Sees to it that there will be an M for each of that many Ps, however many of the others block.
     fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
         self.want_machines(wanted);
+        let _pinned = Pinned::<P>::new();
         while self.lacks_machines() {
             self.add_machine()?;
         }
@@ -103,7 +104,6 @@ impl<P: Platform> Scheduler<P> {
     }
 
     fn lacks_machines(&self) -> bool {
-        let _pinned = Pinned::<P>::new();
         let shared = self.shared.lock();
         ((shared.machines - shared.blocked_machines) as usize) < shared.machines_wanted
     }
@@ -183,7 +183,6 @@ impl<P: Platform> Scheduler<P> {
         self.put_global_first(shared, &mut goroutines);
         heir.timers.adopt(&processor.timers);
         slots::spill(self, processor, 0);
-        processor.waiters.move_to(&self.waiters.lock(), usize::MAX);
     }
 }
 

@@ -9,8 +9,9 @@ use crate::counters::Counts;
 use crate::goroutine::{Goroutine, Status};
 use crate::latency::Latencies;
 use crate::list::List;
+use crate::lock::Lock;
 use crate::machine::{Machine, MachineId};
-use crate::platform::{Lock, OutOfResources, Platform};
+use crate::platform::{OutOfResources, Platform};
 use crate::poller::Poller;
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
@@ -18,7 +19,6 @@ use crate::reference::AtomicRef;
 use crate::slots::FreeSlots;
 use crate::synctest::Bubble;
 use crate::time::TimerSlot;
-use crate::waiter_cache::WaiterCache;
 use crate::world::World;
 
 /// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
@@ -79,8 +79,6 @@ pub struct Scheduler<P: Platform> {
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
     /// Dead Gs, for all Ps. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<P>, P>,
-    /// Waiters that Ps had too many of. Go: `sched.sudogcache`.
-    pub(crate) waiters: Lock<WaiterCache<P>, P>,
     /// Timers of programs that nobody uses.
     pub(crate) timer_slots: Lock<List<TimerSlot<P>>, P>,
     /// Bubbles that nobody uses.
@@ -149,7 +147,6 @@ impl<P: Platform> Scheduler<P> {
             spinning: AtomicU32::new(0),
             timekeeper: AtomicRef::none(),
             free: Lock::new(FreeSlots::new()),
-            waiters: Lock::new(WaiterCache::new()),
             timer_slots: Lock::new(List::new()),
             bubbles: Lock::new(List::new()),
             all_goroutines: AtomicRef::none(),
@@ -186,7 +183,7 @@ impl<P: Platform> Scheduler<P> {
         Ok(())
     }
 
-    /// Makes an M and puts it on the idle list. Go: `newm`.
+    /// Makes an M and puts it on the idle list. The caller is pinned, or nothing runs yet. Go: `newm`.
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
         {
             let mut shared = self.shared.lock();

@@ -65,22 +65,23 @@ where
     T: Send,
 {
     body::install(goroutine, body);
-    begin(machine, processor, goroutine);
-    enter(machine, processor, goroutine);
+    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine);
     JoinHandle::new(goroutine)
 }
 
-/// Begins the life of a G whose body is in place.
+/// Begins the life of a G whose body is in place; gives the calling G, which is its creator.
 #[inline(always)]
 fn begin<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     goroutine: &'static Goroutine<P>,
-) {
-    let scheduler = machine.scheduler();
+) -> &'static Goroutine<P> {
+    let (scheduler, creator) = (machine.scheduler(), machine.running_goroutine());
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     let id = processor.next_goroutine_id(|| scheduler.take_goroutine_ids());
-    goroutine.begin(id, Some(machine.running_goroutine().id()));
+    goroutine.begin(id, Some(creator.id()));
+    creator
 }
 
 /// Makes a new G of the calling G's runnable: next on the current P.
@@ -88,9 +89,10 @@ fn begin<P: Platform>(
 fn enter<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
+    creator: &'static Goroutine<P>,
     goroutine: &'static Goroutine<P>,
 ) {
-    if let Some(bubble) = machine.running_goroutine().bubble() {
+    if let Some(bubble) = creator.bubble() {
         goroutine.set_bubble(Some(bubble));
         bubble.entered();
     }
@@ -122,8 +124,8 @@ where
     let goroutine = slots::take(machine.scheduler(), processor)?;
     goroutine.set_name(None);
     body::install_scoped(goroutine, body, children);
-    begin(machine, processor, goroutine);
-    enter(machine, processor, goroutine);
+    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine);
     Ok(JoinHandle::new(goroutine))
 }
 
@@ -145,8 +147,8 @@ where
     let goroutine = slots::take(machine.scheduler(), processor)?;
     goroutine.set_name(None);
     body::install(goroutine, body);
-    begin(machine, processor, goroutine);
-    goroutine.set_bubble(machine.running_goroutine().bubble());
+    let creator = begin(machine, processor, goroutine);
+    goroutine.set_bubble(creator.bubble());
     goroutine.set_status(Status::Idle);
     Ok(JoinHandle::new(goroutine))
 }
@@ -298,18 +300,24 @@ pub(crate) fn finish<P: Platform>(
     panicked: bool,
     drop_result: impl FnOnce(&'static Goroutine<P>),
 ) -> ! {
-    let pinned = match finished(&pinned, me) {
-        Audience::Handle => return_never(pinned, me, Audience::Handle),
-        Audience::Nobody => pinned,
-    };
     // Drops run as the G itself, which may do anything.
-    drop(pinned);
+    drop(leave_to_handle(pinned, me));
     if panicked {
         let scheduler = Pinned::<P>::new().machine().scheduler();
         P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
     }
     drop_result(me);
-    return_never(Pinned::new(), me, Audience::Nobody)
+    return_alone(Pinned::new(), me, Audience::Nobody)
+}
+
+/// Leaves the result to the handle and ends, if there is a handle, and comes back if not. Apart from what depends on the
+/// types of a body.
+#[inline(never)]
+fn leave_to_handle<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>) -> Pinned<P> {
+    match finished(&pinned, me) {
+        Audience::Handle => return_never(pinned, me, Audience::Handle),
+        Audience::Nobody => pinned,
+    }
 }
 
 /// [`finish`] of a child of a scope: nothing that it borrowed is used any more when it is taken off the count.
@@ -333,9 +341,10 @@ pub(crate) fn finish_scoped<P: Platform>(
         }
     };
     children.remove(&pinned);
-    return_never(pinned, me, audience)
+    return_alone(pinned, me, audience)
 }
 
+#[inline(always)]
 fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
     let machine = pinned.machine();
     let processor = machine.held_processor();
@@ -349,6 +358,12 @@ fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audie
     };
     drop(leave(pinned, machine, processor, me, Leave::End, commit));
     unreachable!("a finished G was resumed: {me:?}")
+}
+
+/// [`return_never`], apart from what depends on the types of a body.
+#[inline(never)]
+fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
+    return_never(pinned, me, audience)
 }
 
 /// Far side of a G's last switch.

@@ -14,8 +14,9 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::goroutine::{Goroutine, Ticket};
+use crate::lock::Lock;
 use crate::park::{make_runnable, queue};
-use crate::platform::{Lock, OutOfResources, Pinned, Platform, Site};
+use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::time::{Instant, TimerSlot, fire};

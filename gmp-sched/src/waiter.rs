@@ -1,8 +1,8 @@
 //! Standing in a queue: what channels, locks and all other things that Gs wait for are built on.
 //!
 //! A [`Waiter`] is one G's place in one queue, a [`WaitQueue`] a FIFO of them, guarded by the lock of whatever is waited
-//! for. A G brings one waiter of its own along, which is enough to wait for one thing. Waiters are never freed, only
-//! reused, as Gs are.
+//! for. A G brings one waiter of its own along, which is enough to wait for one thing, and is never freed, only reused, as
+//! its G is. Those of a select lie on its stack. (Go takes them from a cache, for its stacks move: `acquireSudog`.)
 //!
 //! # Who ends a wait
 //!
@@ -20,14 +20,17 @@
 //! timer and queues with the context under the context's lock, which the G takes likewise.
 
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ptr;
 
 use crate::cancel::Limit;
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
-use crate::park::{park_pinned, ready_pinned};
+use crate::machine::Machine;
+use crate::park::{park_pinned, park_with, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
+use crate::switch::commit_closure;
 use crate::time::Instant;
 use crate::timers::{Action, arm, reserve};
 
@@ -39,8 +42,8 @@ use crate::timers::{Action, arm, reserve};
 pub(crate) struct Waiter<P: Platform> {
     goroutine: AtomicRef<Goroutine<P>>,
     ticket: AtomicU64,
-    /// The link of its queue, or of the cache it is in.
-    pub(crate) next: AtomicRef<Self>,
+    /// The links of its queue.
+    next: AtomicRef<Self>,
     previous: AtomicRef<Self>,
     queued: AtomicBool,
     /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
@@ -257,26 +260,31 @@ impl<P: Platform> Woken<P> {
     }
 }
 
-/// Parks the calling G, which has put its waiter into one queue, with [`Ticket::SOLE`].
+/// Parks `me`, the calling G, which runs on `machine` and has put its waiter into one queue, with [`Ticket::SOLE`].
 ///
 /// `unlock` releases the queue's lock; it is run on the far side, when the G may be readied. The caller is pinned once.
-#[inline]
-pub(crate) fn wait<P: Platform>(pinned: Pinned<P>, reason: WaitReason, unlock: impl FnOnce()) {
-    park_pinned(pinned, reason, |_, _| {
-        unlock();
-        true
-    });
+#[inline(always)]
+pub(crate) fn wait<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
+    reason: WaitReason,
+    unlock: impl FnOnce(),
+) {
+    let unlock = ManuallyDrop::new(|_: &Pinned<P>, _: &'static Goroutine<P>| unlock());
+    park_with(pinned, machine, me, reason, commit_closure(&unlock));
 }
 
 /// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by.
-#[inline]
+#[inline(always)]
 pub(crate) fn wait_for_any<P: Platform>(
     pinned: Pinned<P>,
+    machine: &'static Machine<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
     unlock: impl FnOnce(),
 ) -> &'static Waiter<P> {
-    wait(pinned, reason, unlock);
+    wait(pinned, machine, me, reason, unlock);
     me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
 }
 
@@ -346,18 +354,19 @@ mod tests {
 
     use super::{WaitQueue, Waiter, reserve_deadline, wait, wait_until};
     use crate::goroutine::{Ticket, WaitReason};
+    use crate::lock::Lock;
     use crate::native::{self, Native};
-    use crate::platform::{Lock, Pinned, Platform};
+    use crate::platform::{Pinned, Platform};
 
     type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
 
     fn stand_in(queue: &Queue) {
         let pinned = Pinned::<Native>::new();
-        let me = pinned.goroutine();
+        let (machine, me) = (pinned.machine(), pinned.goroutine());
         let guard = queue.lock();
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        wait(pinned, WaitReason::Parked, || drop(guard));
+        wait(pinned, machine, me, WaitReason::Parked, || drop(guard));
     }
 
     fn stand_in_for(queue: &Queue, time: Duration) -> bool {

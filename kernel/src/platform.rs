@@ -49,7 +49,16 @@ static GMP_LAYOUT: Layout = Layout::of::<Kernel>();
 static GMP_SCHEDULER: AtomicPtr<Scheduler<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
 static SYSMON: spin::Once<&'static KernelThread> = spin::Once::new();
 
-impl Points for Kernel {}
+impl Points for Kernel {
+    #[inline(always)]
+    #[track_caller]
+    fn assert_not_preemptible() {
+        debug_assert!(
+            percpu::preempt_count() != 0 || !interrupts::are_enabled(),
+            "a lock of the scheduler is taken by a G that may be preempted"
+        );
+    }
+}
 
 // SAFETY: the preempt count keeps a flow of control on its M; the current M is a per-CPU word that is read anew each time
 // and set by the thread switch. Stacks come from slots with guard pages. A thread starts when it is unparked, pinned.

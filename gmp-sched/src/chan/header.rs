@@ -67,6 +67,18 @@ impl<P: Platform> Header<P> {
         Held { header: self }
     }
 
+    /// [`lock`](Self::lock), unless somebody has it.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self, _pinned: &Pinned<P>) -> Option<Held<'_, P>> {
+        self.lock.try_lock().then(|| Held { header: self })
+    }
+
+    /// The lock of a caller that has taken it before and forgotten it.
+    #[inline(always)]
+    pub(crate) fn assume_locked(&self) -> Held<'_, P> {
+        Held { header: self }
+    }
+
     /// Whether [`Channel::close`](super::channel::Channel::close) was called. It stays so.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
@@ -82,15 +94,16 @@ impl<P: Platform> Header<P> {
     }
 
     /// Whether a receive would find something, if nobody was faster. Needs no lock.
-    #[inline]
+    #[inline(always)]
     fn may_receive(&self) -> bool {
-        self.len() != 0 || !self.senders.is_empty() || self.is_closed()
+        // Without branches, in this order.
+        (self.len() != 0) | !self.senders.is_empty() | self.is_closed()
     }
 
     /// Whether a send would be through at once, if nobody was faster. Needs no lock.
-    #[inline]
+    #[inline(always)]
     fn may_send(&self) -> bool {
-        self.len() < self.capacity || !self.receivers.is_empty() || self.is_closed()
+        (self.len() < self.capacity) | !self.receivers.is_empty() | self.is_closed()
     }
 
     /// Whether that side would get through at once, if nobody was faster. Needs no lock.

@@ -25,11 +25,20 @@ impl<S: Points> RawLock<S> {
 
     #[inline(always)]
     pub(super) fn lock(&self) {
+        S::assert_not_preemptible();
         S::point(Site::Channel);
         // Ordering: Acquire; partner: the Release in `unlock`.
         if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.lock_contended();
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn try_lock(&self) -> bool {
+        S::assert_not_preemptible();
+        S::point(Site::Channel);
+        // Ordering: Acquire; partner: the Release in `unlock`.
+        self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
@@ -82,6 +91,12 @@ impl<S: Points> RawLock<S> {
     pub(super) fn lock(&self) {
         let guard = self.mutex.lock().expect("nothing panics under it");
         self.guard.replace(Some(guard));
+    }
+
+    pub(super) fn try_lock(&self) -> bool {
+        let Ok(guard) = self.mutex.try_lock() else { return false };
+        self.guard.replace(Some(guard));
+        true
     }
 
     pub(super) fn unlock(&self) {

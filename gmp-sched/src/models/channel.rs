@@ -115,24 +115,32 @@ fn close(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) {
     woken.into_iter().flatten().for_each(|each| each.for_each(|waiter| ready(Some(waiter))));
 }
 
-/// As `select::with_all_locks`, for ever.
+/// As `select::with_all_locks`, for ever; all that lock in order, unless some try to lock all at once.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
-    crate::waiter_cache::reserve(pinned, cases.len()).expect("the model has memory");
     select::sort_by_address(cases);
-    select::lock_all(pinned, cases);
+    let locked = select::lock_in_order(pinned, cases);
+    select_locked(pinned, cases, locked)
+}
+
+/// As `select::with_all_locks`, for ever.
+fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
+    let (locked, _) = select::lock_all(pinned, cases);
+    select_locked(pinned, cases, locked)
+}
+
+fn select_locked(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>], locked: usize) -> usize {
     if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First) {
-        select::unlock_all(cases);
+        select::unlock_all(cases, locked);
         ready(waiter);
         return chosen;
     }
     let me = pinned.goroutine();
     let ticket = me.open_wait();
-    select::enqueue(pinned, cases, me, ticket);
-    select::unlock_all(cases);
+    cases.iter_mut().for_each(|case| case.enter_queue(me, ticket));
+    select::unlock_all(cases, locked);
     park(me);
-    let waker = me.woken_by.load(Ordering::Relaxed);
-    let (chosen, moved) = select::dequeue(cases, waker).expect("a case was chosen");
-    cases[chosen].finish(moved);
+    let chosen = select::leave_queues(cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen");
+    cases[chosen].finish();
     chosen
 }
 
@@ -254,7 +262,7 @@ fn two_selects_agree_on_one_exchange() {
         };
         run_as(here, |pinned| {
             let (mut sending, mut receiving) = (select::send(&chans[1].0, 2), select::recv(&chans[0].1));
-            let chosen = select_all(pinned, &mut [receiving.case(), sending.case()]);
+            let chosen = select_trying(pinned, &mut [receiving.case(), sending.case()]);
             assert!(receiving.into_result().is_none_or(|result| result == Ok(1)));
             other.join().unwrap();
             assert_eq!(chosen_there.load(Ordering::Relaxed), chosen == 1);

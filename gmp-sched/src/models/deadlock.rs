@@ -14,7 +14,7 @@ fn a_wake_from_outside_against_the_look_for_a_deadlock() {
         let idler = setting.busy_machine();
         setting.goroutine();
         let woken = setting.goroutine();
-        woken.set_waiting(WaitReason::Future, ParkedStatus::Unwatched, Instant::from_nanos(0));
+        woken.set_waiting(WaitReason::Future, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         ready_from_anywhere(setting.scheduler, woken);
         idles.join().unwrap();

@@ -139,7 +139,7 @@ fn a_waiter_against_the_end_of_its_goroutine() {
                 stacks.woken.used();
                 return take(pinned, goroutine, stacks);
             }
-            waiter.set_waiting(WaitReason::Join, ParkedStatus::Unwatched, Instant::from_nanos(0));
+            waiter.set_waiting(WaitReason::Join, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
             stacks.waiter.used();
             if !wait_for(goroutine, waiter) {
                 waiter.set_status(Status::Running);

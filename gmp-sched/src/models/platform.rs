@@ -240,7 +240,7 @@ impl Setting {
     /// A G that waits, and that nobody knows of.
     pub(super) fn goroutine(&self) -> &'static Goroutine<Model> {
         let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new()));
-        goroutine.set_waiting(WaitReason::Parked, ParkedStatus::Unwatched, Instant::from_nanos(0));
+        goroutine.set_waiting(WaitReason::Parked, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
         self.scheduler.register(goroutine);
         goroutine
     }

@@ -86,7 +86,7 @@ impl Scene {
                 pinned.processor().timers.reserve(1).unwrap();
             }
             let Some(ticket) = self.signal.announce(self.scheduler, self.waiter) else { continue };
-            self.waiter.set_waiting(WaitReason::IoWait, ParkedStatus::Unwatched, Instant::from_nanos(0));
+            self.waiter.set_waiting(WaitReason::IoWait, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
             pinned.machine().set_current(None);
             if self.signal.commit(pinned, self.waiter, ticket, deadline) {
                 return;

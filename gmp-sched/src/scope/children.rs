@@ -3,8 +3,9 @@
 use core::fmt;
 
 use crate::goroutine::{Goroutine, WaitReason};
+use crate::lock::Lock;
 use crate::park::{park_pinned, ready_pinned};
-use crate::platform::{Lock, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 
 /// The children of one scope. It lies in the parent's frame, and the parent leaves that only after it has seen, under the

@@ -4,7 +4,8 @@ use core::fmt;
 
 use super::Scope;
 use crate::cancel::{CancelHandle, Context};
-use crate::platform::{Lock, OutOfResources, Pinned, Platform};
+use crate::lock::Lock;
+use crate::platform::{OutOfResources, Pinned, Platform};
 
 /// Where scoped Gs are spawned that may fail; see [`try_scope`].
 pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {

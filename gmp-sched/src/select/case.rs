@@ -2,10 +2,13 @@
 
 use core::cell::Cell;
 use core::fmt;
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::{self, ManuallyDrop, MaybeUninit};
+use core::ptr;
 
-use crate::chan::{Attempt, Channel, Header, Held, RecvError, SendError, Sender, Side};
-use crate::platform::Platform;
+use crate::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, SendError, Sender, Side};
+use crate::goroutine::{Goroutine, Ticket};
+use crate::platform::{Pinned, Platform};
+use crate::primitives::Ordering;
 use crate::waiter::Waiter;
 
 /// How it went with a case.
@@ -85,7 +88,7 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
 
     #[inline]
     fn take(&mut self) -> Option<Result<T, RecvError>> {
-        match core::mem::replace(&mut self.outcome, Outcome::Pending) {
+        match mem::replace(&mut self.outcome, Outcome::Pending) {
             Outcome::Pending => None,
             // SAFETY: the value was there, and no longer is: the outcome says so now.
             Outcome::Moved => Some(Ok(unsafe { self.place.assume_init_read() })),
@@ -224,45 +227,105 @@ pub(super) fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
 /// [`SendFromCase::case`](super::SendFromCase::case). Go: `scase`.
 #[doc(alias = "scase")]
 pub struct Case<'a, P: Platform> {
-    pub(super) header: &'a Header<P>,
-    pub(super) side: Side,
-    /// The number of the case that comes at this place when they are locked; see `lock_all`. No property of this case.
-    pub(super) order: u32,
+    header: &'a Header<P>,
+    side: Side,
+    /// Whether this case keeps the lock of its channel. A cell, because it is given back on the far side of the switch.
+    holds: Cell<bool>,
+    /// For whoever needs a list of some of the cases, in some order: the number of the one that comes at this place. No
+    /// property of this case.
+    pub(super) listed: u32,
     target: &'a mut dyn Transfer<P>,
-    /// Its place in the channel's queue while the G waits.
-    pub(super) waiter: Option<&'static Waiter<P>>,
-    /// The channel's lock. A cell, because it is taken out on the far side of the switch.
-    pub(super) held: Cell<Option<Held<'a, P>>>,
+    /// Its place in the channel's queue while the G waits; nothing before.
+    waiter: MaybeUninit<Waiter<P>>,
 }
 
 impl<'a, P: Platform> Case<'a, P> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a mut dyn Transfer<P>) -> Self {
-        Self { header, side, order: 0, target, waiter: None, held: Cell::new(None) }
+        let (holds, waiter) = (Cell::new(false), MaybeUninit::uninit());
+        Self { header, side, holds, listed: 0, target, waiter }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn looks_ready(&self) -> bool {
         self.header.looks_ready(self.side)
     }
 
-    #[inline]
-    pub(super) fn is_on_channel_of(&self, other: &Self) -> bool {
-        core::ptr::eq(self.header, other.header)
+    /// Where its channel is.
+    #[inline(always)]
+    pub(super) fn address(&self) -> usize {
+        ptr::from_ref(self.header).addr()
     }
 
-    #[inline]
-    pub(super) fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
-        self.target.attempt(held)
+    /// Does it now, if it is ready. The channel is not locked by this select.
+    #[inline(always)]
+    pub(super) fn lock_and_attempt(&mut self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
+        let held = self.header.lock(pinned);
+        let attempt = self.target.attempt(&held);
+        (held, attempt)
     }
 
-    #[inline]
-    pub(super) fn place(&mut self) -> *mut () {
-        self.target.place()
+    /// Does it now, if it is ready. The channel is locked by this case or by another one on it.
+    pub(super) fn attempt(&mut self) -> Attempt<P> {
+        let held = ManuallyDrop::new(self.header.assume_locked());
+        self.target.attempt(&held)
     }
 
+    /// Locks its channel, for this case to keep.
+    pub(super) fn lock(&self, pinned: &Pinned<P>) {
+        mem::forget(self.header.lock(pinned));
+        self.holds.set(true);
+    }
+
+    /// [`lock`](Self::lock), unless somebody has the lock, be it this select itself. Tells whether it has it now.
+    #[inline(always)]
+    pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
+        let locked = self.header.try_lock(pinned).map(mem::forget).is_some();
+        self.holds.set(locked);
+        locked
+    }
+
+    /// Unlocks its channel if it keeps the lock; tells whether it did.
+    #[inline(always)]
+    pub(super) fn unlock(&self) -> bool {
+        let holds = self.holds.replace(false);
+        if holds {
+            drop(self.header.assume_locked());
+        }
+        holds
+    }
+
+    /// Puts the calling G, `me`, into the queue of its channel, which is locked.
+    ///
+    /// The case stays where it is until [`leave_queue`](Self::leave_queue) has been called, or its waiter has woken the G.
+    #[inline(always)]
+    pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, ticket: Ticket) {
+        let place = self.target.place();
+        self.waiter.write(Waiter::new());
+        let waiter = self.waiter();
+        waiter.prepare(me, ticket, place);
+        self.header.queue(self.side).push_back(waiter);
+    }
+
+    /// Takes the calling G out of the queue of its channel, if it still stands there; and no one is at the waiter any more.
+    #[inline(always)]
+    pub(super) fn leave_queue(&self, pinned: &Pinned<P>) {
+        self.header.lock(pinned).remove(self.side, self.waiter());
+    }
+
+    /// The waiter of a case that has entered the queue.
+    #[inline(always)]
+    pub(super) fn waiter(&self) -> &'static Waiter<P> {
+        // SAFETY: it was made by `enter_queue`. It lies on the stack of a G that does not leave the select before each of
+        // its waiters has been taken out of its queue, by itself or by whoever woke it, under the lock in both cases; the
+        // latter is through with it when the G is made to run.
+        unsafe { &*self.waiter.as_ptr() }
+    }
+
+    /// The G was woken by the waiter of this case.
     #[inline]
-    pub(crate) fn finish(&mut self, moved: bool) {
+    pub(crate) fn finish(&mut self) {
+        let moved = self.waiter().outcome.load(Ordering::Relaxed) == MOVED;
         self.target.finish(moved);
     }
 }

@@ -11,10 +11,11 @@
 //!
 //! 1. Look, without locks, which cases seem to be ready. Choose one of them, lock its channel, do it. Most selects are
 //!    through after this, with one lock.
-//! 2. Nothing seemed to be ready: lock all channels, by address, each once. Look again; now it is exact. If there is
-//!    something, do it; if the select is not to wait, that was the instant at which nothing was ready.
-//! 3. Put a waiter into the queue of each case, with one ticket for all, park, and unlock on the far side. Whoever comes
-//!    upon one of the waiters claims the ticket, moves the value and readies the G.
+//! 2. Nothing seemed to be ready: lock all channels, each once. Look again; now it is exact. If there is something, do
+//!    it; if the select is not to wait, that was the instant at which nothing was ready.
+//! 3. Put a waiter, which lies in the case, on the G's stack, into the queue of each case, with one ticket for all, park,
+//!    and unlock on the far side. Whoever comes upon one of the waiters claims the ticket, moves the value and readies the
+//!    G.
 //! 4. Take the waiters of the other cases out of their queues, one lock at a time.
 //!
 //! Go's `selectgo` begins with 2, with all locks, and has four passes as well.
@@ -33,12 +34,10 @@ pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 
 use crate::cancel::{ContextError, Limit};
-use crate::chan::{Attempt, Held, MOVED, unlock_and_ready};
-use crate::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::chan::{Attempt, unlock_and_ready};
+use crate::goroutine::WaitReason;
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::primitives::Ordering;
 use crate::waiter::{Waiter, reserve_deadline, wait_for_any, wait_until};
-use crate::waiter_cache;
 
 /// A select over any number of cases. Go: `reflect.Select`.
 ///
@@ -133,7 +132,7 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G with a P, is pinned, or there is no memory for as many waiters as cases.
+    /// It has to wait, and the caller is not a G with a P, or is pinned.
     #[doc(alias = "selectgo")]
     #[inline]
     pub fn wait(self) -> usize {
@@ -238,15 +237,13 @@ fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: C
             // Another than the first may be taken only if the first is not ready at that instant: with all locks.
             Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
         };
-        let case = &mut cases[chosen];
-        let held = case.header.lock(pinned);
-        match case.attempt(&held) {
-            Attempt::Moved(waiter) => {
+        match cases[chosen].lock_and_attempt(pinned) {
+            (held, Attempt::Moved(waiter)) => {
                 unlock_and_ready(pinned, held, waiter);
                 return Some(chosen);
             }
-            Attempt::Closed => return Some(chosen),
-            Attempt::NotReady => {}
+            (_, Attempt::Closed) => return Some(chosen),
+            (_, Attempt::NotReady) => {}
         }
     }
     None
@@ -254,58 +251,58 @@ fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: C
 
 /// One of the cases that seem to be ready, each as likely as the other.
 #[inline]
-fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
-    let mut ready = cases.iter().enumerate().filter(|(_, case)| case.looks_ready()).map(|(number, _)| number);
-    let first = ready.next()?;
-    let others = ready.count();
-    if others == 0 {
-        return Some(first);
+fn choose<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> Option<usize> {
+    let mut ready = 0;
+    for number in 0..cases.len() {
+        if cases[number].looks_ready() {
+            cases[ready].listed = number as u32;
+            ready += 1;
+        }
     }
-    // How many of them to pass over. One that is no longer ready at the second look leaves its share to the first.
-    let passed = (u64::from(pinned.processor().random()) * (others as u64 + 1)) >> 32;
-    let mut ready = cases.iter().enumerate().filter(|(_, case)| case.looks_ready()).map(|(number, _)| number);
-    Some(ready.nth(passed as usize).unwrap_or(first))
+    let nth = match ready {
+        0 => return None,
+        1 => 0,
+        _ => ((u64::from(pinned.processor().random()) * ready as u64) >> 32) as usize,
+    };
+    Some(cases[nth].listed as usize)
 }
 
 /// Steps 2 to 4.
+#[inline(never)]
 fn with_all_locks<P: Platform>(
     pinned: Pinned<P>,
     cases: &mut [Case<'_, P>],
     choice: Choice,
     patience: Patience<'_, P>,
 ) -> Option<usize> {
-    let has_room = match patience {
-        Patience::None => Ok(()),
-        Patience::Full => waiter_cache::reserve(&pinned, cases.len()),
-        Patience::Until(limit) => {
-            waiter_cache::reserve(&pinned, cases.len()).and_then(|()| reserve_deadline(&pinned, *limit))
-        }
-    };
-    if has_room.is_err() {
+    if let Patience::Until(limit) = patience
+        && reserve_deadline(&pinned, *limit).is_err()
+    {
         drop(pinned);
-        panic!("cannot wait for {} channels: {OutOfResources}", cases.len());
+        panic!("cannot wait with a deadline: {OutOfResources}");
     }
-    sort_by_address(cases);
-    lock_all(&pinned, cases);
-    if let Some((chosen, waiter)) = try_locked(&pinned, cases, choice) {
-        unlock_all(cases);
+    let (locked, is_any_ready) = lock_all(&pinned, cases);
+    if is_any_ready && let Some((chosen, waiter)) = try_locked(&pinned, cases, choice) {
+        unlock_all(cases, locked);
         if let Some(waiter) = waiter {
             waiter.ready(&pinned);
         }
         return Some(chosen);
     }
     match patience {
-        Patience::Full => park(pinned, cases, None),
-        Patience::Until(limit) if limit.err().is_none() => park(pinned, cases, Some(limit)),
+        Patience::Full => park(pinned, cases, locked, None),
+        Patience::Until(limit) if limit.err().is_none() => park(pinned, cases, locked, Some(limit)),
         _ => {
-            unlock_all(cases);
+            unlock_all(cases, locked);
             None
         }
     }
 }
 
-/// Step 2, with all locks held: what seems to be ready is, unless whoever waits in a queue was woken from elsewhere. An
+/// The rest of step 2, with all locks held: what seems to be ready is, unless whoever waits in a queue was woken from elsewhere. An
 /// attempt that fails has emptied such a queue, so that it does not seem to be ready again.
+#[cold]
+#[inline(never)]
 pub(crate) fn try_locked<P: Platform>(
     pinned: &Pinned<P>,
     cases: &mut [Case<'_, P>],
@@ -316,7 +313,7 @@ pub(crate) fn try_locked<P: Platform>(
             Choice::Random => choose(pinned, cases)?,
             Choice::First => cases.iter().position(Case::looks_ready)?,
         };
-        match attempt_locked(cases, chosen) {
+        match cases[chosen].attempt() {
             Attempt::Moved(waiter) => return Some((chosen, waiter)),
             Attempt::Closed => return Some((chosen, None)),
             Attempt::NotReady => {}
@@ -324,117 +321,123 @@ pub(crate) fn try_locked<P: Platform>(
     }
 }
 
-/// Tries a case whose channel is locked, by itself or by another case on the same channel.
-fn attempt_locked<P: Platform>(cases: &mut [Case<'_, P>], chosen: usize) -> Attempt<P> {
-    let (keeper, held) = cases
-        .iter()
-        .enumerate()
-        .filter(|(_, case)| case.is_on_channel_of(&cases[chosen]))
-        .find_map(|(number, case)| Some((number, case.held.take()?)))
-        .expect("all channels are locked");
-    let attempt = cases[chosen].attempt(&held);
-    cases[keeper].held.set(Some(held));
-    attempt
-}
-
-/// Steps 3 and 4: all channels are locked and none is ready.
-fn park<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>], limit: Option<&Limit<'_, P>>) -> Option<usize> {
-    let me = pinned.goroutine();
+/// Steps 3 and 4: all channels are locked, by as many cases as `locked`, and none is ready.
+fn park<P: Platform>(
+    pinned: Pinned<P>,
+    cases: &mut [Case<'_, P>],
+    locked: usize,
+    limit: Option<&Limit<'_, P>>,
+) -> Option<usize> {
+    let machine = pinned.machine();
+    let me = machine.running_goroutine();
     let ticket = me.open_wait();
-    enqueue(&pinned, cases, me, ticket);
+    for case in &mut *cases {
+        case.enter_queue(me, ticket);
+    }
     let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
     // From here on until all channels have been locked once more the far side may still be at `unlock_all`: the cases
     // are only read.
     let cases_shared = &*cases;
     let waker = match limit {
-        None => Some(wait_for_any(pinned, me, reason, || unlock_all(cases_shared))),
-        Some(limit) => wait_until(pinned, me, reason, ticket, *limit, || unlock_all(cases_shared)),
+        None => Some(wait_for_any(pinned, machine, me, reason, || unlock_all(cases_shared, locked))),
+        Some(limit) => wait_until(pinned, me, reason, ticket, *limit, || unlock_all(cases_shared, locked)),
     };
-    let (chosen, moved) = dequeue(cases_shared, waker)?;
-    cases[chosen].finish(moved);
+    let chosen = leave_queues(cases_shared, waker)?;
+    cases[chosen].finish();
     Some(chosen)
 }
 
-pub(crate) fn enqueue<P: Platform>(
-    pinned: &Pinned<P>,
-    cases: &mut [Case<'_, P>],
-    me: &'static Goroutine<P>,
-    ticket: Ticket,
-) {
-    let processor = pinned.processor();
-    for case in cases {
-        let waiter = waiter_cache::acquire(processor);
-        waiter.prepare(me, ticket, case.place());
-        case.header.queue(case.side).push_back(waiter);
-        case.waiter = Some(waiter);
-    }
-}
-
-/// Takes the waiters of all cases but that of `waker` out of their queues, and gives all back. Tells which case's `waker`
-/// is, and whether the value has moved.
-pub(crate) fn dequeue<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<(usize, bool)> {
+/// Takes the waiters of all cases but that of `waker` out of their queues. Tells which case's `waker` is.
+pub(crate) fn leave_queues<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
     let pinned = Pinned::new();
     let mut chosen = None;
     for (number, case) in cases.iter().enumerate() {
-        let waiter = case.waiter.expect("every case was queued");
-        if waker.is_some_and(|waker| core::ptr::eq(waker, waiter)) {
-            // Read before it is given back: the next one to use it writes there.
-            chosen = Some((number, waiter.outcome.load(Ordering::Relaxed) == MOVED));
+        if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
+            chosen = Some(number);
         } else {
-            case.header.lock(&pinned).remove(case.side, waiter);
+            case.leave_queue(&pinned);
         }
-        waiter_cache::release(&pinned, waiter);
     }
     chosen
+}
+
+/// Locks each channel once; gives how many cases keep a lock, and whether any case seems to be ready.
+///
+/// At first without an order, which takes no time and cannot end in a deadlock, since a lock that somebody has is not
+/// waited for. If there is one, in the order of their addresses, as everybody does.
+#[inline]
+pub(crate) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (usize, bool) {
+    let mut is_any_ready = false;
+    for number in 0..cases.len() {
+        if !cases[number].try_lock(pinned) {
+            unlock_all(cases, number);
+            return lock_all_in_order(pinned, cases);
+        }
+        is_any_ready |= cases[number].looks_ready();
+    }
+    (cases.len(), is_any_ready)
+}
+
+#[cold]
+#[inline(never)]
+fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (usize, bool) {
+    sort_by_address(cases);
+    let locked = lock_in_order(pinned, cases);
+    (locked, cases.iter().any(Case::looks_ready))
 }
 
 /// Distances at which cases are compared, from far to near: Shell's sort, with Ciura's gaps. For a few cases it is
 /// insertion, and for many it is not slow.
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
-/// Puts the numbers of the cases, by the addresses of their channels, into their `order` fields.
+/// Lists the cases by the addresses of their channels.
 pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
     fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
-        core::ptr::from_ref(cases[number as usize].header).addr()
+        cases[number as usize].address()
     }
     for (number, case) in (0..).zip(cases.iter_mut()) {
-        case.order = number;
+        case.listed = number;
     }
     let count = cases.len();
     for gap in GAPS.into_iter().filter(|&gap| gap < count) {
         for start in gap..count {
-            let number = cases[start].order;
+            let number = cases[start].listed;
             let mut position = start;
-            while position >= gap && address(cases, cases[position - gap].order) > address(cases, number) {
-                cases[position].order = cases[position - gap].order;
+            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {
+                cases[position].listed = cases[position - gap].listed;
                 position -= gap;
             }
-            cases[position].order = number;
+            cases[position].listed = number;
         }
     }
 }
 
-/// Locks each channel once, in the order of their addresses. Of several cases on one channel the last in that order keeps
-/// the lock.
-pub(crate) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) {
-    let case = |position: usize| &cases[cases[position].order as usize];
+/// Locks each channel once, in the order in which the cases are listed; gives how many cases keep a lock.
+pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> usize {
+    let mut locked = 0;
+    let mut last = None;
     for position in 0..cases.len() {
-        let this = case(position);
-        if position + 1 == cases.len() || !this.is_on_channel_of(case(position + 1)) {
-            this.held.set(Some(this.header.lock(pinned)));
+        let case = &cases[cases[position].listed as usize];
+        if last != Some(case.address()) {
+            case.lock(pinned);
+            last = Some(case.address());
+            locked += 1;
         }
     }
+    locked
 }
 
-/// Unlocks the channels in the order in which they were locked.
+/// Unlocks the channels, of which as many cases as `locked` keep the lock.
 ///
 /// On the far side of a park the G may be running again as soon as one channel is free, but it locks each channel itself
 /// before it leaves the select. So the cases are there until the last channel is unlocked, and nothing of them is
-/// touched after that: the last case in order keeps the last lock.
-pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>]) {
-    for position in 0..cases.len() {
-        let number = cases[position].order as usize;
-        let held: Option<Held<'_, P>> = cases[number].held.take();
-        drop(held);
+/// touched after that.
+pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: usize) {
+    let mut left = locked;
+    for case in cases {
+        if left == 0 {
+            return;
+        }
+        left -= usize::from(case.unlock());
     }
 }

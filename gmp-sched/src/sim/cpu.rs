@@ -51,6 +51,11 @@ impl SimCpu {
         !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
     }
 
+    /// Whether it runs a G that may be preempted.
+    fn is_in_user_code(&self) -> bool {
+        self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some())
+    }
+
     /// Whether it is an interrupt handler that runs here.
     pub(super) fn is_in_handler(&self) -> bool {
         self.in_handler.get()
@@ -63,9 +68,7 @@ impl SimCpu {
             return;
         }
         self.handle_pending(false);
-        let in_user_code =
-            self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some());
-        if self.is_pending.get() && in_user_code {
+        if self.is_pending.get() && self.is_in_user_code() {
             self.pins.set(1);
             platform::honour_pending();
         }
@@ -119,6 +122,11 @@ impl SimCpu {
 impl Points for Sim {
     fn point(_: Site) {
         current().step();
+    }
+
+    #[track_caller]
+    fn assert_not_preemptible() {
+        assert!(!current().cpu().is_in_user_code(), "a lock of the scheduler is taken by a G that may be preempted");
     }
 
     fn relax() {

@@ -4,7 +4,8 @@ use core::fmt;
 
 use super::blocking::{Blocking, Roused};
 use crate::goroutine::WaitReason;
-use crate::platform::{Lock, Pinned, Platform};
+use crate::lock::Lock;
+use crate::platform::{Pinned, Platform};
 use crate::waiter::WaitQueue;
 
 /// Lets a number of Gs wait until all of them are there; and then again. 40 bytes; can be a `static`.

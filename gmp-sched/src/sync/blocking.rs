@@ -3,7 +3,8 @@
 use core::ptr;
 
 use crate::cancel::Limit;
-use crate::goroutine::{Ticket, WaitReason};
+use crate::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::waiter::{WaitQueue, Waiter, reserve_deadline};
@@ -19,6 +20,8 @@ pub(super) const NO_TIMER: &str = "cannot wait with a deadline: no memory for on
 #[derive(Debug)]
 pub(super) struct Blocking<'a, P: Platform> {
     pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    me: &'static Goroutine<P>,
     reason: WaitReason,
     limit: Option<&'a Limit<'a, P>>,
 }
@@ -27,6 +30,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     /// # Panics
     ///
     /// The caller is not a G with a P, or has preemption turned off; there is no memory for one more timer.
+    #[inline(always)]
     #[track_caller]
     pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
         match Self::try_new(reason, limit) {
@@ -36,16 +40,18 @@ impl<'a, P: Platform> Blocking<'a, P> {
     }
 
     /// [`new`](Self::new) for a caller that has something to put right first if there is no memory for one more timer.
+    #[inline(always)]
     #[track_caller]
     pub(super) fn try_new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Result<Self, OutOfResources> {
         let pinned = Pinned::<P>::new();
         P::assert_pinned_once();
-        pinned.machine().running_goroutine();
-        pinned.processor();
+        let machine = pinned.machine();
+        let me = machine.running_goroutine();
+        machine.held_processor();
         if let Some(limit) = limit {
             reserve_deadline(&pinned, *limit)?;
         }
-        Ok(Self { pinned, reason, limit })
+        Ok(Self { pinned, machine, me, reason, limit })
     }
 
     /// Whether the limit is over already. Reads the clock only if there is a deadline.
@@ -58,26 +64,26 @@ impl<'a, P: Platform> Blocking<'a, P> {
     /// Gives what the waker left as outcome, `None` if the limit came first: then the waiter may still stand in the queue.
     ///
     /// `note` is what the waker finds as outcome before it leaves its own.
+    #[inline]
     pub(super) fn wait<G>(
         self,
         mut guard: G,
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
     ) -> Option<usize> {
-        let Self { pinned, reason, limit } = self;
-        let me = pinned.goroutine();
+        let Self { pinned, machine, me, reason, limit } = self;
         let ticket = if limit.is_some() { me.open_wait() } else { Ticket::SOLE };
         me.waiter.prepare(me, ticket, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
         #[cfg(gmp_loom)]
         {
-            let _ = (pinned, reason);
+            let _ = (pinned, machine, reason);
             model::wait(me, guard);
         }
         #[cfg(not(gmp_loom))]
         match limit {
-            None => wait(pinned, reason, || drop(guard)),
+            None => wait(pinned, machine, me, reason, || drop(guard)),
             Some(limit) => {
                 wait_until(pinned, me, reason, ticket, *limit, || drop(guard))?;
             }
@@ -157,15 +163,21 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 
 /// Waiters whose waits have been ended under a lock, to be readied without it, in the order of the queue.
 #[must_use]
-pub(super) struct Roused<P: Platform>(WaitQueue<P>);
+pub(super) struct Roused<P: Platform> {
+    /// Most often the only one, who needs no list.
+    first: Option<&'static Waiter<P>>,
+    others: WaitQueue<P>,
+}
 
 impl<P: Platform> Roused<P> {
     /// Nobody.
+    #[inline]
     pub(super) fn none() -> Self {
-        Self(WaitQueue::new())
+        Self { first: None, others: WaitQueue::new() }
     }
 
     /// All in `queue`.
+    #[inline]
     pub(super) fn all_of(queue: &WaitQueue<P>) -> Self {
         let mut roused = Self::none();
         while let Some(waiter) = queue.pop() {
@@ -175,16 +187,23 @@ impl<P: Platform> Roused<P> {
     }
 
     /// One more, which was popped.
+    #[inline]
     pub(super) fn push(&mut self, waiter: &'static Waiter<P>) {
-        self.0.push_back(waiter);
+        match self.first {
+            None => self.first = Some(waiter),
+            Some(_) => self.others.push_back(waiter),
+        }
     }
 
     /// Makes all of them runnable; gives how many they were.
+    #[inline]
     pub(super) fn ready(self, pinned: &Pinned<P>) -> usize {
-        let mut count = 0;
-        while let Some(waiter) = self.0.front() {
+        let Some(first) = self.first else { return 0 };
+        ready(first, pinned);
+        let mut count = 1;
+        while let Some(waiter) = self.others.front() {
             // Out of the list first: once its G runs it may stand in another.
-            self.0.remove(waiter);
+            self.others.remove(waiter);
             ready(waiter, pinned);
             count += 1;
         }

@@ -11,7 +11,8 @@ use super::blocking::{Blocking, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
-use crate::platform::{Lock, Pinned, Platform};
+use crate::lock::Lock;
+use crate::platform::{Pinned, Platform};
 use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter};
 

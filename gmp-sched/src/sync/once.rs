@@ -4,8 +4,9 @@ use core::fmt;
 
 use super::blocking::{Blocking, Roused};
 use crate::goroutine::{Goroutine, WaitReason};
+use crate::lock::Lock;
 use crate::machine::Machine;
-use crate::platform::{Lock, Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
 use crate::waiter::WaitQueue;
 

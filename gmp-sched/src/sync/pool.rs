@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
+use crate::lock::Lock;
 use crate::machine::Machine;
-use crate::platform::{Lock, OutOfResources, Pinned, Platform};
+use crate::platform::{OutOfResources, Pinned, Platform};
 
 /// Values that are costly to make, kept for use again: each P has a shelf of its own. Go: `sync.Pool`.
 ///

@@ -6,7 +6,8 @@ use core::time::Duration;
 use super::blocking::{Blocking, Roused, my_waiter};
 use crate::cancel::{ContextError, Limit};
 use crate::goroutine::WaitReason;
-use crate::platform::{Lock, Pinned, Platform, Site};
+use crate::lock::Lock;
+use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
 use crate::waiter::WaitQueue;
 

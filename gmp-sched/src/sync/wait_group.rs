@@ -11,9 +11,10 @@ use super::blocking::OnDrop;
 use super::blocking::{Blocking, Roused, my_waiter};
 use crate::cancel::{ContextError, Limit};
 use crate::goroutine::WaitReason;
+use crate::lock::Lock;
 #[cfg(not(gmp_loom))]
 use crate::platform::OutOfResources;
-use crate::platform::{Lock, Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU64, Ordering};
 use crate::waiter::WaitQueue;
 

@@ -31,7 +31,8 @@ use super::blocking::{Blocking, OnDrop, Roused, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
-use crate::platform::{Lock, Pinned, Platform};
+use crate::lock::Lock;
+use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::waiter::WaitQueue;
 
