@@ -14,7 +14,7 @@
 /// What comes after `->` is a pattern that always matches, and may be left out. Of several arms that are ready any is
 /// taken, all with the same probability; with `ordered;` in front the first is. A [source](crate::select::Source) is a
 /// receiver, a timer or a ticker. All sources, senders and values are evaluated, in order, before anything is looked at.
-/// The value of a `send` that is not chosen is dropped; that of a [`send_from`](crate::select::send_from) stays where it
+/// The value of a `send` that is not chosen is dropped; that of a [`send_from`](crate::select::send_from()) stays where it
 /// was, for the next time. Blocks the calling G, unless there is a `default`.
 ///
 /// ```

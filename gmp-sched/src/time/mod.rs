@@ -3,7 +3,7 @@
 //! All time is the platform's clock, which never goes back, in nanoseconds; nothing is rounded. What is due is done by
 //! whoever looks after the P's timers (see `timers`): by interrupt where the platform has one.
 //!
-//! Timers are waited for themselves, not a channel of theirs as in Go, and are cases of a [select](crate::select): they
+//! Timers are waited for themselves, not a channel of theirs as in Go, and are cases of a [select](mod@crate::select): they
 //! hold the one tick that nobody has taken yet. So [`Timer::stop`] and [`Timer::reset`] leave no stale tick behind (as
 //! Go's since 1.23), and nobody waits for a timer that is gone.
 //!
