@@ -16,6 +16,7 @@ pub mod annotator;
 pub mod build;
 pub mod console;
 mod error;
+mod monitor;
 pub mod process;
 pub mod program;
 pub mod qemu;

@@ -6,7 +6,7 @@
 use core::error::Error as StdError;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -22,12 +22,13 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::Error;
+use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
 
 /// The QEMUs that run, and their monitors.
-static RUNNING: Mutex<BTreeMap<i32, UnixStream>> = Mutex::new(BTreeMap::new());
+static RUNNING: Mutex<BTreeMap<i32, Monitor>> = Mutex::new(BTreeMap::new());
 
-fn running() -> MutexGuard<'static, BTreeMap<i32, UnixStream>> {
+fn running() -> MutexGuard<'static, BTreeMap<i32, Monitor>> {
     // The map is whole at any time.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -36,7 +37,7 @@ fn running() -> MutexGuard<'static, BTreeMap<i32, UnixStream>> {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    monitor: UnixStream,
+    monitor: Monitor,
 }
 
 impl Process {
@@ -50,16 +51,21 @@ impl Process {
             io::ErrorKind::NotFound => Error::Qemu(format!("{QEMU} is not installed: run ./setup")),
             _ => Error::Qemu(format!("{QEMU} cannot be started: {error}")),
         };
-        let (monitor, theirs) = UnixStream::pair().map_err(cannot)?;
+        let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
         fcntl_setfd(&theirs, FdFlags::empty()).map_err(|error| cannot(error.into()))?;
+        let monitor = Monitor::new(ours).map_err(cannot)?;
         let mut command = Command::new(QEMU);
         command.args(arguments);
-        command.args(["-chardev", &format!("socket,id=monitor,fd={}", theirs.as_raw_fd()), "-mon", "monitor"]);
+        command.args([
+            "-chardev",
+            &format!("socket,id=monitor,fd={}", theirs.as_raw_fd()),
+            "-mon",
+            "monitor,mode=control",
+        ]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         die_with_parent(&mut command);
-        let monitor_of_all = monitor.try_clone().map_err(cannot)?;
         let mut child = spawn(command).map_err(cannot)?;
-        running().insert(child.id().cast_signed(), monitor_of_all);
+        running().insert(child.id().cast_signed(), monitor.clone());
         let output = child.stdout.take().expect("asked for a pipe");
         let input = child.stdin.take().expect("asked for a pipe");
         Ok((Self { child, monitor }, output, input))
@@ -71,7 +77,12 @@ impl Process {
     ///
     /// That of writing to QEMU's monitor.
     pub fn inject_nmi(&mut self) -> io::Result<()> {
-        inject_nmi(&mut self.monitor)
+        self.monitor.inject_nmi()
+    }
+
+    /// Why QEMU has stopped the machine for good and ended without its doing, in QEMU's words; `None` if it has not.
+    pub fn stopped(&self) -> Option<&'static str> {
+        self.monitor.stopped()
     }
 
     /// Ends QEMU at once, if it has not ended.
@@ -98,10 +109,6 @@ impl Drop for Process {
         // Only to leave no zombie: there is nothing to be done about an error.
         drop(self.wait());
     }
-}
-
-fn inject_nmi(monitor: &mut UnixStream) -> io::Result<()> {
-    monitor.write_all(b"nmi\n")
 }
 
 /// Starts `command` on a thread that ends only with this process.
@@ -159,7 +166,7 @@ pub fn share_signals() -> io::Result<()> {
         for signal in signals.forever() {
             if signal == SIGQUIT {
                 // A machine that has ended meanwhile says nothing.
-                running().values_mut().for_each(|monitor| drop(inject_nmi(monitor)));
+                running().values().for_each(|monitor| drop(monitor.inject_nmi()));
                 continue;
             }
             send_to_all(match signal {

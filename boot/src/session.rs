@@ -150,7 +150,13 @@ impl Session {
     }
 
     fn ending(&mut self) -> Ending {
-        match self.process.wait() {
+        let exit = self.process.wait();
+        if let Some(state) = self.process.stopped() {
+            let advice = if state == "internal-error" { " (without --accel it runs on every host)" } else { "" };
+            let what = format!("QEMU has stopped the machine: {state}; what it said stands above{advice}");
+            return Ending::Failed(Error::Qemu(what));
+        }
+        match exit {
             Ok(exit) => Ending::of(exit),
             Err(error) => Ending::Failed(Error::Qemu(format!("cannot wait for QEMU: {error}"))),
         }

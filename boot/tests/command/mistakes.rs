@@ -81,6 +81,25 @@ fn other_ends_of_qemu_are_failures() {
     }
 }
 
+/// As where the host's virtualisation is there and fails: QEMU goes on without the machine.
+#[test]
+fn a_machine_that_qemu_has_stopped_for_good_is_no_hang() {
+    let talk = r#"
+        for word; do case $word in socket,id=monitor,fd=*) monitor=${word##*=};; esac; done
+        hear() { read -r said <&$monitor; case $said in *$1*) ;; *) exit 77;; esac; }
+        say() { echo "$1" >&$monitor; }
+        hear qmp_capabilities
+        say '{"event": "STOP", "timestamp": {}}'
+        hear query-status
+        say '{"return": {"status": "STATE", "running": false}}'
+        hear quit"#;
+    for (state, advice) in [("internal-error", "without --accel"), ("io-error", "what it said stands above")] {
+        let (status, said) = with_fake_qemu(&talk.replace("STATE", state));
+        assert_eq!(status, Some(104), "{said}");
+        assert!(said.contains(&format!("QEMU has stopped the machine: {state}")) && said.contains(advice), "{said}");
+    }
+}
+
 #[test]
 fn the_list_and_the_help_go_to_standard_output() {
     let list = boot().arg("--list").output().expect("boot starts");
