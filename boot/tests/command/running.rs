@@ -176,13 +176,30 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 
 #[test]
 fn counted_instructions_make_runs_equal() {
+    for cpus in ["--smp=1", "--smp=4", "--smp=8"] {
+        let run = || {
+            let output = finish(boot_outside(&["--icount", cpus], &["times"]));
+            assert_eq!(status(&output), Some(0), "{}", text(&output.stdout));
+            text(&output.stdout)
+        };
+        let first = run();
+        assert_eq!(first.lines().count(), 20);
+        assert_eq!(first, run(), "{cpus}");
+    }
+}
+
+/// What the tour prints has times and counters in it, and a picture of what ran where.
+#[test]
+fn counted_instructions_make_tours_equal() {
     let run = || {
-        let output = finish(boot_outside(&["--icount", "--smp=4"], &["times"]));
+        let mut command = boot();
+        command.args(["--icount", "--smp=8", "tour"]);
+        let output = finish(command);
         assert_eq!(status(&output), Some(0), "{}", text(&output.stdout));
         text(&output.stdout)
     };
     let first = run();
-    assert_eq!(first.lines().count(), 20);
+    assert!(first.contains("   P7  "), "{first}");
     assert_eq!(first, run());
 }
 
