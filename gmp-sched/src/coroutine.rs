@@ -41,7 +41,8 @@ struct Exchange<T, P: Platform> {
     is_stopped: bool,
 }
 
-/// The values of a coroutine, one after the other, for whoever asks. Go: what `iter.Pull` returns.
+/// The values of a coroutine, one after the other, for whoever asks; see [`pull`] for an example. Go: what `iter.Pull`
+/// returns.
 ///
 /// Dropping it ends the coroutine as [`stop`](Self::stop) does.
 pub struct Pull<T: Send + 'static, P: Platform> {
@@ -50,7 +51,7 @@ pub struct Pull<T: Send + 'static, P: Platform> {
     inner: Option<JoinHandle<(), P>>,
 }
 
-/// The side of a coroutine that has the values.
+/// The side of a coroutine that has the values; see [`pull`] for an example.
 pub struct Yielder<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
     // It speaks for the G it was made for.
@@ -113,6 +114,20 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     ///
     /// Blocks the calling G for as long as that takes; not callable from interrupts.
     ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// native::run(1, || {
+    ///     let mut lines = native::pull(|yielder| {
+    ///         while yielder.yield_value("more") {}
+    ///         // Here it cleans up.
+    ///     })
+    ///     .unwrap();
+    ///     assert_eq!(lines.next(), Some("more"));
+    ///     lines.stop();
+    /// });
+    /// ```
+    ///
     /// # Panics
     ///
     /// The coroutine panics meanwhile; the caller is not a G with a P.
@@ -163,6 +178,19 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
     /// the coroutine is to return, and what else it gives is dropped. Go: the `yield` function of an iterator.
     ///
     /// Blocks the calling G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Yielder};
+    ///
+    /// fn walk(tree: &[Vec<u32>], yielder: &mut Yielder<u32>) -> bool {
+    ///     tree.iter().flatten().all(|&leaf| yielder.yield_value(leaf))
+    /// }
+    ///
+    /// native::run(1, || {
+    ///     let leaves = native::pull(|yielder| drop(walk(&[vec![1, 2], vec![], vec![3]], yielder))).unwrap();
+    ///     assert!(leaves.eq([1, 2, 3]));
+    /// });
+    /// ```
     ///
     /// # Panics
     ///

@@ -107,7 +107,7 @@ fn enter<P: Platform, T: Send + 'static>(
     Ok((bubble, main?))
 }
 
-/// Waits until every other G of the calling G's bubble waits durably. Go: `synctest.Wait`.
+/// Waits until every other G of the calling G's bubble waits durably. See [`test()`] for an example. Go: `synctest.Wait`.
 ///
 /// Blocks the calling G; not callable from interrupts.
 ///

@@ -9,68 +9,12 @@ use core::fmt;
 use core::time::Duration;
 
 use super::node::Node;
-use super::{ContextFunction, Limit};
+use super::{CancelHandle, Cause, ContextError, ContextFunction, Limit};
 use crate::chan::{Receiver, try_never};
 use crate::goroutine::WaitReason;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::time::{Instant, now};
 use crate::waiter::{reserve_deadline, wait_until};
-
-/// Why a context is done. Go: `context.Canceled`, `context.DeadlineExceeded`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContextError {
-    /// Somebody cancelled it, or one it was made from.
-    Canceled,
-    /// Its deadline has passed.
-    DeadlineExceeded,
-}
-
-impl fmt::Display for ContextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Canceled => "context canceled",
-            Self::DeadlineExceeded => "context deadline exceeded",
-        })
-    }
-}
-
-impl Error for ContextError {}
-
-/// Why a context is done, in the words of whoever ended it, if he gave any. Go: `context.Cause`.
-#[derive(Clone, Debug)]
-pub struct Cause {
-    error: ContextError,
-    given: Option<Arc<dyn Error + Send + Sync>>,
-}
-
-impl Cause {
-    pub(crate) fn of(error: ContextError) -> Self {
-        Self { error, given: None }
-    }
-
-    /// Cancelled or past its deadline.
-    #[must_use]
-    pub fn error(&self) -> ContextError {
-        self.error
-    }
-
-    /// What was given as the cause.
-    #[must_use]
-    pub fn given(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
-        self.given.as_deref()
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.given {
-            Some(given) => given.fmt(f),
-            None => self.error.fmt(f),
-        }
-    }
-}
-
-impl Error for Cause {}
 
 /// Says whether work is still wanted, until when, and carries values along with it. Go: `context.Context`.
 ///
@@ -106,6 +50,13 @@ struct Value {
 impl<P: Platform> Context<P> {
     /// The context that is never cancelled, has no deadline and no values: where all others come from. Go:
     /// `context.Background`.
+    ///
+    /// ```
+    /// use gmp_sched::native::Context;
+    ///
+    /// let context = Context::background();
+    /// assert!(!context.is_done() && context.deadline().is_none() && context.check().is_ok());
+    /// ```
     #[doc(alias = "Background")]
     #[doc(alias = "TODO")]
     #[must_use]
@@ -116,6 +67,19 @@ impl<P: Platform> Context<P> {
     /// A context below this one that can be cancelled by itself. Go: `context.WithCancel`.
     ///
     /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let (request, cancel) = Context::background().with_cancel();
+    ///     let (part, cancel_part) = request.with_cancel();
+    ///     cancel_part.cancel();
+    ///     assert!(part.is_done() && !request.is_done());
+    ///     cancel.cancel();
+    ///     assert!(request.is_done());
+    /// });
+    /// ```
     #[doc(alias = "WithCancel")]
     #[doc(alias = "WithCancelCause")]
     pub fn with_cancel(&self) -> (Self, CancelHandle<P>) {
@@ -123,6 +87,19 @@ impl<P: Platform> Context<P> {
     }
 
     /// [`with_cancel`](Self::with_cancel), and done from `deadline` on. Go: `context.WithDeadline`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     let (context, _cancel) = Context::background().with_deadline(soon);
+    ///     assert_eq!(context.deadline(), Some(soon));
+    ///     context.wait();
+    ///     assert!(native::now() >= soon);
+    /// });
+    /// ```
     #[doc(alias = "WithDeadline")]
     pub fn with_deadline(&self, deadline: Instant) -> (Self, CancelHandle<P>) {
         self.below(Some((deadline, Cause::of(ContextError::DeadlineExceeded))))
@@ -130,6 +107,18 @@ impl<P: Platform> Context<P> {
 
     /// [`with_deadline`](Self::with_deadline), with what is to be said to be the cause if it passes. Go:
     /// `context.WithDeadlineCause`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     let (context, _cancel) = Context::background().with_deadline_cause(soon, "lunch time");
+    ///     context.wait();
+    ///     assert_eq!(context.cause().unwrap().to_string(), "lunch time");
+    /// });
+    /// ```
     #[doc(alias = "WithDeadlineCause")]
     pub fn with_deadline_cause(
         &self,
@@ -140,6 +129,17 @@ impl<P: Platform> Context<P> {
     }
 
     /// [`with_deadline`](Self::with_deadline) after `timeout` from now. Go: `context.WithTimeout`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(1));
+    ///     assert_eq!(context.wait(), ContextError::DeadlineExceeded);
+    /// });
+    /// ```
     #[doc(alias = "WithTimeout")]
     pub fn with_timeout(&self, timeout: Duration) -> (Self, CancelHandle<P>) {
         self.with_deadline(now::<P>().after(timeout))
@@ -168,7 +168,7 @@ impl<P: Platform> Context<P> {
         Self { node: self.node.clone(), values: Some(Arc::new(values)) }
     }
 
-    /// The value of that type that was put in last, on the way down to this context. Go: `Context.Value`.
+    /// The value of that type that was put in last, on the way down to this context. Go: `Context.Value`. See [`with_value`](Self::with_value) for an example.
     #[doc(alias = "Value")]
     #[must_use]
     pub fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
@@ -177,27 +177,39 @@ impl<P: Platform> Context<P> {
     }
 
     /// This context's values without its cancellation and deadline. Go: `context.WithoutCancel`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let (request, cancel) = Context::background().with_value("request 7").with_cancel();
+    ///     cancel.cancel();
+    ///     let clean_up = request.without_cancel();
+    ///     assert!(!clean_up.is_done());
+    ///     assert_eq!(clean_up.value(), Some(&"request 7"));
+    /// });
+    /// ```
     #[doc(alias = "WithoutCancel")]
     #[must_use]
     pub fn without_cancel(&self) -> Self {
         Self { node: None, values: self.values.clone() }
     }
 
-    /// When it is done at the latest, if there is such a time. Go: `Context.Deadline`.
+    /// When it is done at the latest, if there is such a time. Go: `Context.Deadline`. See [`with_deadline`](Self::with_deadline) for an example.
     #[doc(alias = "Deadline")]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.node.as_ref().map(|node| node.deadline()).filter(|&deadline| deadline != Instant::NEVER)
     }
 
-    /// Whether it has been cancelled or its deadline has passed. Stays so. Callable from anywhere.
+    /// Whether it has been cancelled or its deadline has passed. Stays so. Callable from anywhere. See [`with_cancel`](Self::with_cancel) for an example.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
         self.node.as_ref().is_some_and(|node| node.is_done())
     }
 
-    /// Why it is done, if it is. Go: `Context.Err`.
+    /// Why it is done, if it is. Go: `Context.Err`. See [`Context`] for an example.
     #[doc(alias = "Err")]
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
@@ -206,6 +218,27 @@ impl<P: Platform> Context<P> {
 
     /// [`err`](Self::err), for `?`.
     ///
+    /// ```
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// fn count_words(context: &Context, pages: &[&str]) -> Result<usize, ContextError> {
+    ///     let mut words = 0;
+    ///     for page in pages {
+    ///         context.check()?;
+    ///         words += page.split(' ').count();
+    ///     }
+    ///     Ok(words)
+    /// }
+    ///
+    /// native::run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     assert_eq!(count_words(&context, &["to and fro"]), Ok(3));
+    ///     cancel.cancel();
+    ///     assert_eq!(count_words(&context, &["to and fro"]), Err(ContextError::Canceled));
+    /// });
+    /// ```
+    ///
     /// # Errors
     ///
     /// The context is done.
@@ -213,13 +246,13 @@ impl<P: Platform> Context<P> {
         self.err().map_or(Ok(()), Err)
     }
 
-    /// Why it is done, with what was given as the cause. Go: `context.Cause`.
+    /// Why it is done, with what was given as the cause. Go: `context.Cause`. See [`Cause`] for an example.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.node.as_ref().and_then(|node| node.cause())
     }
 
-    /// Waits until it is done; gives why. Go: `<-ctx.Done()`.
+    /// Waits until it is done; gives why. Go: `<-ctx.Done()`. See [`with_timeout`](Self::with_timeout) for an example.
     ///
     /// Blocks the calling G, forever if it is never done. Not callable from interrupts.
     ///
@@ -273,6 +306,12 @@ impl<P: Platform> Context<P> {
 
     /// [`done`](Self::done) for those who can go on without.
     ///
+    /// ```
+    /// use gmp_sched::native::Context;
+    ///
+    /// assert!(!Context::background().try_done().unwrap().is_closed());
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no memory for the channel, or for the G; nothing has happened.
@@ -291,6 +330,18 @@ impl<P: Platform> Context<P> {
     ///
     /// Blocks the calling G only; not callable from interrupts.
     ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     assert_eq!(Context::background().sleep(Duration::from_micros(10)), Ok(()));
+    ///     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(1));
+    ///     assert_eq!(context.sleep(Duration::from_secs(3600)), Err(ContextError::DeadlineExceeded));
+    /// });
+    /// ```
+    ///
     /// # Errors
     ///
     /// The context was done first.
@@ -303,6 +354,17 @@ impl<P: Platform> Context<P> {
     }
 
     /// [`sleep`](Self::sleep) until a point in time.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     assert_eq!(Context::background().sleep_until(soon), Ok(()));
+    ///     assert!(native::now() >= soon);
+    /// });
+    /// ```
     ///
     /// # Errors
     ///
@@ -378,70 +440,5 @@ impl<P: Platform> Clone for Context<P> {
 impl<P: Platform> fmt::Debug for Context<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("node", &self.node).finish_non_exhaustive()
-    }
-}
-
-/// The right to cancel a context. It does so when dropped, as Go's `defer cancel()`.
-#[must_use = "dropping the handle cancels the context"]
-pub struct CancelHandle<P: Platform> {
-    /// `None` once the right has been given away.
-    node: Option<Arc<Node<P>>>,
-}
-
-impl<P: Platform> CancelHandle<P> {
-    /// Cancels the context and all below it. The first one counts, here and in time. Go: `CancelFunc`.
-    ///
-    /// Takes time for each context and each waiting G below. Does not block; not callable from interrupts.
-    ///
-    /// # Panics
-    ///
-    /// Functions or Gs wait for it, and the caller is not a G with a P.
-    #[doc(alias = "CancelFunc")]
-    pub fn cancel(&self) {
-        self.cancel_for(&Cause::of(ContextError::Canceled));
-    }
-
-    /// [`cancel`](Self::cancel), with what is to be said to be the cause. Go: `CancelCauseFunc`.
-    ///
-    /// ```
-    /// use gmp_sched::native::{self, Context};
-    ///
-    /// native::run(1, || {
-    ///     let (context, cancel) = Context::background().with_cancel();
-    ///     cancel.cancel_with("out of tea".to_string());
-    ///     assert_eq!(context.err().unwrap().to_string(), "context canceled");
-    ///     assert_eq!(context.cause().unwrap().to_string(), "out of tea");
-    /// });
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`cancel`](Self::cancel).
-    #[doc(alias = "CancelCauseFunc")]
-    pub fn cancel_with(&self, cause: impl Into<Box<dyn Error + Send + Sync>>) {
-        self.cancel_for(&Cause { error: ContextError::Canceled, given: Some(cause.into().into()) });
-    }
-
-    fn cancel_for(&self, cause: &Cause) {
-        if let Some(node) = &self.node {
-            node.cancel(cause);
-        }
-    }
-
-    /// Gives the right away unused: the context is cancelled with those above it, or by its deadline.
-    pub fn keep(mut self) {
-        self.node = None;
-    }
-}
-
-impl<P: Platform> Drop for CancelHandle<P> {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
-impl<P: Platform> fmt::Debug for CancelHandle<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelHandle").field("node", &self.node).finish()
     }
 }

@@ -8,7 +8,8 @@ use crate::platform::{OutOfResources, Platform};
 use crate::time::{AfterFunc, Instant, after_func_at};
 
 /// The right to take back a function that is to run when a context is done. Dropping it lets the function run. Go: the
-/// `stop` function that `context.AfterFunc` returns.
+/// `stop` function that `context.AfterFunc` returns. See [`Context::after_func`](super::Context::after_func) for
+/// an example.
 pub struct ContextFunction<P: Platform> {
     place: Place<P>,
 }
@@ -48,6 +49,17 @@ impl<P: Platform> ContextFunction<P> {
     /// Takes the function back: tells whether this kept it from running. If so it is dropped, by its G.
     ///
     /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let function = context.after_func(|| unreachable!()).unwrap();
+    ///     assert!(function.stop());
+    ///     cancel.cancel();
+    /// });
+    /// ```
     ///
     /// # Panics
     ///

@@ -27,10 +27,12 @@ use crate::time::{Instant, now};
 ///     assert_eq!(receiver.recv_until(&request), Err(RecvTimeoutError::Canceled));
 ///     sender.send(7).unwrap();
 ///     assert_eq!(receiver.recv_until(&request), Ok(7));
+///     sender.send(7).unwrap();
 ///     // Both at once.
 ///     let limit = Limit::from(&request).and(native::now().after(Duration::from_secs(1)));
 ///     assert_eq!(Semaphore::new(0).acquire_until(0, limit).map(|_| ()), Ok(()));
 ///     assert_eq!(limit.err(), Some(ContextError::Canceled));
+///     assert_eq!((receiver.recv_until(Limit::NONE), Limit::NONE.err()), (Ok(7), None));
 /// });
 /// ```
 pub struct Limit<'a, P: Platform> {
@@ -39,16 +41,17 @@ pub struct Limit<'a, P: Platform> {
 }
 
 impl<P: Platform> Limit<'_, P> {
-    /// No limit: to wait for as long as it takes.
+    /// No limit: to wait for as long as it takes. See [`Limit`] for an example.
     pub const NONE: Self = Self { deadline: Instant::NEVER, node: None };
 
-    /// This limit or `deadline`, whichever comes first.
+    /// This limit or `deadline`, whichever comes first. See [`Limit`] for an example.
     #[must_use]
     pub fn and(self, deadline: Instant) -> Self {
         Self { deadline: self.deadline.min(deadline), ..self }
     }
 
     /// Whether one would wait in vain: the limit is over. If it is, a cancelled context comes before a deadline.
+    /// See [`Limit`] for an example.
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
         let cause = self.node.and_then(Node::cause);

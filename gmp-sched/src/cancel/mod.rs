@@ -12,13 +12,17 @@
 //! waiter with the context, with the same ticket as the one where it waits; whoever claims the ticket first has ended the
 //! wait (see `waiter`).
 
+mod cause;
 mod context;
 mod function;
+mod handle;
 mod limit;
 mod node;
 
-pub use context::{CancelHandle, Cause, Context, ContextError};
+pub use cause::{Cause, ContextError};
+pub use context::Context;
 pub use function::ContextFunction;
+pub use handle::CancelHandle;
 pub use limit::Limit;
 #[cfg(all(test, gmp_loom))]
 pub(crate) use node::Node;

@@ -4,10 +4,25 @@ use core::fmt;
 
 /// The value could not be sent, ever: the channel is closed, or nobody can receive any more. The value comes back. Go:
 /// the panic "send on closed channel".
+///
+/// ```
+/// let (sender, receiver) = gmp_sched::native::channel(0);
+/// drop(receiver);
+/// let error = sender.send("late").unwrap_err();
+/// assert_eq!((error.to_string(), error.into_inner()), ("send on a closed channel".to_string(), "late"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
 /// The value was not sent at once, and comes back.
+///
+/// ```
+/// use gmp_sched::chan::TrySendError;
+///
+/// let (sender, _receiver) = gmp_sched::native::channel(0);
+/// assert!(matches!(sender.try_send(1), Err(TrySendError::Full(1))));
+/// assert_eq!(sender.try_send(2).unwrap_err().into_inner(), 2);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
     /// The sender would have had to wait.
@@ -17,6 +32,17 @@ pub enum TrySendError<T> {
 }
 
 /// The value was not sent in time, and comes back.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, channel};
+///
+/// native::run(1, || {
+///     let (sender, _receiver) = channel(0);
+///     let error = sender.send_timeout(1, Duration::from_millis(1)).unwrap_err();
+///     assert_eq!((error.to_string(), error.into_inner()), ("send timed out".to_string(), 1));
+/// });
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
     /// Nobody took it in time.
@@ -28,10 +54,25 @@ pub enum SendTimeoutError<T> {
 }
 
 /// There is no value, and never will be: the channel is closed and drained. Go: `ok == false`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel};
+///
+/// native::run(1, || {
+///     let (sender, receiver) = channel::<u8>(0);
+///     drop(sender);
+///     assert_eq!(receiver.recv().unwrap_err().to_string(), "receive from a closed channel");
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
 /// There was no value at once.
+///
+/// ```
+/// let (_sender, receiver) = gmp_sched::native::channel::<u8>(0);
+/// assert_eq!(receiver.try_recv().unwrap_err().to_string(), "receive from an empty channel");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// The receiver would have had to wait.
@@ -41,6 +82,17 @@ pub enum TryRecvError {
 }
 
 /// No value came in time.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, channel};
+///
+/// native::run(1, || {
+///     let (_sender, receiver) = channel::<u8>(0);
+///     let error = receiver.recv_timeout(Duration::from_millis(1)).unwrap_err();
+///     assert_eq!(error.to_string(), "receive timed out");
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
     /// Nobody sent one in time.
@@ -52,14 +104,14 @@ pub enum RecvTimeoutError {
 }
 
 impl<T> SendError<T> {
-    /// The value.
+    /// The value. See [`SendError`] for an example.
     pub fn into_inner(self) -> T {
         self.0
     }
 }
 
 impl<T> TrySendError<T> {
-    /// The value.
+    /// The value. See [`TrySendError`] for an example.
     pub fn into_inner(self) -> T {
         match self {
             Self::Full(value) | Self::Closed(value) => value,
@@ -68,7 +120,7 @@ impl<T> TrySendError<T> {
 }
 
 impl<T> SendTimeoutError<T> {
-    /// The value.
+    /// The value. See [`SendTimeoutError`] for an example.
     pub fn into_inner(self) -> T {
         match self {
             Self::Timeout(value) | Self::Canceled(value) | Self::Closed(value) => value,

@@ -90,7 +90,7 @@ impl<T, P: Platform> Chan<T, P> {
         (self.sender, self.receiver)
     }
 
-    /// See [`Sender::send`].
+    /// See [`Sender::send`], and [`Chan`] for an example.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl<T, P: Platform> Chan<T, P> {
         self.sender.send(value)
     }
 
-    /// See [`Receiver::recv`].
+    /// See [`Receiver::recv`], and [`Chan`] for an example.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl<T, P: Platform> Chan<T, P> {
         self.receiver.recv()
     }
 
-    /// See [`Sender::close`].
+    /// See [`Sender::close`], and [`Chan`] for an example.
     pub fn close(&self) -> bool {
         self.sender.close()
     }

@@ -61,6 +61,15 @@ use crate::cancel::Limit;
 use crate::platform::{OutOfResources, Platform};
 
 /// The two sides of a new channel.
+///
+/// ```
+/// use gmp_sched::chan::{Halves, channel};
+/// use gmp_sched::native::Native;
+///
+/// let (sender, receiver): Halves<u8, Native> = channel(1);
+/// sender.try_send(1).unwrap();
+/// assert_eq!(receiver.try_recv(), Ok(1));
+/// ```
 pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
 
 /// A channel with room for `capacity` values; with room for none, senders wait until somebody receives. Go: `make(chan
@@ -115,11 +124,41 @@ pub(crate) fn try_never<T, P: Platform>() -> Result<Receiver<T, P>, OutOfResourc
 }
 
 /// The side of a channel that sends. Go: `chan<- T`. The last one that is dropped closes the channel.
+///
+/// ```
+/// use gmp_sched::native::{self, Sender, channel, go};
+///
+/// fn squares(numbers: Sender<u32>) {
+///     (1..=3).for_each(|n| numbers.send(n * n).unwrap());
+/// }
+///
+/// native::run(1, || {
+///     let (sender, receiver) = channel(0);
+///     go(move || squares(sender)).detach();
+///     assert!(receiver.iter().eq([1, 4, 9]));
+/// });
+/// ```
 pub struct Sender<T, P: Platform> {
     handle: Handle<T, P, SEND>,
 }
 
 /// The side of a channel that receives. Go: `<-chan T`. When the last one is dropped, nothing can be sent any more.
+///
+/// ```
+/// use gmp_sched::native::{self, Receiver, channel, go};
+///
+/// fn sum(numbers: Receiver<u32>) -> u32 {
+///     numbers.iter().sum()
+/// }
+///
+/// native::run(1, || {
+///     let (sender, receiver) = channel(0);
+///     let sum = go(move || sum(receiver));
+///     (1..=3).for_each(|n| sender.send(n).unwrap());
+///     drop(sender);
+///     assert_eq!(sum.join(), Ok(6));
+/// });
+/// ```
 pub struct Receiver<T, P: Platform> {
     handle: Handle<T, P, RECEIVE>,
 }

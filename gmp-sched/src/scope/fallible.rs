@@ -7,7 +7,7 @@ use crate::cancel::{CancelHandle, Context};
 use crate::lock::Lock;
 use crate::platform::{OutOfResources, Pinned, Platform};
 
-/// Where scoped Gs are spawned that may fail; see [`try_scope`].
+/// Where scoped Gs are spawned that may fail; see [`try_scope`] for an example.
 pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
     scope: Scope<'scope, 'env, P>,
     context: Context<P>,
@@ -67,6 +67,18 @@ where
 impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     /// Runs `body` as a new G of this scope. As [`Scope::spawn`].
     ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// let result = native::run(1, || {
+    ///     native::try_scope(&Context::background(), |scope| {
+    ///         scope.spawn(|| Err("too small")).map_err(|_| "no memory")?;
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert_eq!(result, Err("too small"));
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
@@ -89,7 +101,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
         spawned.map(drop)
     }
 
-    /// [`spawn`](Self::spawn) for those who cannot go on without memory.
+    /// [`spawn`](Self::spawn) for those who cannot go on without memory. See [`try_scope`] for an example.
     ///
     /// # Panics
     ///
@@ -105,12 +117,29 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     }
 
     /// The context that is cancelled with the first error, by [`cancel`](Self::cancel), and with the one that the scope
-    /// was given.
+    /// was given. See [`try_scope`] for an example.
     pub fn context(&self) -> &Context<P> {
         &self.context
     }
 
     /// Tells the children to give up, without an error. Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// let found: Result<(), ()> = native::run(2, || {
+    ///     native::try_scope(&Context::background(), |scope| {
+    ///         scope.go(|| {
+    ///             scope.context().wait();
+    ///             Ok(())
+    ///         });
+    ///         // Found without the other's help.
+    ///         scope.cancel();
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert_eq!(found, Ok(()));
+    /// ```
     pub fn cancel(&self) {
         self.cancel.cancel();
     }

@@ -21,7 +21,7 @@ use crate::join::{JoinError, JoinHandle};
 use crate::platform::{OutOfResources, Platform};
 use crate::spawn::spawn_scoped;
 
-/// Where scoped Gs are spawned; see [`scope`].
+/// Where scoped Gs are spawned; see [`scope`] for an example.
 pub struct Scope<'scope, 'env: 'scope, P: Platform> {
     children: Children<P>,
     // Both invariant: a scope may neither shrink `'scope` (to borrow what dies earlier) nor `'env`.
@@ -29,7 +29,8 @@ pub struct Scope<'scope, 'env: 'scope, P: Platform> {
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// The right to the result of a scoped G. Dropping it leaves the G to the scope, which waits for it.
+/// The right to the result of a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an
+/// example.
 pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
     /// `None` once it has been joined.
     handle: Option<JoinHandle<T, P>>,
@@ -105,6 +106,19 @@ impl<P: Platform> Scope<'_, '_, P> {
 impl<'scope, P: Platform> Scope<'scope, '_, P> {
     /// Runs `body` as a new G of this scope. As [`spawn::spawn`](crate::spawn::spawn).
     ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// native::run(1, || {
+    ///     let words = ["to", "and", "fro"];
+    ///     let longest = native::scope(|scope| {
+    ///         let longest = scope.spawn(|| words.iter().map(|word| word.len()).max()).expect("memory for a stack");
+    ///         longest.join().unwrap()
+    ///     });
+    ///     assert_eq!(longest, Some(3));
+    /// });
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
@@ -132,7 +146,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         }
     }
 
-    /// [`spawn`](Self::spawn) for those who cannot go on without memory.
+    /// [`spawn`](Self::spawn) for those who cannot go on without memory. See [`scope`] for an example.
     ///
     /// # Panics
     ///
@@ -152,18 +166,39 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
 
 impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
     /// The number of the G.
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// native::run(1, || native::scope(|scope| assert_ne!(scope.go(|| ()).id(), scope.go(|| ()).id())));
+    /// ```
     #[must_use]
     pub fn id(&self) -> GoroutineId {
         self.inner().id()
     }
 
     /// Whether the G has finished, so that [`join`](Self::join) does not block.
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// native::run(1, || {
+    ///     native::scope(|scope| {
+    ///         let child = scope.go(|| 7);
+    ///         assert!(!child.is_finished(), "there is one P, and we have it");
+    ///         native::yield_now();
+    ///         assert!(child.is_finished());
+    ///         assert_eq!(child.join(), Ok(7));
+    ///     });
+    /// });
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.inner().is_finished()
     }
 
-    /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts.
+    /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts. See [`scope`] for an
+    /// example.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ pub(super) enum Outcome {
     Closed,
 }
 
-/// A case that receives. See [`recv`](super::recv).
+/// A case that receives. See [`recv`](super::recv) for an example.
 pub struct RecvCase<'a, T, P: Platform> {
     channel: &'a Channel<T, P>,
     /// Has a value while the outcome is `Moved`.
@@ -30,7 +30,7 @@ pub struct RecvCase<'a, T, P: Platform> {
     outcome: Outcome,
 }
 
-/// A case that sends. See [`send`].
+/// A case that sends. See [`send`] for an example.
 pub struct SendCase<'a, T, P: Platform> {
     channel: &'a Channel<T, P>,
     /// Has a value unless the outcome is `Moved`.
@@ -223,7 +223,7 @@ pub(super) fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
     }
 }
 
-/// A case of a select, whatever the type of its values. Made by [`RecvCase::case`], [`SendCase::case`] and
+/// A case of a select, whatever the type of its values; see [`Select`](super::Select) for an example. Made by [`RecvCase::case`], [`SendCase::case`] and
 /// [`SendFromCase::case`](super::SendFromCase::case). Go: `scase`.
 #[doc(alias = "scase")]
 pub struct Case<'a, P: Platform> {

@@ -96,7 +96,7 @@ enum Patience<'a, P: Platform> {
 }
 
 impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
-    /// A select over `cases`, each of which is known by its place among them.
+    /// A select over `cases`, each of which is known by its place among them. See [`Select`] for an example.
     #[inline]
     pub fn new(cases: &'s mut [Case<'a, P>]) -> Self {
         Self { cases, choice: Choice::Random }

@@ -7,7 +7,7 @@ use super::case::{Case, Outcome, Transfer, outcome_of};
 use crate::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
 
-/// A case that sends what is in an `Option`. See [`send_from`].
+/// A case that sends what is in an `Option`. See [`send_from`] for an example.
 pub struct SendFromCase<'a, T, P: Platform> {
     target: Target<'a, T, P>,
     /// Where it waits, for nobody, while there is nothing to send.

@@ -87,6 +87,13 @@ impl<G, P: Platform> Drop for Leaving<G, P> {
 
 impl<P: Platform> RawCondvar<P> {
     /// One for which nobody waits.
+    ///
+    /// ```
+    /// use gmp_sched::native::Native;
+    /// use gmp_sched::sync::RawCondvar;
+    ///
+    /// static RAW: RawCondvar<Native> = RawCondvar::new();
+    /// ```
     #[must_use]
     pub const fn new() -> Self {
         Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }

@@ -149,6 +149,16 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// A panic of `body` is nobody's to handle, and ends the program.
     ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// native::run(1, || {
+    ///     let group = ErrorGroup::new();
+    ///     group.go(|| "17".parse::<u32>().map(drop)).unwrap();
+    ///     group.go(|| "seventeen".parse::<u32>().map(drop)).unwrap();
+    ///     assert!(group.wait().is_err());
+    /// });
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no memory for its stack; `body` is dropped.

@@ -11,7 +11,7 @@ use crate::cancel::{ContextError, Limit};
 use crate::goroutine::WaitReason;
 use crate::platform::Platform;
 
-/// [`Mutex`] with a limit to the wait.
+/// [`Mutex`] with a limit to the wait. See [`lock_until`](Self::lock_until) for an example.
 pub trait LimitedMutex<T: ?Sized, P: Platform> {
     /// Locks it, waiting for as long as `limit` says (a deadline, a context). Blocks the G; not callable from interrupts.
     ///
@@ -54,7 +54,7 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
     }
 }
 
-/// [`RwLock`](super::RwLock) and [`ReadMostlyRwLock`](super::ReadMostlyRwLock) with a limit to the wait.
+/// [`RwLock`](super::RwLock) and [`ReadMostlyRwLock`](super::ReadMostlyRwLock) with a limit to the wait. See [`read_until`](Self::read_until) for an example.
 pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     /// Locks it to read, waiting for as long as `limit` says. Blocks the G; not callable from interrupts.
     ///
@@ -142,7 +142,7 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
     }
 }
 
-/// [`Condvar`] with any limit to the wait.
+/// [`Condvar`] with any limit to the wait. See [`wait_limited`](Self::wait_limited) for an example.
 pub trait LimitedCondvar<P: Platform> {
     /// Unlocks the mutex, waits to be notified for as long as `limit` says (a deadline, a context), and locks it again,
     /// however long that takes. Blocks the G; not callable from interrupts.

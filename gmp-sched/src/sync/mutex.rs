@@ -135,7 +135,7 @@ pub struct RawMutex<P: Platform> {
 
 impl<P: Platform> RawMutex<P> {
     constructor! {
-        /// One that is free.
+        /// One that is free. See [`RawMutex`] for an example.
         #[must_use]
         pub fn new() -> Self {
             Self { word: AtomicU32::new(0), queue: Lock::new(WaitQueue::new()) }

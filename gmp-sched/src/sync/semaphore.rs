@@ -51,6 +51,11 @@ const ONE: u32 = 2;
 
 impl<P: Platform> Semaphore<P> {
     /// The most permits there can be.
+    ///
+    /// ```
+    /// use gmp_sched::native::Semaphore;
+    /// assert_eq!(Semaphore::new(Semaphore::MAX).available(), u32::MAX / 2);
+    /// ```
     pub const MAX: u32 = u32::MAX / ONE;
 
     constructor! {

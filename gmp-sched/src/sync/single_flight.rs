@@ -47,7 +47,7 @@ struct Call<V, P: Platform> {
     is_shared: AtomicBool,
 }
 
-/// What [`SingleFlight::call`] gives.
+/// What [`SingleFlight::call`] gives; see there for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched<V> {
     /// The value.

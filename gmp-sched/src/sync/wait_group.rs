@@ -249,6 +249,16 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// A panic of `body` is nobody's to handle, and ends the program.
     ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use gmp_sched::native::{self, WaitGroup};
+    /// native::run(1, || {
+    ///     let group = Arc::new(WaitGroup::new());
+    ///     group.go(native::yield_now).unwrap();
+    ///     group.wait();
+    /// });
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no memory for its stack; nothing has happened, except that `body` is dropped.

@@ -21,7 +21,7 @@ const RUN: usize = 0;
 const DISCARD: usize = 1;
 
 /// The right to take back a function that is to run later. Dropping it lets the function run. Go: the `time.Timer` of
-/// `time.AfterFunc`.
+/// `time.AfterFunc`. See [`after_func`] for an example.
 pub struct AfterFunc<P: Platform> {
     slot: &'static TimerSlot<P>,
     /// The number of the slot's setting, which tells whether it still is this one.
@@ -101,6 +101,16 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// If not, it has been started, and may still run. Does not block; not callable from interrupts.
     ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native;
+    ///
+    /// native::run(1, || {
+    ///     let later = native::after_func(Duration::from_secs(3600), || unreachable!()).unwrap();
+    ///     assert!(later.stop() && !later.stop());
+    /// });
+    /// ```
+    ///
     /// # Panics
     ///
     /// The caller is not a G with a P.
@@ -130,6 +140,18 @@ impl<P: Platform> AfterFunc<P> {
     /// that has run can be set to run again; here it runs once.) Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// native::run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     let later = native::after_func(Duration::from_secs(3600), move || sender.send(7).unwrap()).unwrap();
+    ///     assert!(later.reset(Duration::from_millis(1)));
+    ///     assert_eq!(receiver.recv(), Ok(7));
+    /// });
+    /// ```
     ///
     /// # Panics
     ///

@@ -4,36 +4,46 @@ use core::fmt;
 use core::time::Duration;
 
 /// A point in time: nanoseconds on the platform's clock, which never goes back. The last one stands for "never".
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::time::Instant;
+///
+/// let start = Instant::from_nanos(1_000);
+/// let later = start.after(Duration::from_micros(2));
+/// assert_eq!((later.as_nanos(), later.since(start)), (3_000, Duration::from_micros(2)));
+/// assert!(start.since(later).is_zero() && later < Instant::NEVER);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// Later than every point in time.
+    /// Later than every point in time. See [`Instant`] for an example.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The last point in time that is one.
     pub(crate) const LAST: Self = Self(u64::MAX - 1);
 
-    /// The point that many nanoseconds after the clock's zero.
+    /// The point that many nanoseconds after the clock's zero. See [`Instant`] for an example.
     #[must_use]
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self(nanoseconds)
     }
 
-    /// Nanoseconds since the clock's zero.
+    /// Nanoseconds since the clock's zero. See [`Instant`] for an example.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to here; zero if `earlier` is later.
+    /// The time from `earlier` to here; zero if `earlier` is later. See [`Instant`] for an example.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// `duration` later; [`NEVER`](Self::NEVER) where that is past the clock's end.
+    /// `duration` later; [`NEVER`](Self::NEVER) where that is past the clock's end. See [`Instant`] for an example.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

@@ -55,6 +55,13 @@ use crate::platform::{Pinned, Platform};
 
 /// What time it is: on the platform's clock or, for a G in a bubble, on [that one's](crate::synctest). Callable from anywhere
 /// but interrupts, which ask the platform.
+///
+/// ```
+/// use gmp_sched::native::{self, Native};
+/// use gmp_sched::time;
+///
+/// native::run(1, || assert!(time::now::<Native>() <= native::now()));
+/// ```
 #[must_use]
 #[inline]
 pub fn now<P: Platform>() -> Instant {

@@ -29,7 +29,8 @@ pub struct Ticker<P: Platform> {
 }
 
 impl<P: Platform> Ticker<P> {
-    /// A ticker that fires each `interval`, for the first time after one. Go: `time.NewTicker`.
+    /// A ticker that fires each `interval`, for the first time after one. Go: `time.NewTicker`. See [`Ticker`] for an
+    /// example.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -49,6 +50,13 @@ impl<P: Platform> Ticker<P> {
 
     /// [`new`](Self::new) for those who can go on without.
     ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Ticker};
+    ///
+    /// native::run(1, || assert!(Ticker::try_new(Duration::from_secs(1)).is_ok()));
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no memory for one more timer; nothing has happened.
@@ -65,7 +73,8 @@ impl<P: Platform> Ticker<P> {
         Ok(ticker)
     }
 
-    /// No more ticks, nor one of before. Go: `Ticker.Stop`.
+    /// No more ticks, nor one of before. Go: `Ticker.Stop`. See [`Ticker`] for an
+    /// example.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -80,6 +89,17 @@ impl<P: Platform> Ticker<P> {
     /// Ticks each `interval` from now on, for the first time after one, and drops a tick of before. Go: `Ticker.Reset`.
     ///
     /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Ticker};
+    ///
+    /// native::run(1, || {
+    ///     let ticker = Ticker::new(Duration::from_secs(3600));
+    ///     ticker.reset(Duration::from_millis(1));
+    ///     ticker.wait();
+    /// });
+    /// ```
     ///
     /// # Panics
     ///

@@ -58,7 +58,7 @@ pub fn after<P: Platform>(duration: Duration) -> Timer<P> {
 }
 
 impl<P: Platform> Timer<P> {
-    /// A timer that fires after `duration`. Go: `time.NewTimer`.
+    /// A timer that fires after `duration`. Go: `time.NewTimer`. See [`Timer`] for an example.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -77,6 +77,13 @@ impl<P: Platform> Timer<P> {
 
     /// [`new`](Self::new) for those who can go on without.
     ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Timer};
+    ///
+    /// native::run(1, || assert!(Timer::try_new(Duration::from_secs(1)).is_ok()));
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no memory for one more timer; nothing has happened.
@@ -89,6 +96,18 @@ impl<P: Platform> Timer<P> {
     }
 
     /// A timer that fires at `when`; one for [`Instant::NEVER`] is stopped from the start.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Timer};
+    /// use gmp_sched::time::Instant;
+    ///
+    /// native::run(1, || {
+    ///     let when = native::now().after(Duration::from_millis(1));
+    ///     assert!(Timer::try_at(when).unwrap().wait() >= when);
+    ///     assert!(!Timer::try_at(Instant::NEVER).unwrap().stop());
+    /// });
+    /// ```
     ///
     /// # Errors
     ///
@@ -109,6 +128,16 @@ impl<P: Platform> Timer<P> {
     ///
     /// Does not block; not callable from interrupts.
     ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Timer};
+    ///
+    /// native::run(1, || {
+    ///     let timer = Timer::new(Duration::from_secs(3600));
+    ///     assert!(timer.stop() && !timer.stop());
+    /// });
+    /// ```
+    ///
     /// # Panics
     ///
     /// The caller is not on an M.
@@ -122,6 +151,18 @@ impl<P: Platform> Timer<P> {
     ///
     /// Does not block; not callable from interrupts.
     ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Timer};
+    ///
+    /// native::run(1, || {
+    ///     let timer = Timer::new(Duration::from_secs(3600));
+    ///     assert!(timer.reset(Duration::from_millis(1)));
+    ///     timer.wait();
+    ///     assert!(!timer.reset(Duration::from_millis(1)), "it had fired, and that was taken");
+    /// });
+    /// ```
+    ///
     /// # Panics
     ///
     /// There is no memory for one more timer; the caller is not a G with a P.
@@ -132,6 +173,18 @@ impl<P: Platform> Timer<P> {
     }
 
     /// [`reset`](Self::reset) to a point in time.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Timer};
+    ///
+    /// native::run(1, || {
+    ///     let timer = Timer::new(Duration::from_secs(3600));
+    ///     let when = native::now().after(Duration::from_millis(1));
+    ///     timer.reset_at(when);
+    ///     assert!(timer.wait() >= when);
+    /// });
+    /// ```
     ///
     /// # Panics
     ///

@@ -150,7 +150,7 @@ const GRANTED: usize = 1;
 
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
     constructor! {
-        /// One that is free.
+        /// One that is free. See [`RawRwLock`] for an example.
         #[must_use]
         pub fn new() -> Self {
             Self {

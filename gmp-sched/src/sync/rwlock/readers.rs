@@ -5,7 +5,7 @@ use core::fmt::Debug;
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicBool, AtomicU32, Ordering};
 
-/// Where a reader is counted; it leaves where it entered.
+/// Where a reader is counted; it leaves where it entered. See [`Readers`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(usize);
 
@@ -25,6 +25,22 @@ impl From<Place> for usize {
 ///
 /// Between counting a reader and looking whether it is closed, and between closing and looking for readers, there is a
 /// total order.
+///
+/// ```
+/// use gmp_sched::native::{self, Native};
+/// use gmp_sched::sync::lock_api::RwLock;
+/// use gmp_sched::sync::{OneCount, Place, RawRwLock, Readers, SpreadCounts};
+///
+/// fn read<R: Readers>(lock: &RwLock<RawRwLock<Native, R>, u32>) -> u32 {
+///     *lock.read()
+/// }
+///
+/// native::run(1, || {
+///     assert_eq!(read(&RwLock::<RawRwLock<Native, OneCount>, _>::new(1)), 1);
+///     assert_eq!(read(&RwLock::<RawRwLock<Native, SpreadCounts>, _>::new(2)), 2);
+/// });
+/// assert_eq!(usize::from(Place::from(3)), 3);
+/// ```
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     /// No reader.
     #[cfg(not(gmp_loom))]
@@ -102,7 +118,7 @@ mod sealed {
     impl Sealed for super::SpreadCounts {}
 }
 
-/// All readers in one word, whose top bit says that it is closed. Go: `readerCount`.
+/// All readers in one word, whose top bit says that it is closed. See [`Readers`] for an example. Go: `readerCount`.
 #[doc(alias = "readerCount")]
 #[derive(Debug)]
 pub struct OneCount(AtomicU32);
@@ -180,7 +196,7 @@ impl Readers for OneCount {
 /// Cache lines over which [`SpreadCounts`] spreads the readers. With more Ps than that, several share one.
 const LINES: usize = 8;
 
-/// One count for each P, in cache lines of their own.
+/// One count for each P, in cache lines of their own. See [`Readers`] for an example.
 #[derive(Debug)]
 pub struct SpreadCounts {
     /// Written by writers only, so readers share the line without disturbing each other.

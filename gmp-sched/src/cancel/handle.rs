@@ -1,0 +1,87 @@
+//! Who may cancel a context.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::error::Error;
+use core::fmt;
+
+use super::node::Node;
+use super::{Cause, ContextError};
+use crate::platform::Platform;
+
+/// The right to cancel a context; see [`Context::with_cancel`](super::Context::with_cancel) for an example. It does so when
+/// dropped, as Go's `defer cancel()`.
+#[must_use = "dropping the handle cancels the context"]
+pub struct CancelHandle<P: Platform> {
+    /// `None` once the right has been given away.
+    pub(super) node: Option<Arc<Node<P>>>,
+}
+
+impl<P: Platform> CancelHandle<P> {
+    /// Cancels the context and all below it. The first one counts, here and in time. See
+    /// [`Context::with_cancel`](super::Context::with_cancel) for an example. Go: `CancelFunc`.
+    ///
+    /// Takes time for each context and each waiting G below. Does not block; not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// Functions or Gs wait for it, and the caller is not a G with a P.
+    #[doc(alias = "CancelFunc")]
+    pub fn cancel(&self) {
+        self.cancel_for(&Cause::of(ContextError::Canceled));
+    }
+
+    /// [`cancel`](Self::cancel), with what is to be said to be the cause. Go: `CancelCauseFunc`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel_with("out of tea".to_string());
+    ///     assert_eq!(context.err().unwrap().to_string(), "context canceled");
+    ///     assert_eq!(context.cause().unwrap().to_string(), "out of tea");
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`cancel`](Self::cancel).
+    #[doc(alias = "CancelCauseFunc")]
+    pub fn cancel_with(&self, cause: impl Into<Box<dyn Error + Send + Sync>>) {
+        self.cancel_for(&Cause { error: ContextError::Canceled, given: Some(cause.into().into()) });
+    }
+
+    fn cancel_for(&self, cause: &Cause) {
+        if let Some(node) = &self.node {
+            node.cancel(cause);
+        }
+    }
+
+    /// Gives the right away unused: the context is cancelled with those above it, or by its deadline.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// native::run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.keep();
+    ///     assert!(!context.is_done());
+    /// });
+    /// ```
+    pub fn keep(mut self) {
+        self.node = None;
+    }
+}
+
+impl<P: Platform> Drop for CancelHandle<P> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl<P: Platform> fmt::Debug for CancelHandle<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelHandle").field("node", &self.node).finish()
+    }
+}
