@@ -17,6 +17,7 @@ use crate::goroutine::{Goroutine, WaitReason};
 use crate::join::JoinHandle;
 use crate::list::Linked;
 use crate::lock::Lock;
+use crate::machine::Machine;
 use crate::park::{park_pinned, queue, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicU64, Ordering};
@@ -33,6 +34,38 @@ pub(crate) struct Bubble<P: Platform> {
     census: Lock<Census<P>, P>,
     /// Link of the list of those that nobody uses.
     link: AtomicRef<Self>,
+}
+
+/// Where something was made: in a bubble, for whose Gs alone it is then, or in none.
+#[derive(Clone, Copy)]
+pub(crate) struct Home<P: Platform>(Option<&'static Bubble<P>>);
+
+impl<P: Platform> Home<P> {
+    /// In no bubble.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// In that of the calling G, if it is a G and in one.
+    pub(crate) fn here() -> Self {
+        let pinned = Pinned::<P>::new();
+        Self(pinned.try_machine().and_then(Machine::current_goroutine).and_then(Goroutine::bubble))
+    }
+
+    /// What time it is there.
+    pub(crate) fn now(&self) -> Instant {
+        self.0.map_or_else(P::now, Bubble::now)
+    }
+
+    /// Whether it is a bubble.
+    pub(crate) fn is_bubble(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether it is a bubble, and not that of the calling G.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.0.is_some_and(|bubble| !Self::here().0.is_some_and(|here| core::ptr::eq(here, bubble)))
+    }
 }
 
 /// Who is in a bubble.
@@ -54,7 +87,7 @@ const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 /// Gs of the bubble have ended. Go: `synctest.Test`.
 ///
 /// Blocks the calling G; not callable from interrupts. Gs outside may wake those inside, and should not: the bubble does
-/// not wait for them.
+/// not wait for them. Its [channels](crate::chan#bubbles) and timers they cannot use: that is a panic.
 ///
 /// ```
 /// use core::time::Duration;
@@ -249,6 +282,12 @@ impl<P: Platform> Census<P> {
 impl<P: Platform> Linked for Bubble<P> {
     fn link(&self) -> &AtomicRef<Self> {
         &self.link
+    }
+}
+
+impl<P: Platform> fmt::Debug for Home<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Home").field(&self.0).finish()
     }
 }
 

@@ -11,9 +11,10 @@ use std::time::Duration;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{
-    self, Context, Native, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now,
+    self, Context, Native, Ticker, Timer, after_func, channel, go, now, pull, scope, sleep, synctest, yield_now,
 };
 use gmp_sched::park::{park, ready};
+use gmp_sched::select;
 use gmp_sched::sim;
 
 use explore::{Random, explore};
@@ -227,5 +228,82 @@ fn every_sleep_is_exact_on_any_machine() {
                 bubble.join().unwrap();
             }
         }
+    });
+}
+
+/// What `body` says when it panics, which it does.
+fn message<T>(body: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
+    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_string())
+}
+
+/// Go's panics, in its words, for those who come from outside or from another bubble; and none for the others.
+#[test]
+fn a_bubbles_channels_are_its_own() {
+    fn misuse(sender: &native::Sender<u8>, receiver: &native::Receiver<u8>) {
+        const SEND: &str = "send on synctest channel from outside bubble";
+        const RECEIVE: &str = "receive on synctest channel from outside bubble";
+        const SELECT: &str = "select on synctest channel from outside bubble";
+        let short = Duration::from_millis(1);
+        assert_eq!(message(|| sender.send(1)), SEND);
+        assert_eq!(message(|| sender.try_send(1)), SEND);
+        assert_eq!(message(|| sender.send_timeout(1, short)), SEND);
+        assert_eq!(message(|| receiver.recv()), RECEIVE);
+        assert_eq!(message(|| receiver.iter().next()), RECEIVE);
+        assert_eq!(message(|| receiver.try_recv()), RECEIVE);
+        assert_eq!(message(|| receiver.recv_timeout(short)), RECEIVE);
+        assert_eq!(message(|| select! { send(sender, 1) => {} }), SELECT);
+        let mut value = Some(1);
+        assert_eq!(message(|| select! { send_from(sender, value) => {} }), SELECT);
+        assert_eq!(message(|| sender.close()), "close of synctest channel from outside bubble");
+        assert!(value.is_some() && receiver.is_empty() && !receiver.is_closed());
+    }
+    native::run(2, || {
+        let (outer, from_outside) = channel(1);
+        let (sender, receiver) = synctest::test(move || {
+            // Inside all is as ever, and what was made outside may be used.
+            let (sender, receiver) = channel(1);
+            sender.send(1).unwrap();
+            outer.send(receiver.recv().unwrap()).unwrap();
+            // A timer that is left keeps the bubble from being used again.
+            let _left = after_func(HOUR, || ()).unwrap();
+            (sender, receiver)
+        });
+        assert_eq!(from_outside.recv(), Ok(1));
+        misuse(&sender, &receiver);
+        let (sender, receiver) = synctest::test(move || {
+            misuse(&sender, &receiver);
+            (sender, receiver)
+        });
+        // The last sender closes it, wherever that is.
+        drop(sender);
+        assert!(receiver.recv().is_err());
+    });
+}
+
+#[test]
+fn a_bubbles_timers_are_its_own() {
+    fn misuse(timer: &Timer, ticker: &Ticker) {
+        const STOP: &str = "stop of synctest timer from outside bubble";
+        const RESET: &str = "reset of synctest timer from outside bubble";
+        const RECEIVE: &str = "receive on synctest channel from outside bubble";
+        assert_eq!((message(|| timer.stop()), message(|| ticker.stop())), (STOP.to_string(), STOP.to_string()));
+        assert_eq!((message(|| timer.reset(HOUR)), message(|| ticker.reset(HOUR))), (RESET.into(), RESET.into()));
+        assert_eq!((message(|| timer.wait()), message(|| ticker.try_wait())), (RECEIVE.into(), RECEIVE.into()));
+        assert_eq!(message(|| timer.wait_until(HOUR)), RECEIVE);
+        assert_eq!(message(|| select! { recv(timer) => {}, recv(ticker) => {} }), RECEIVE);
+    }
+    native::run(2, || {
+        let (timer, ticker) = synctest::test(|| (Timer::new(HOUR), Ticker::new(HOUR)));
+        misuse(&timer, &ticker);
+        synctest::test(move || misuse(&timer, &ticker));
+        // One that was made outside belongs to whoever sets it.
+        let timer = Timer::new(HOUR);
+        let timer = synctest::test(move || {
+            timer.reset(HOUR);
+            timer.wait();
+            timer
+        });
+        assert_eq!(message(|| timer.stop()), "stop of synctest timer from outside bubble");
     });
 }

@@ -10,13 +10,14 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 
 use super::error::{RecvTimeoutError, SendTimeoutError};
-use super::header::{Header, Held, Side};
+use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side};
 use super::ring::Ring;
 use crate::cancel::{ContextError, Limit};
 use crate::goroutine::Ticket;
 use crate::park::park_with;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::synctest::Home;
 use crate::waiter::{Waiter, reserve_deadline, wait_until};
 
 /// A channel with its values. Go: `hchan`.
@@ -39,7 +40,7 @@ unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 pub(crate) enum Attempt<P: Platform> {
     /// The value has moved. The G of this waiter, if there is one, is to be readied once the lock is free.
     Moved(Option<&'static Waiter<P>>),
-    /// The channel is closed; nothing has moved.
+    /// The channel is closed, or the caller is outside of its bubble ([`Header::check_closed`] tells); nothing has moved.
     Closed,
     /// Nothing can move now.
     NotReady,
@@ -57,9 +58,9 @@ enum Unmoved {
 
 impl<T, P: Platform> Channel<T, P> {
     /// With `never` the other side is never there, and never gone.
-    pub(crate) fn new(capacity: usize, never: bool) -> Result<Self, OutOfResources> {
+    pub(crate) fn new(capacity: usize, never: bool, home: Home<P>) -> Result<Self, OutOfResources> {
         Ok(Self {
-            header: Header::new(capacity, never),
+            header: Header::new(capacity, never, home),
             ring: Ring::new(capacity)?,
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
@@ -78,7 +79,7 @@ impl<T, P: Platform> Channel<T, P> {
     #[inline(always)]
     pub(crate) unsafe fn offer(&self, held: &Held<'_, P>, from: *const T) -> Attempt<P> {
         debug_assert!(held.is_of(&self.header));
-        if self.header.is_closed() {
+        if self.header.refuses() {
             return Attempt::Closed;
         }
         if let Some(receiver) = self.header.receivers.pop() {
@@ -117,7 +118,7 @@ impl<T, P: Platform> Channel<T, P> {
             return if length > 0 {
                 held.set_len(length - 1);
                 Attempt::Moved(None)
-            } else if self.header.is_closed() {
+            } else if self.header.refuses() {
                 Attempt::Closed
             } else {
                 Attempt::NotReady
@@ -151,10 +152,11 @@ impl<T, P: Platform> Channel<T, P> {
                 unlock_and_ready(&pinned, held, receiver);
                 return Ok(());
             }
+            Attempt::Closed => self.header.refused(pinned, held, SEND_ON),
             Attempt::NotReady if self.wait_for_turn(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
                 return Ok(());
             }
-            Attempt::NotReady | Attempt::Closed => {}
+            Attempt::NotReady => {}
         }
         Err(ManuallyDrop::into_inner(value))
     }
@@ -224,7 +226,10 @@ impl<T, P: Platform> Channel<T, P> {
         // SAFETY: the place is ours and free.
         match unsafe { self.take(&held, place.as_mut_ptr()) } {
             Attempt::Moved(sender) => unlock_and_ready(&pinned, held, sender),
-            Attempt::Closed => return None,
+            Attempt::Closed => {
+                self.header.refused(pinned, held, RECEIVE_ON);
+                return None;
+            }
             Attempt::NotReady => {
                 if !self.wait_for_turn(pinned, held, Side::Receive, place.as_mut_ptr()) {
                     return None;

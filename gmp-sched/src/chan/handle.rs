@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 use super::channel::Channel;
 use crate::platform::{OutOfResources, Platform};
 use crate::primitives::{AtomicUsize, Ordering};
+use crate::synctest::Home;
 
 /// One of the handles of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
 pub(super) struct Handle<T, P: Platform, const SIDE: bool> {
@@ -35,13 +36,13 @@ type Pair<T, P> = (Handle<T, P, SEND>, Handle<T, P, RECEIVE>);
 
 /// A new channel with one handle for each side.
 pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfResources> {
-    let channel = allocate(Channel::new(capacity, false)?)?;
+    let channel = allocate(Channel::new(capacity, false, Home::here())?)?;
     Ok((Handle { channel }, Handle { channel }))
 }
 
 /// The only handle of a channel whose other side was never there and still is not gone.
 pub(super) fn single<T, P: Platform, const SIDE: bool>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
-    Ok(Handle { channel: allocate(Channel::new(0, true)?)? })
+    Ok(Handle { channel: allocate(Channel::new(0, true, Home::none())?)? })
 }
 
 fn allocate<T, P: Platform>(channel: Channel<T, P>) -> Result<NonNull<Channel<T, P>>, OutOfResources> {

@@ -9,8 +9,9 @@ use core::ptr;
 use super::lock::RawLock;
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::platform::{Pinned, Platform};
-use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::primitives::{AtomicU8, AtomicUsize, Ordering};
 use crate::switch::Commit;
+use crate::synctest::Home;
 use crate::waiter::{WaitQueue, Waiter, Woken};
 
 /// Go: the part of `hchan` in front of its buffer.
@@ -19,7 +20,8 @@ use crate::waiter::{WaitQueue, Waiter, Woken};
 #[derive(Debug)]
 pub(crate) struct Header<P: Platform> {
     lock: RawLock<P>,
-    closed: AtomicBool,
+    /// [`CLOSED`] and [`IN_BUBBLE`]. Zero for nearly all.
+    state: AtomicU8,
     /// Why those wait who wait to send, and those who wait to receive.
     wait_reasons: [WaitReason; 2],
     pub(super) capacity: usize,
@@ -29,7 +31,19 @@ pub(crate) struct Header<P: Platform> {
     pub(super) senders: WaitQueue<P>,
     /// Gs that wait for a value. Go: `recvq`.
     pub(super) receivers: WaitQueue<P>,
+    /// Where it was made.
+    home: Home<P>,
 }
+
+/// Nothing can be sent any more. Stays so.
+const CLOSED: u8 = 1;
+/// It is of a bubble, and nobody outside may use it.
+const IN_BUBBLE: u8 = 2;
+
+/// What is said to have been done from outside of a bubble.
+pub(super) const SEND_ON: &str = "send on";
+/// See [`SEND_ON`].
+pub(super) const RECEIVE_ON: &str = "receive on";
 
 /// The two things to be done with a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +56,7 @@ pub(crate) enum Side {
 
 impl<P: Platform> Header<P> {
     /// `never` says that the other side will not be there. Go: a nil channel.
-    pub(crate) fn new(capacity: usize, never: bool) -> Self {
+    pub(crate) fn new(capacity: usize, never: bool, home: Home<P>) -> Self {
         let wait_reasons = if never {
             [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil]
         } else {
@@ -50,12 +64,13 @@ impl<P: Platform> Header<P> {
         };
         Self {
             lock: RawLock::new(),
-            closed: AtomicBool::new(false),
+            state: AtomicU8::new(if home.is_bubble() { IN_BUBBLE } else { 0 }),
             wait_reasons,
             capacity,
             length: AtomicUsize::new(0),
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
+            home,
         }
     }
 
@@ -83,7 +98,45 @@ impl<P: Platform> Header<P> {
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `close`: what came before that is seen.
-        self.closed.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Whether nothing can be sent, or received that is not there yet: it is closed or, for the calling G, in another bubble.
+    /// A look at one word, and no more for channels that are open and in none.
+    #[inline(always)]
+    pub(super) fn refuses(&self) -> bool {
+        self.state.load(Ordering::Acquire) != 0 && self.refuses_this()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuses_this(&self) -> bool {
+        self.is_closed() || self.home.is_foreign()
+    }
+
+    /// Panics if what has [refused](Self::refuses) is open: it is used from outside of its bubble. Called without locks.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(crate) fn check_closed(&self, what: &str) {
+        if !self.is_closed() {
+            self.check_bubble(what);
+        }
+    }
+
+    /// Unlocks it, and panics if it is not closed: it was used from outside of its bubble.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn refused(&self, pinned: Pinned<P>, held: Held<'_, P>, what: &str) {
+        drop((held, pinned));
+        self.check_closed(what);
+    }
+
+    /// Panics if the calling G is not in the channel's bubble, if it is of one.
+    #[track_caller]
+    pub(super) fn check_bubble(&self, what: &str) {
+        assert!(!self.home.is_foreign(), "{what} synctest channel from outside bubble");
     }
 
     /// Values in the buffer.
@@ -161,7 +214,7 @@ impl<P: Platform> Held<'_, P> {
             return None;
         }
         // Ordering: Release; partner: `is_closed`.
-        self.header.closed.store(true, Ordering::Release);
+        self.header.state.store(self.header.state.load(Ordering::Relaxed) | CLOSED, Ordering::Release);
         Some([self.header.senders.take_all(), self.header.receivers.take_all()])
     }
 

@@ -16,7 +16,7 @@ impl<T, P: Platform> Iterator for Iter<'_, T, P> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        self.receiver.handle.recv()
+        self.receiver.recv().ok()
     }
 }
 
@@ -44,7 +44,7 @@ impl<T, P: Platform> Iterator for IntoIter<T, P> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        self.receiver.handle.recv()
+        self.receiver.recv().ok()
     }
 }
 

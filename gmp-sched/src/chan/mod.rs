@@ -34,6 +34,12 @@
 //! Whoever finds its partner waiting goes on; the partner runs next on the same P, unless another P takes it. None of
 //! this allocates; a channel is allocated when it is made. No function here may be called from an interrupt, and those
 //! that may block only by a G that is not pinned.
+//!
+//! # Bubbles
+//!
+//! A channel that was made in a [bubble](crate::synctest) is for that one's Gs. Who sends to it, closes it, or would have to
+//! wait for it from outside panics, as in Go. What would cost those who use it rightly is not looked at: a value that is
+//! there can be received from anywhere, and a select that finds nothing ready waits.
 
 #[expect(unsafe_code, reason = "moves values from one stack to another")]
 mod channel;
@@ -55,6 +61,7 @@ pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRec
 pub use go_like::Chan;
 use handle::{Handle, RECEIVE, SEND};
 pub(crate) use header::{Header, Held, Side};
+use header::{RECEIVE_ON, SEND_ON};
 pub use iter::{IntoIter, Iter};
 
 use crate::cancel::Limit;
@@ -243,6 +250,7 @@ impl<T, P: Platform> Sender<T, P> {
         self.handle
             .try_send(value)
             .map_err(|(value, closed)| if closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
+            .inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
     }
 
     /// [`send`](Self::send), but waits no longer than `timeout`.
@@ -295,7 +303,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// As [`send_timeout`](Self::send_timeout).
     pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
-        self.handle.send_until(value, limit.into())
+        self.handle.send_until(value, limit.into()).inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
     }
 
     /// Closes the channel for all: receivers get what is in the buffer and are then told that nothing more comes; those
@@ -317,6 +325,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// ```
     #[doc(alias = "closechan")]
     pub fn close(&self) -> bool {
+        self.handle.header.check_bubble("close of");
         self.handle.close()
     }
 }
@@ -399,7 +408,10 @@ impl<T, P: Platform> Receiver<T, P> {
     #[doc(alias = "selectnbrecv")]
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.handle.try_recv().map_err(|closed| if closed { TryRecvError::Closed } else { TryRecvError::Empty })
+        self.handle.try_recv().map_err(|closed| {
+            self.handle.header.check_bubble(RECEIVE_ON);
+            if closed { TryRecvError::Closed } else { TryRecvError::Empty }
+        })
     }
 
     /// [`recv`](Self::recv), but waits no longer than `timeout`.
@@ -453,7 +465,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// As [`recv_timeout`](Self::recv_timeout).
     pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
-        self.handle.recv_until(limit.into())
+        self.handle.recv_until(limit.into()).inspect_err(|_| self.handle.header.check_bubble(RECEIVE_ON))
     }
 
     /// Receives until the channel is closed and drained. Go: `for v := range c`.

@@ -11,6 +11,9 @@ use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::waiter::Waiter;
 
+/// What is said to have been done from outside of a bubble.
+pub(super) const SELECT_ON: &str = "select on";
+
 /// How it went with a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -92,7 +95,10 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
             Outcome::Pending => None,
             // SAFETY: the value was there, and no longer is: the outcome says so now.
             Outcome::Moved => Some(Ok(unsafe { self.place.assume_init_read() })),
-            Outcome::Closed => Some(Err(RecvError)),
+            Outcome::Closed => {
+                self.channel.header.check_closed(SELECT_ON);
+                Some(Err(RecvError))
+            }
         }
     }
 }
@@ -134,7 +140,10 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
         match self.outcome {
             Outcome::Pending => None,
             Outcome::Moved => Some(Ok(())),
-            Outcome::Closed => self.into_inner().map(|value| Err(SendError(value))),
+            Outcome::Closed => {
+                self.channel.header.check_closed(SELECT_ON);
+                self.into_inner().map(|value| Err(SendError(value)))
+            }
         }
     }
 

@@ -3,9 +3,10 @@
 use core::fmt;
 use core::ptr;
 
-use super::case::{Case, Outcome, Transfer, outcome_of};
+use super::case::{Case, Outcome, SELECT_ON, Transfer, outcome_of};
 use crate::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
+use crate::synctest::Home;
 
 /// A case that sends what is in an `Option`. See [`send_from`] for an example.
 pub struct SendFromCase<'a, T, P: Platform> {
@@ -53,7 +54,7 @@ struct Target<'a, T, P: Platform> {
 #[inline]
 pub fn send_from<'a, T, P: Platform>(sender: &'a Sender<T, P>, value: &'a mut Option<T>) -> SendFromCase<'a, T, P> {
     let target = Target { channel: sender.channel(), value, outcome: Outcome::Pending };
-    SendFromCase { target, nowhere: Header::new(0, true) }
+    SendFromCase { target, nowhere: Header::new(0, true, Home::none()) }
 }
 
 impl<T, P: Platform> SendFromCase<'_, T, P> {
@@ -93,7 +94,10 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
         match self.target.outcome {
             Outcome::Pending => None,
             Outcome::Moved => Some(Ok(())),
-            Outcome::Closed => self.target.value.take().map(|value| Err(SendError(value))),
+            Outcome::Closed => {
+                self.target.channel.header.check_closed(SELECT_ON);
+                self.target.value.take().map(|value| Err(SendError(value)))
+            }
         }
     }
 }

@@ -49,9 +49,13 @@ pub(crate) use slot::{TimerSlot, fire};
 pub use ticker::Ticker;
 pub use timer::{Timer, after};
 
-use crate::goroutine::Goroutine;
-use crate::machine::Machine;
-use crate::platform::{Pinned, Platform};
+use crate::platform::Platform;
+use crate::synctest::Home;
+
+/// What is said to have been done from outside of a bubble.
+const STOP: &str = "stop of synctest timer";
+/// See [`STOP`].
+const RESET: &str = "reset of synctest timer";
 
 /// What time it is: on the platform's clock or, for a G in a bubble, on [that one's](crate::synctest). Callable from anywhere
 /// but interrupts, which ask the platform.
@@ -65,9 +69,5 @@ use crate::platform::{Pinned, Platform};
 #[must_use]
 #[inline]
 pub fn now<P: Platform>() -> Instant {
-    let pinned = Pinned::<P>::new();
-    match pinned.try_machine().and_then(Machine::current_goroutine).and_then(Goroutine::bubble) {
-        Some(bubble) => bubble.now(),
-        None => P::now(),
-    }
+    Home::<P>::here().now()
 }

@@ -22,6 +22,7 @@ use crate::park::make_runnable;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::reference::AtomicRef;
 use crate::spawn::start_prepared;
+use crate::synctest::Home;
 use crate::time::Instant;
 use crate::timers::{self, Action, arm, reserve};
 
@@ -42,6 +43,8 @@ pub(super) struct Setting<P: Platform> {
     is_set: bool,
     /// It fires again and again.
     repeats: bool,
+    /// Where it was set last.
+    home: Home<P>,
     /// When it fired last.
     fired: Instant,
     /// The G to be started, for one that runs a function.
@@ -50,13 +53,19 @@ pub(super) struct Setting<P: Platform> {
 
 impl<P: Platform> TimerSlot<P> {
     fn new() -> Result<Self, OutOfResources> {
-        let setting =
-            Setting { number: 0, is_set: false, repeats: false, fired: Instant::from_nanos(0), prepared: None };
+        let setting = Setting {
+            number: 0,
+            is_set: false,
+            repeats: false,
+            home: Home::none(),
+            fired: Instant::from_nanos(0),
+            prepared: None,
+        };
         Ok(Self {
             timer: timers::Timer::new(),
             link: AtomicRef::none(),
             setting: Lock::new(setting),
-            ticks: Channel::new(1, false)?,
+            ticks: Channel::new(1, false, Home::none())?,
         })
     }
 
@@ -84,6 +93,7 @@ impl<P: Platform> TimerSlot<P> {
         setting.is_set = when != Instant::NEVER;
         setting.fired = Instant::from_nanos(0);
         setting.repeats = !period.is_zero();
+        setting.home = Home::here();
         if setting.is_set {
             arm(pinned, pinned.goroutine(), when, &self.timer, Action::Fire(self, setting.number));
         }
@@ -128,8 +138,20 @@ impl<P: Platform> TimerSlot<P> {
         self.ticks().try_recv().ok()
     }
 
+    /// Panics if the calling G is outside of the bubble that the timer is of, if it is of one.
+    #[track_caller]
+    pub(super) fn check_bubble(&self, what: &str) {
+        let is_foreign = {
+            let _pinned = Pinned::<P>::new();
+            self.setting.lock().home.is_foreign()
+        };
+        assert!(!is_foreign, "{what} from outside bubble");
+    }
+
     /// Where its ticks are to be received, at once.
+    #[track_caller]
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
+        self.check_bubble("receive on synctest channel");
         let pinned = Pinned::<P>::new();
         let is_in_bubble = || pinned.goroutine().bubble().is_some();
         if !P::TIMER_INTERRUPTS && !is_in_bubble() {

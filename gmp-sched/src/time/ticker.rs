@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::TimerSlot;
+use super::{RESET, STOP, TimerSlot};
 use crate::platform::{OutOfResources, Pinned, Platform};
 
 /// Fires at regular intervals. Go: `time.Ticker`.
@@ -83,6 +83,7 @@ impl<P: Platform> Ticker<P> {
     /// The caller is not on an M.
     #[doc(alias = "Stop")]
     pub fn stop(&self) {
+        self.slot.check_bubble(STOP);
         self.slot.stop();
     }
 
@@ -108,6 +109,7 @@ impl<P: Platform> Ticker<P> {
     #[track_caller]
     pub fn reset(&self, interval: Duration) {
         assert!(!interval.is_zero(), "non-positive interval for Ticker.Reset");
+        self.slot.check_bubble(RESET);
         if let Err(error) = self.slot.set(super::now::<P>().after(interval), interval) {
             panic!("cannot set a ticker: {error}");
         }

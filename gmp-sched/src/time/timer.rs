@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Instant, TimerSlot};
+use super::{Instant, RESET, STOP, TimerSlot};
 use crate::platform::{OutOfResources, Pinned, Platform};
 
 /// Fires once, and can be set again. Go: `time.Timer`.
@@ -143,6 +143,7 @@ impl<P: Platform> Timer<P> {
     /// The caller is not on an M.
     #[doc(alias = "Stop")]
     pub fn stop(&self) -> bool {
+        self.slot.check_bubble(STOP);
         self.slot.stop()
     }
 
@@ -191,6 +192,7 @@ impl<P: Platform> Timer<P> {
     /// As [`reset`](Self::reset).
     #[track_caller]
     pub fn reset_at(&self, when: Instant) -> bool {
+        self.slot.check_bubble(RESET);
         match self.slot.set(when, Duration::ZERO) {
             Ok(was_set) => was_set,
             Err(error) => panic!("cannot set a timer: {error}"),
