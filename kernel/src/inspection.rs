@@ -8,14 +8,16 @@
 //! has interrupts off for good, and the machine ends as by an exception.
 
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::arch::x86_64::timer;
-use crate::{console, platform, snapshot};
+use crate::{console, percpu, platform, snapshot};
 
 /// How long a CPU has to answer, in ns: much longer than any has interrupts off.
 const PATIENCE: u64 = 500_000_000;
 
+/// Questions that have come. Each reaches every CPU, but not at the same time: who has seen fewer is late for an old one.
+static QUESTIONS: AtomicU32 = AtomicU32::new(0);
 /// When a non-maskable interrupt asked, in ns, and was not answered; zero if none did.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
@@ -23,7 +25,11 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 /// one. Called in the handler of that interrupt.
 pub(crate) fn ask() -> bool {
     let now = timer::now().max(1);
-    // All CPUs get it at about the same time.
+    let seen = percpu::local().questions.fetch_add(1, Ordering::Relaxed) + 1;
+    let is_new = QUESTIONS.fetch_max(seen, Ordering::Relaxed) < seen;
+    if !is_new && ASKED.load(Ordering::Relaxed) == 0 {
+        return true;
+    }
     let has_hope = match ASKED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => true,
         Err(asked) => now.saturating_sub(asked) < PATIENCE,

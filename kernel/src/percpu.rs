@@ -99,6 +99,8 @@ pub struct CpuLocal {
     pub(crate) started_at: AtomicU64,
     /// Where this CPU was when another one asked it.
     pub(crate) snapshot: Snapshot,
+    /// Questions from outside the machine that have reached this CPU, see `inspection`.
+    pub(crate) questions: AtomicU32,
     pub(crate) watch: Watch,
     pub(crate) heap_cache: CpuCache,
     /// For pages of stacks when there is no other frame.
@@ -124,6 +126,7 @@ impl CpuLocal {
             thread_since: AtomicU64::new(0),
             started_at: AtomicU64::new(0),
             snapshot: Snapshot::new(),
+            questions: AtomicU32::new(0),
             watch: Watch::new(),
             heap_cache: CpuCache::new(),
             last_frames: LastFrames::new(),

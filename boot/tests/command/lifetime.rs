@@ -36,6 +36,18 @@ impl Sleeper {
         Self { boot, mark }
     }
 
+    /// Has the machine described by a signal.
+    fn describe(&mut self) -> String {
+        self.signal(Signal::QUIT);
+        let output = self.boot.stdout.as_mut().expect("a pipe");
+        let (mut printed, mut byte) = (String::new(), [0]);
+        while !printed.ends_with("the machine goes on\n") {
+            output.read_exact(&mut byte).expect("it goes on");
+            printed.push(char::from(byte[0]));
+        }
+        printed
+    }
+
     fn signal(&self, signal: Signal) {
         let process = Pid::from_raw(self.boot.id().cast_signed()).expect("a process");
         kill_process(process, signal).expect("sent");
@@ -99,19 +111,20 @@ fn whatever_ends_boot_ends_qemu() {
 fn a_signal_has_the_machine_described() {
     let _turn = turn();
     let mut sleeper = Sleeper::start("inspect", 2);
-    for _ in 0..2 {
-        sleeper.signal(Signal::QUIT);
-        let output = sleeper.boot.stdout.as_mut().expect("a pipe");
-        let (mut printed, mut byte) = (String::new(), [0]);
-        while !printed.ends_with("the machine goes on\n") {
-            output.read_exact(&mut byte).expect("it goes on");
-            printed.push(char::from(byte[0]));
-        }
-        for part in
-            ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "(sleep)"]
-        {
-            assert!(printed.contains(part), "{part} is not in {printed}");
-        }
+    // When it has printed that it sleeps it does so soon.
+    let is_asleep = |printed: &str| printed.contains("(sleep)");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let mut printed = sleeper.describe();
+    while !is_asleep(&printed) {
+        assert!(Instant::now() < deadline, "it does not sleep: {printed}");
+        printed = sleeper.describe();
+    }
+    // It goes on, and can be asked again.
+    printed = sleeper.describe();
+    assert_eq!(printed.matches("-- asked by").count(), 1, "one answers for all: {printed}");
+    for part in ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "(sleep)"]
+    {
+        assert!(printed.contains(part), "{part} is not in {printed}");
     }
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait().expect("boot ends");
