@@ -15,7 +15,7 @@ use gmp_sched::select::{Select, recv, send};
 use gmp_sched::sim::{self, Chan, Config};
 
 /// Seeds of an ordinary run.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 2000;
 
 /// Runs `program` with every seed on machines of all sizes, and shows what went wrong first.
 fn explore(program: fn(u64)) {

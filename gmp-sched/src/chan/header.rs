@@ -8,7 +8,7 @@ use core::ptr;
 
 use super::lock::RawLock;
 use crate::goroutine::{Goroutine, WaitReason};
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU8, AtomicUsize, Ordering};
 use crate::switch::Commit;
 use crate::synctest::Home;
@@ -139,6 +139,13 @@ impl<P: Platform> Header<P> {
         assert!(!self.home.is_foreign(), "{what} synctest channel from outside bubble");
     }
 
+    /// [`is_closed`](Self::is_closed), asked after something else has been looked at without the lock.
+    #[inline(always)]
+    fn is_closed_by_now(&self) -> bool {
+        P::point(Site::Channel);
+        self.is_closed()
+    }
+
     /// Values in the buffer.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -150,13 +157,13 @@ impl<P: Platform> Header<P> {
     #[inline(always)]
     fn may_receive(&self) -> bool {
         // Without branches, in this order.
-        (self.len() != 0) | !self.senders.is_empty() | self.is_closed()
+        (self.len() != 0) | !self.senders.is_empty() | self.is_closed_by_now()
     }
 
     /// Whether a send would be through at once, if nobody was faster. Needs no lock.
     #[inline(always)]
     fn may_send(&self) -> bool {
-        (self.len() < self.capacity) | !self.receivers.is_empty() | self.is_closed()
+        (self.len() < self.capacity) | !self.receivers.is_empty() | self.is_closed_by_now()
     }
 
     /// Whether that side would get through at once, if nobody was faster. Needs no lock.

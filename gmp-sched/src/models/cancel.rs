@@ -10,6 +10,7 @@ use crate::cancel::{Cause, ContextError, Node};
 use crate::goroutine::{Goroutine, Status, Ticket};
 use crate::machine::Machine;
 use crate::platform::Pinned;
+use crate::syscall::enter_syscall;
 use crate::time::{Instant, TimerSlot};
 use crate::timers::{Action, arm};
 
@@ -39,7 +40,7 @@ fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
 }
 
 /// The far side of a wait with a context that has a deadline queues and arms, while the context is cancelled and the timer
-/// fires. The G runs on only when the far side is through: it leaves nothing behind in the context and the heap.
+/// fires. The G runs on as soon as either has readied it, and leaves nothing behind in the context and the heap.
 #[test]
 fn a_cancellation_against_a_deadline_and_the_far_side() {
     explore(|| {
@@ -48,22 +49,35 @@ fn a_cancellation_against_a_deadline_and_the_far_side() {
         let [far_side, canceller, timer] = machines;
         let (node, me) = (Node::<Model>::new(None, None), setting.goroutine());
         let ticket = me.open_wait();
+        let goes_on = |pinned: &Pinned<Model>, node: &Node<Model>| {
+            assert!(is_readied(me));
+            me.set_status(Status::Running);
+            node.dequeue(me);
+            me.timer.cancel(pinned);
+        };
         let cancelled = node.clone();
-        let cancels = spawn_as(canceller, move |_| cancelled.cancel(&Cause::of(ContextError::Canceled)));
+        let cancels = spawn_as(canceller, move |pinned| {
+            cancelled.cancel(&Cause::of(ContextError::Canceled));
+            if pinned.processor().queue.pop().is_some() {
+                goes_on(pinned, &cancelled);
+            }
+        });
+        let timed = node.clone();
         let fires = spawn_as(timer, move |pinned| {
-            run_due(pinned, far_side);
+            if run_due(pinned, far_side) > 0 {
+                goes_on(pinned, &timed);
+            }
         });
         run_as(far_side, |pinned| {
             node.enqueue(pinned, me, ticket, || arm(pinned, me, DUE, &me.timer, Action::Wake(me, ticket)));
+            if pinned.processor().queue.pop().is_some() {
+                goes_on(pinned, &node);
+            }
         });
         cancels.join().unwrap();
         fires.join().unwrap();
-        assert!(is_readied(me), "the context has ended, and nobody readied the G");
-        run_as(far_side, |pinned| {
-            node.dequeue(me);
-            me.timer.cancel(pinned);
-            assert_eq!(run_due(pinned, far_side), 0);
-        });
+        assert_eq!(me.status(), Status::Running, "the context has ended, and nobody readied the G");
+        assert!(!me.timer.is_armed(), "the G has left a timer behind");
     });
 }
 
@@ -129,19 +143,46 @@ fn a_timer_is_set_anew_while_it_fires() {
     });
 }
 
-/// Two cancel a context with one below: both are ended when both are through, and for the same reason.
+/// A G stops a timer in a system call while its P is retired, whose timers go to another P: it is stopped wherever it is.
+#[test]
+fn a_timer_is_stopped_in_a_system_call_while_its_processor_is_retired() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (caller, heir) = (setting.running_machine(), setting.running_machine());
+        let (from, to) = (caller.held_processor(), heir.held_processor());
+        let slot = run_as(caller, |pinned| {
+            let slot = TimerSlot::take(pinned).unwrap();
+            slot.set(LATER, Duration::ZERO).unwrap();
+            core::mem::forget(enter_syscall::<Model>());
+            slot
+        });
+        let slot: &'static TimerSlot<Model> = slot.unwrap();
+        let retires = spawn_as(heir, move |_| {
+            to.timers.reserve_for([&from.timers].into_iter()).unwrap();
+            to.timers.adopt(&from.timers);
+        });
+        run_as(caller, |_| assert!(slot.stop(), "it has not fired"));
+        retires.join().unwrap();
+        assert!(
+            [from, to].iter().all(|of| of.timers.earliest() == Instant::NEVER),
+            "a timer that was stopped is armed"
+        );
+    });
+}
+
+/// Two cancel a context with two below, one of them that and the other one of those: all are ended when both are through.
 #[test]
 fn two_cancellations_of_one_tree() {
     explore(|| {
         let setting = Setting::new(2);
         let (first, second) = (setting.running_machine(), setting.running_machine());
         let top = Node::<Model>::new(None, None);
-        let below = Node::new(Some(&top), None);
-        let nodes = (top.clone(), below.clone());
-        let cancels = spawn_as(first, move |_| nodes.0.cancel(&Cause::of(ContextError::Canceled)));
+        let [beside, below] = [0; 2].map(|_| Node::new(Some(&top), None));
+        let cancelled = top.clone();
+        let cancels = spawn_as(first, move |_| cancelled.cancel(&Cause::of(ContextError::Canceled)));
         run_as(second, |_| Arc::clone(&below).cancel(&Cause::of(ContextError::Canceled)));
         cancels.join().unwrap();
-        run_as(second, |_| assert!(top.cause().is_some() && below.cause().is_some()));
+        run_as(second, |_| assert!([&top, &beside, &below].into_iter().all(|node| node.cause().is_some())));
     });
 }
 

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 use loom::sync::Notify;
 
-use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
+use super::{explore, explore_every_point, pass_point};
 use crate::chan::{Attempt, Channel, MOVED, Receiver, Sender, Side, channel};
 use crate::goroutine::{Goroutine, Ticket};
 use crate::machine::Machine;
@@ -214,6 +214,44 @@ fn sender_and_receiver_agree_about_a_close() {
 }
 
 #[test]
+fn a_close_ends_the_wait_of_a_sender() {
+    explore(|| {
+        let [here, there] = machines();
+        let ends: Arc<Ends> = Arc::new(channel(0));
+        let closing = {
+            let ends = ends.clone();
+            spawn_as(there, move |pinned| close(pinned, ends.0.channel()))
+        };
+        let has_moved = run_as(here, |pinned| send(pinned, ends.0.channel(), 7));
+        closing.join().unwrap();
+        assert_eq!(has_moved, Some(false), "sent to nobody");
+    });
+}
+
+/// The channel is closed, and then drained: at no moment would a receive have to wait, and no look without the lock says
+/// that it would.
+#[test]
+fn a_look_without_the_lock_is_of_one_moment() {
+    explore_every_point(|| {
+        let [here, there] = machines();
+        let ends: Arc<Ends> = Arc::new(channel(1));
+        run_as(here, |pinned| assert!(send(pinned, ends.0.channel(), 7)));
+        let draining = {
+            let ends = ends.clone();
+            spawn_as(there, move |pinned| {
+                close(pinned, ends.0.channel());
+                pass_point();
+                assert_eq!(receive(pinned, ends.1.channel()), Some(7));
+                pass_point();
+            })
+        };
+        pass_point();
+        assert!(ends.1.channel().header.looks_ready(Side::Receive), "a receive that would have had to wait");
+        draining.join().unwrap();
+    });
+}
+
+#[test]
 fn a_select_is_ended_once_by_a_sender_or_by_a_close() {
     explore(|| {
         let machines = machines::<3>();
@@ -255,9 +293,10 @@ fn two_selects_agree_on_one_exchange() {
             let (chans, chosen_there) = (chans.clone(), chosen_there.clone());
             spawn_as(there, move |pinned| {
                 let (mut sending, mut receiving) = (select::send(&chans[0].0, 1), select::recv(&chans[1].1));
-                let chosen = select_all(pinned, &mut [sending.case(), receiving.case()]);
+                // In the other order of the channels: what keeps the two from each waiting for the other is the engine's.
+                let chosen = select_all(pinned, &mut [receiving.case(), sending.case()]);
                 assert!(receiving.into_result().is_none_or(|result| result == Ok(2)));
-                chosen_there.store(chosen == 1, Ordering::Relaxed);
+                chosen_there.store(chosen == 0, Ordering::Relaxed);
             })
         };
         run_as(here, |pinned| {
@@ -267,5 +306,8 @@ fn two_selects_agree_on_one_exchange() {
             other.join().unwrap();
             assert_eq!(chosen_there.load(Ordering::Relaxed), chosen == 1);
         });
+        let queues =
+            chans.iter().flat_map(|chan| [Side::Send, Side::Receive].map(|side| chan.0.channel().header.queue(side)));
+        assert!(queues.into_iter().all(|queue| queue.is_empty()), "a select has left a waiter behind");
     });
 }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::iter;
 
-use super::explore;
+use super::{explore_every_point, pass_point};
 use crate::kthread::epoch::{CpuEpoch, Epochs};
 use crate::primitives::{AtomicBool, AtomicU32, Ordering};
 
@@ -30,7 +30,11 @@ struct Processor<'a> {
 impl Processor<'_> {
     /// An interrupt: afterwards the G that owns the address may run here.
     fn interrupt(&self) {
-        self.world.cpu.pass(&self.world.epochs, || self.remembered.set(NO_PAGE));
+        pass_point();
+        self.world.cpu.pass(&self.world.epochs, || {
+            pass_point();
+            self.remembered.set(NO_PAGE);
+        });
         // Processors look up addresses also before they are used, and remember what is there.
         self.look_up();
         if self.world.in_use.load(Ordering::Acquire) {
@@ -41,6 +45,7 @@ impl Processor<'_> {
 
     fn look_up(&self) {
         if self.remembered.get() == NO_PAGE {
+            pass_point();
             self.remembered.set(self.world.entry.load(Ordering::Relaxed));
         }
     }
@@ -48,7 +53,7 @@ impl Processor<'_> {
 
 /// Whether the CPU halts before it is interrupted.
 fn an_address_is_used_again(halts: bool) {
-    explore(move || {
+    explore_every_point(move || {
         let world = Arc::new(World {
             epochs: Epochs::new(),
             cpu: CpuEpoch::new(),
@@ -68,6 +73,7 @@ fn an_address_is_used_again(halts: bool) {
         };
         world.entry.store(NO_PAGE, Ordering::Relaxed);
         let epoch = world.epochs.begin();
+        pass_point();
         if world.epochs.has_passed(epoch, iter::once(&world.cpu)) {
             world.entry.store(NEW, Ordering::Relaxed);
             world.in_use.store(true, Ordering::Release);

@@ -85,6 +85,8 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(move || {
         RUNS.set(RUNS.get() + 1);
         assert!(RUNS.get() < RUNS_AT_MOST, "the model is too large");
+        // Made here, before there are other threads, to which loom would order what came before.
+        pass_point();
         model();
     });
     std::println!("{} runs", RUNS.get());

@@ -84,6 +84,22 @@ fn three_want_one_mutex() {
     });
 }
 
+/// Somebody tries, without a lock, while another one is woken for it.
+#[test]
+fn a_mutex_is_taken_ahead_of_those_that_wait() {
+    explore(|| {
+        fn try_and_change((mutex, value): &Guarded<RawMutex<Model>>) {
+            if mutex.try_acquire() {
+                value.change();
+                mutex.release();
+            }
+        }
+        let shared =
+            run_all((RawMutex::new(), Checked::default()), &[lock_and_change, lock_and_change, try_and_change]);
+        assert!(shared.1.look() >= 2);
+    });
+}
+
 #[test]
 fn a_mutex_is_handed_over() {
     explore(|| {

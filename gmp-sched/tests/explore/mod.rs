@@ -6,7 +6,7 @@ use std::env;
 use gmp_sched::sim::{self, Config};
 
 /// Seeds of an ordinary run of each program.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 2000;
 
 /// The seeds to run: all, or the one to be repeated.
 fn seeds() -> std::ops::Range<u64> {

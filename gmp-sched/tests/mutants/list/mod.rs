@@ -1,14 +1,18 @@
 //! The mutants, by concept.
 
+mod cancel;
+mod channels;
 mod idle;
 mod join;
 mod kthread;
 mod poller;
 mod run;
 mod run_queue;
+mod sync;
 mod syscall;
 mod timers;
 mod token;
+mod watch;
 mod world;
 
 use std::fmt;
@@ -80,6 +84,10 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         poller::MUTANTS,
         run::MUTANTS,
         world::MUTANTS,
+        channels::MUTANTS,
+        sync::MUTANTS,
+        cancel::MUTANTS,
+        watch::MUTANTS,
     ];
     lists.into_iter().flatten()
 }

@@ -1,6 +1,6 @@
 //! What only shows when Gs really run.
 
-use super::Catcher::Simulation;
+use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -37,5 +37,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));",
         "        let _ = (cpu, thread);",
         Simulation("simulation", "trees", 300),
+    ),
+    mutant(
+        "find.rs",
+        "a P takes less than its share of the global queue",
+        "(shared.global.len() + 1) / scheduler.procs()",
+        "shared.global.len() / scheduler.procs()",
+        Properties("a_batch_of_the_global"),
+    ),
+    mutant(
+        "slots.rs",
+        "a P that has too many dead Gs keeps them",
+        "            if processor.push_free(goroutine) >= FREE_LIMIT {",
+        "            if processor.push_free(goroutine) > FREE_LIMIT {",
+        Properties("slots_are_spilled"),
+    ),
+    mutant(
+        "list.rs",
+        "the last element that is taken leaves its place behind",
+        "        if self.head.is_none() {
+            self.tail = None;
+        }
+        self.length -= 1;",
+        "        self.length -= 1;",
+        Properties("behaves_like_a_deque"),
     ),
 ];

@@ -1,6 +1,6 @@
 //! Timers, and who keeps the time.
 
-use super::Catcher::{Model, Nobody};
+use super::Catcher::{Model, Nobody, Properties};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -72,5 +72,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.tell_timekeeper(processor.timers.earliest());",
         "        crate::primitives::fence(Ordering::SeqCst);",
         Model("timers::handing_off"),
+    ),
+    mutant(
+        "timers.rs",
+        "timers of one instant fire in any order",
+        "u128::from(self.when.as_nanos()) << 64 | u128::from(self.sequence)",
+        "u128::from(self.when.as_nanos()) << 64",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timers.rs",
+        "what takes the place of a timer that was taken out does not rise",
+        "            let position = self.sift_up(position, moved);
+            self.sift_down(position, moved);",
+        "            self.sift_down(position, moved);",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timers.rs",
+        "a timer that moves does not learn its place",
+        "            self.place(position, self.entries[parent]);",
+        "            self.entries[position] = self.entries[parent];",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timers.rs",
+        "the earliest timer is not told when it is taken out",
+        "            heap.remove(self.position.load(Ordering::Relaxed) as usize);
+            home.publish_earliest(&heap);",
+        "            heap.remove(self.position.load(Ordering::Relaxed) as usize);",
+        Model("cancel::a_timer_is_stopped_in"),
     ),
 ];

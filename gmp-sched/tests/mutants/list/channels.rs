@@ -1,0 +1,121 @@
+//! Channels, selects, and who ends a wait.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "chan/channel.rs",
+        "a receiver is not told that its value has moved",
+        "            receiver.outcome.store(MOVED, Ordering::Relaxed);",
+        "",
+        Model("channel::a_value"),
+    ),
+    mutant(
+        "chan/channel.rs",
+        "a sender that waits is taken for one whose value went directly, and there are others in the buffer",
+        "            unsafe { self.ring.push(place) };",
+        "            let _ = place;",
+        Model("channel::the_buffer"),
+    ),
+    mutant(
+        "chan/channel.rs",
+        "the length of the buffer is not told",
+        "            held.set_len(length + 1);",
+        "",
+        Model("channel::the_buffer"),
+    ),
+    mutant(
+        "chan/channel.rs",
+        "a sender does not see that the channel is closed",
+        "        if self.header.refuses() {
+            return Attempt::Closed;
+        }
+        if let Some(receiver)",
+        "        if let Some(receiver)",
+        Model("channel::sender_and_receiver"),
+    ),
+    mutant(
+        "chan/header.rs",
+        "a close leaves the senders waiting",
+        "        Some([self.header.senders.take_all(), self.header.receivers.take_all()])",
+        "        Some([self.header.receivers.take_all(), self.header.receivers.take_all()])",
+        Model("channel::a_close_ends"),
+    ),
+    mutant(
+        "chan/header.rs",
+        "whoever looks without the lock looks first whether the channel is closed",
+        "        (self.len() != 0) | !self.senders.is_empty() | self.is_closed_by_now()",
+        "        let is_closed = self.is_closed();
+        P::point(Site::Channel);
+        (self.len() != 0) | !self.senders.is_empty() | is_closed",
+        Model("channel::a_look_without"),
+    ),
+    mutant(
+        "chan/header.rs",
+        "whoever looks without the lock sees a length without what came before it",
+        "        self.length.load(Ordering::Acquire)",
+        "        self.length.load(Ordering::Relaxed)",
+        Model("channel::a_look_without"),
+    ),
+    mutant(
+        "chan/header.rs",
+        "a length is told without what came before it",
+        "        self.header.length.store(length, Ordering::Release);",
+        "        self.header.length.store(length, Ordering::Relaxed);",
+        Model("channel::a_look_without"),
+    ),
+    mutant(
+        "waiter.rs",
+        "a waiter is taken whose wait is over",
+        "            let waiter = self.remove_front()?;
+            if waiter.claim() {",
+        "            let waiter = self.remove_front()?;
+            if waiter.claim() || true {",
+        Model("channel::a_select"),
+    ),
+    mutant(
+        "goroutine.rs",
+        "two may end a wait",
+        "            || self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
+        "            || {
+                let is_open = self.wait.load(Ordering::Relaxed) == ticket.0;
+                if is_open {
+                    self.wait.store(ticket.0 + 1, Ordering::Relaxed);
+                }
+                is_open
+            }",
+        Model("channel::a_select"),
+    ),
+    mutant(
+        "waiter.rs",
+        "whoever ends a wait for several does not leave word",
+        "            goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
+        "",
+        Model("channel::a_select"),
+    ),
+    mutant(
+        "select/mod.rs",
+        "a select leaves its waiters in the queues of the others",
+        "            case.leave_queue(&pinned);",
+        "            if false {
+                case.leave_queue(&pinned);
+            }",
+        Model("channel::two_selects"),
+    ),
+    mutant(
+        "select/case.rs",
+        "a select waits in each queue as if it stood in that one alone",
+        "        waiter.prepare(me, ticket, place);",
+        "        let _ = ticket;
+        waiter.prepare(me, Ticket::SOLE, place);",
+        Model("channel::a_select"),
+    ),
+    mutant(
+        "select/mod.rs",
+        "two selects lock their channels in different orders",
+        "            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
+        "            while false && position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
+        Model("channel::two_selects"),
+    ),
+];

@@ -1,0 +1,87 @@
+//! Who looks at busy CPUs, and epochs.
+
+use super::Catcher::{Model, Nobody};
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "kthread/watch.rs",
+        "a CPU that begins has no fence",
+        "        // Ordering: partner is the fence in `goes_on`.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("watch::"),
+    ),
+    mutant(
+        "kthread/watch.rs",
+        "a CPU that stops to look has no fence",
+        "        // Ordering: partner is the fence in `begins`.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("watch::"),
+    ),
+    mutant(
+        "kthread/watch.rs",
+        "a CPU that stops to look does not look once more",
+        "        let stays = is_another_busy();",
+        "        let stays = false;",
+        Model("watch::one_begins_while_two"),
+    ),
+    mutant(
+        "kthread/watch.rs",
+        "a CPU that begins counts itself as one that looks at it",
+        "        self.looking.load(Ordering::Relaxed) <= 1",
+        "        self.looking.load(Ordering::Relaxed) == 0",
+        Model("watch::one_begins_while_the_last"),
+    ),
+    mutant(
+        "kthread/watch.rs",
+        "a CPU that begins is counted and does not look",
+        "        if !me.looks.swap(true, Ordering::Relaxed) {",
+        "        if !me.looks.load(Ordering::Relaxed) {",
+        Model("watch::two_begin"),
+    ),
+    mutant(
+        "kthread/epoch.rs",
+        "a look at who halts has no fence",
+        "        // Ordering: SeqCst, between the beginning of the epoch and the look at who halts; partner: the fence in `pass`.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("epoch::an_address_waits_for_a_cpu_that_wakes"),
+    ),
+    mutant(
+        "kthread/epoch.rs",
+        "a CPU that wakes has no fence",
+        "        // Ordering: SeqCst, between \"I do not halt\" and the look at the epoch; partner: the fence in `has_passed`.
+        fence(Ordering::SeqCst);",
+        "",
+        Model("epoch::an_address_waits_for_a_cpu_that_wakes"),
+    ),
+    mutant(
+        "kthread/epoch.rs",
+        "a change is not published with its epoch",
+        "        self.0.fetch_add(1, Ordering::AcqRel) + 1",
+        "        self.0.fetch_add(1, Ordering::Acquire) + 1",
+        Model("epoch::"),
+    ),
+    mutant(
+        "kthread/epoch.rs",
+        "a CPU says that it has forgotten before it has",
+        "            forget();
+            // Ordering: Release: forgotten before anybody relies on it. Partner: the Acquire in `has_passed`.
+            self.0.store(epoch, Ordering::Release);",
+        "            self.0.store(epoch, Ordering::Release);
+            forget();",
+        Nobody(
+            "the CPU is in an interrupt handler and looks at nothing between the two, or forgets it. The order spares \
+             everyone this argument.",
+        ),
+    ),
+    mutant(
+        "kthread/epoch.rs",
+        "a CPU that runs is not waited for",
+        "word & HALTS != 0 || word >= epoch",
+        "word & HALTS != 0 || word + 1 >= epoch",
+        Model("epoch::an_address_waits_for_a_cpu_that_runs"),
+    ),
+];
