@@ -98,6 +98,32 @@ fn the_timekeeper_goes_back_to_work_and_leaves_an_heir() {
     });
 }
 
+/// An M that goes idle is given another P before it has looked at the timers of the one that it left: the timekeeper is to
+/// look after them all the same.
+#[test]
+fn a_machine_leaves_timers_behind_for_another_processor() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        setting.add_machine();
+        let (leaving, idler) = (setting.running_machine(), setting.busy_machine());
+        let keeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
+        let (work, sleeper) = (setting.goroutine(), setting.goroutine());
+        set(idler, sleeper, SOON);
+        run_as(keeper, |pinned| keeper.wait_for_processor(pinned));
+        run_as(leaving, |pinned| ready_pinned(pinned, work));
+        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+        run_as(leaving, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        idles.join().unwrap();
+        if idler.spinning.load(Ordering::Relaxed) {
+            setting.settle_all([idler]);
+        } else if let Some(processor) = idler.processor() {
+            // Runs what it was woken for, and that takes long.
+            processor.pop_local();
+        }
+        setting.check();
+    });
+}
+
 /// There are more Ms than Ps, and all Ps are held: the timekeeper, which has no P to look after, is about to sleep for
 /// ever while `leave` makes the only P, which has timers, idle.
 fn against_a_timekeeper_without_timers(leave: fn(&Pinned<Model>)) {

@@ -27,6 +27,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "idle.rs",
+        "timers that are left behind for another P are nobody's",
+        "            scheduler.tell_timekeeper(left.timers.earliest());",
+        "",
+        Model("timers::a_machine_leaves_timers_behind_for_another_processor"),
+    ),
+    mutant(
+        "idle.rs",
         "going idle has no fence",
         "        // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
         fence(Ordering::SeqCst);",
