@@ -3,8 +3,9 @@
 //! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation_channels`.
 #![cfg(not(gmp_loom))]
 
+mod explore;
+
 use std::collections::HashMap;
-use std::env;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,42 +13,17 @@ use std::time::Duration;
 use gmp_sched::chan::{RecvError, TryRecvError, TrySendError};
 use gmp_sched::select;
 use gmp_sched::select::{Select, recv, send};
-use gmp_sched::sim::{self, Chan, Config};
+use gmp_sched::sim::{self, Chan};
 
-/// Seeds of an ordinary run.
-const SEEDS: u64 = 2000;
+use explore::{Random, explore};
 
-/// Runs `program` with every seed on machines of all sizes, and shows what went wrong first.
-fn explore(program: fn(u64)) {
-    let number = |name| env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
-    let seeds = match number("GMP_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("GMP_SIM_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
-        let processors = [cpus, cpus, 1.max(cpus / 2), 1][seed as usize / 6 % 4];
-        let config = Config { cpus, processors, seed, ..Config::default() };
-        if let Err(failure) = sim::run(config, move || program(seed)) {
-            panic!("{failure}\nrepeat it with GMP_SIM_SEED={seed}");
-        }
-    }
+/// What a G of a random program does between two steps on channels.
+trait Pause {
+    /// Lets time pass, or does not.
+    fn pause(&mut self);
 }
 
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-
+impl Pause for Random {
     fn pause(&mut self) {
         match self.below(12) {
             0 => sim::sleep(Duration::from_micros(self.below(40))),

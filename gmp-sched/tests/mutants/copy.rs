@@ -32,7 +32,15 @@ impl Copy {
             fs::remove_dir_all(&workspace)?;
         }
         copy_directory(crate_directory().parent().expect("the crate is in a workspace"), &workspace)?;
-        Ok(Self { workspace, target: place.join("target") })
+        let target = place.join("target");
+        for kind in ["loom", "host"] {
+            // A run that was interrupted may have left things there that do not fit together.
+            let incremental = target.join(kind).join("release/incremental");
+            if incremental.exists() {
+                fs::remove_dir_all(incremental)?;
+            }
+        }
+        Ok(Self { workspace, target })
     }
 
     pub(crate) fn try_mutant(&self, mutant: &Mutant) -> Fate {
