@@ -27,9 +27,11 @@ struct Qemu {
 }
 
 impl Sleeper {
-    fn start(name: &str, cpus: u32) -> Self {
-        let (mark, smp) = (format!("mark={name}-{}", process::id()), format!("--smp={cpus}"));
-        let mut boot = boot_outside(&[&smp, "--kernel-option", &mark], &["sleep"]).spawn().expect("boot starts");
+    fn start(name: &str, cpus: u32, mebibytes: u32) -> Self {
+        let mark = format!("mark={name}-{}", process::id());
+        let size = [format!("--smp={cpus}"), format!("--memory={mebibytes}")];
+        let mut boot =
+            boot_outside(&[&size[0], &size[1], "--kernel-option", &mark], &["sleep"]).spawn().expect("boot starts");
         let mut printed = [0; 9];
         boot.stdout.as_mut().expect("a pipe").read_exact(&mut printed).expect("the program runs");
         assert_eq!(&printed, b"sleeping\n");
@@ -97,7 +99,7 @@ fn wait_for(who: &str, state: impl Fn() -> Option<char>, wanted: impl Fn(Option<
 fn whatever_ends_boot_ends_qemu() {
     let _turn = turn();
     for (name, signal) in [("int", Signal::INT), ("term", Signal::TERM), ("hup", Signal::HUP), ("kill", Signal::KILL)] {
-        let mut sleeper = Sleeper::start(name, 2);
+        let mut sleeper = Sleeper::start(name, 2, 1024);
         assert!(sleeper.qemu_state().is_some());
         sleeper.signal(signal);
         let status = sleeper.boot.wait().expect("boot ends");
@@ -110,7 +112,7 @@ fn whatever_ends_boot_ends_qemu() {
 #[test]
 fn a_signal_has_the_machine_described() {
     let _turn = turn();
-    let mut sleeper = Sleeper::start("inspect", 2);
+    let mut sleeper = Sleeper::start("inspect", 2, 1024);
     // When it has printed that it sleeps it does so soon.
     let is_asleep = |printed: &str| printed.contains("(sleep)");
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -133,7 +135,7 @@ fn a_signal_has_the_machine_described() {
 #[test]
 fn stopping_boot_stops_the_machine() {
     let _turn = turn();
-    let mut sleeper = Sleeper::start("stop", 2);
+    let mut sleeper = Sleeper::start("stop", 2, 1024);
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
     // It stops itself last; a shell, too, lets it continue only when it has been told so.
@@ -143,6 +145,21 @@ fn stopping_boot_stops_the_machine() {
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait().expect("boot ends");
     sleeper.wait_for_state(|state| state.is_none());
+}
+
+/// Memory that the machine has and nobody uses is not the host's to find.
+#[test]
+fn unused_memory_costs_the_host_nothing() {
+    let _turn = turn();
+    let mut sleeper = Sleeper::start("memory", 1, 4096);
+    let qemu = sleeper.qemu().expect("it runs").id;
+    let status = fs::read_to_string(format!("/proc/{qemu}/status")).expect("it runs");
+    let resident = status.split_once("VmRSS:").expect("a figure").1.split_whitespace().next().expect("a number");
+    let resident = resident.parse::<u64>().expect("a number") / 1024;
+    sleeper.signal(Signal::TERM);
+    sleeper.boot.wait().expect("boot ends");
+    // The program, QEMU itself, and what the kernel has begun to use.
+    assert!(resident < 512, "{resident} MiB of 4096 are in use");
 }
 
 /// Time on processors of the host that a process has used, in the threads it has.
@@ -161,7 +178,7 @@ fn processor_time(id: u32) -> Duration {
 fn a_sleeping_machine_uses_under_two_percent_of_a_core() {
     const OVER: Duration = Duration::from_secs(10);
     let _turn = turn();
-    let mut sleeper = Sleeper::start("idle", 8);
+    let mut sleeper = Sleeper::start("idle", 8, 1024);
     let qemu = sleeper.qemu().expect("it runs").id;
     // The boot's last timers run out.
     thread::sleep(Duration::from_secs(2));

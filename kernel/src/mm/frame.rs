@@ -3,8 +3,8 @@
 //! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the
 //! smallest block that is large enough and puts the halves it does not need back; a freed block joins its buddy (the
 //! neighbour with which it forms a block of twice the size) as long as that is free too. (Knuth, The Art of Computer
-//! Programming 1, 2.5, algorithms R and S.) The lists run through the free frames themselves; beside them there is one
-//! byte per frame.
+//! Programming 1, 2.5, algorithms R and S.) What is known of a frame stands in tables, nine bytes for each, and nothing in
+//! the frame itself: memory that nobody uses is not touched, and the host need not have it.
 //!
 //! Memory below 1 MiB is never handed out: the other CPUs start there, and firmware leaves tables in it.
 //!
@@ -65,16 +65,15 @@ static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
 const LOW_START: u64 = 0x1000;
 const LOW_END: u64 = 0x9_0000;
 
-/// Links of a free block, in its first bytes.
-#[derive(Clone, Copy)]
-#[repr(C)]
+/// Links of a free block.
+#[derive(Clone, Copy, Debug)]
 struct Links {
     previous: Option<FrameNumber>,
     next: Option<FrameNumber>,
 }
 
-/// Physical address divided by the page size. Never 0, since the first MiB is left out.
-type FrameNumber = core::num::NonZeroU64;
+/// Physical address divided by the page size. Never 0, since the first MiB is left out. Enough for 16 TiB.
+type FrameNumber = core::num::NonZeroU32;
 
 /// Free blocks by order.
 #[derive(Debug)]
@@ -82,6 +81,8 @@ struct Buddies {
     heads: [Option<FrameNumber>; ORDERS],
     /// For each frame of the machine, whether a free block begins there.
     states: &'static mut [u8],
+    /// For each frame of the machine, its place in a list while a free block begins there; anything else otherwise.
+    links: &'static mut [Links],
     free_frames: usize,
     /// Frames that only the urgent get.
     reserve: usize,
@@ -91,7 +92,7 @@ struct Buddies {
 
 impl Buddies {
     const fn new() -> Self {
-        Self { heads: [None; ORDERS], states: &mut [], free_frames: 0, reserve: 0, total_frames: 0 }
+        Self { heads: [None; ORDERS], states: &mut [], links: &mut [], free_frames: 0, reserve: 0, total_frames: 0 }
     }
 
     /// Whether `frames` frames may be given to who asks.
@@ -119,13 +120,13 @@ impl Buddies {
 
     /// Gives a block of 2^`order` frames back.
     fn free(&mut self, block: FrameNumber, order: usize) {
-        assert!(self.state(block.get()) == Some(NOT_FREE), "frame {block:#x} was freed twice, or is no memory");
+        assert!(self.state(block) == Some(NOT_FREE), "frame {block:#x} was freed twice, or is no memory");
         self.free_frames += 1 << order;
         let (mut block, mut order) = (block, order);
         while order + 1 < ORDERS {
             // The buddy differs in the bit of the block's own size.
             let Some(buddy) = FrameNumber::new(block.get() ^ (1 << order)) else { break };
-            if self.state(buddy.get()).map(usize::from) != Some(order) {
+            if self.state(buddy).map(usize::from) != Some(order) {
                 break;
             }
             self.unlink(buddy, order);
@@ -138,7 +139,7 @@ impl Buddies {
     /// Gives back `count` frames from `first` on, in the largest blocks that are aligned.
     fn free_range(&mut self, first: u64, count: u64) {
         let (mut first, end) = (first, first + count);
-        while let Some(block) = FrameNumber::new(first).filter(|_| first < end) {
+        while let Some(block) = u32::try_from(first).ok().and_then(FrameNumber::new).filter(|_| first < end) {
             let order = (first.trailing_zeros() as usize).min((end - first).ilog2() as usize).min(ORDERS - 1);
             self.free(block, order);
             first += 1 << order;
@@ -146,33 +147,29 @@ impl Buddies {
     }
 
     /// The byte of a frame; `None` outside of the memory.
-    fn state(&self, frame: u64) -> Option<u8> {
-        usize::try_from(frame).ok().and_then(|frame| self.states.get(frame)).copied()
-    }
-
-    fn set_state(&mut self, block: FrameNumber, state: u8) {
-        self.states[usize::try_from(block.get()).expect("64 bits")] = state;
+    fn state(&self, frame: FrameNumber) -> Option<u8> {
+        self.states.get(index(frame)).copied()
     }
 
     fn link(&mut self, block: FrameNumber, order: usize) {
         let next = self.heads[order].replace(block);
         if let Some(next) = next {
-            set_links(next, Links { previous: Some(block), ..links(next) });
+            self.links[index(next)].previous = Some(block);
         }
-        set_links(block, Links { previous: None, next });
-        self.set_state(block, u8::try_from(order).expect("few orders"));
+        self.links[index(block)] = Links { previous: None, next };
+        self.states[index(block)] = u8::try_from(order).expect("few orders");
     }
 
     fn unlink(&mut self, block: FrameNumber, order: usize) {
-        let Links { previous, next } = links(block);
+        let Links { previous, next } = self.links[index(block)];
         match previous {
-            Some(previous) => set_links(previous, Links { next, ..links(previous) }),
+            Some(previous) => self.links[index(previous)].next = next,
             None => self.heads[order] = next,
         }
         if let Some(next) = next {
-            set_links(next, Links { previous, ..links(next) });
+            self.links[index(next)].previous = previous;
         }
-        self.set_state(block, NOT_FREE);
+        self.states[index(block)] = NOT_FREE;
     }
 }
 
@@ -180,18 +177,9 @@ fn address(frame: u64) -> PhysAddr {
     PhysAddr::new(frame * PAGE_SIZE as u64)
 }
 
-fn links_pointer(block: FrameNumber) -> *mut Links {
-    physical_to_virtual(address(block.get())).as_mut_ptr()
-}
-
-fn links(block: FrameNumber) -> Links {
-    // SAFETY: only called for free blocks, whose first bytes hold what `set_links` wrote, by the holder of the lock.
-    unsafe { ptr::read(links_pointer(block)) }
-}
-
-fn set_links(block: FrameNumber, links: Links) {
-    // SAFETY: only called for free blocks, which nobody else accesses, by the holder of the lock.
-    unsafe { ptr::write(links_pointer(block), links) }
+/// The number of a frame, for use as an index.
+fn index(frame: FrameNumber) -> usize {
+    frame.get() as usize
 }
 
 /// The frames of the usable parts of `regions` between two addresses, as (first frame, count).
@@ -209,17 +197,20 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
         LOW_PAGE.store(address(first + count - 1).as_u64(), Ordering::Relaxed);
     }
     let (first, count) = usable(regions, 0, u64::MAX).max().expect("the memory map has no usable memory");
-    let bytes = usize::try_from(first + count).expect("64 bits");
-    let table_frames = bytes.div_ceil(PAGE_SIZE) as u64;
+    let frames = usize::try_from(first + count).expect("64 bits");
+    let table_frames = (frames * (size_of::<Links>() + size_of::<u8>())).div_ceil(PAGE_SIZE) as u64;
     let (table, _) = usable(regions, FIRST_ADDRESS, EARLY_END)
         .find(|&(_, count)| count >= table_frames)
-        .expect("no room for the table of frames");
-    let states = physical_to_virtual(address(table)).as_mut_ptr::<u8>();
+        .expect("no room for the tables of frames");
+    let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
+    let states = links.wrapping_add(frames).cast::<u8>();
     // SAFETY: usable memory, mapped, and not in the allocator: the loop below leaves it out.
-    unsafe { ptr::write_bytes(states, NOT_FREE, bytes) };
+    unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
     let mut buddies = lock();
     // SAFETY: initialised by the line above and never handed out.
-    buddies.states = unsafe { slice::from_raw_parts_mut(states, bytes) };
+    buddies.states = unsafe { slice::from_raw_parts_mut(states, frames) };
+    // SAFETY: aligned to a page, and never handed out; whatever bytes are there are links.
+    buddies.links = unsafe { slice::from_raw_parts_mut(links, frames) };
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
         if first == table {
             buddies.free_range(first + table_frames, count - table_frames);
@@ -294,7 +285,7 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
     if !buddies.may_give(pages, priority) {
         return Err(OutOfMemory);
     }
-    let first = buddies.allocate(order).ok_or(OutOfMemory)?.get();
+    let first = u64::from(buddies.allocate(order).ok_or(OutOfMemory)?.get());
     // What the rounding added goes back.
     buddies.free_range(first + pages as u64, (1 << order) - pages as u64);
     Ok(PhysFrame::containing_address(address(first)))
