@@ -128,6 +128,14 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         SLICE
     }
 
+    /// Lets about `duration`, a few microseconds, go by. The caller is an M that has nothing to run.
+    fn linger(duration: Duration) {
+        let end = Self::now().after(duration);
+        while Self::now() < end {
+            Self::relax();
+        }
+    }
+
     /// How long a G runs before one whose timer is due may displace it, counted from the last time that happened.
     fn undisturbed() -> Duration {
         UNDISTURBED

@@ -34,15 +34,6 @@ pub enum Slice {
     Inherited,
 }
 
-/// Whether a thief may take `runnext` when the ring is empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StealNext {
-    /// Only what stands in the ring.
-    No,
-    /// `runnext` too: the last resort, since its owner is likely to run it in a moment.
-    Yes,
-}
-
 /// A P's local run queue of elements `T`; `CAPACITY` is a power of two.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -184,17 +175,14 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Moves the older half (rounded up) of this ring to `thief`, which the caller owns and which is empty; gives the
     /// last of them to run at once. Go: `runqsteal`.
     ///
-    /// With [`StealNext::Yes`] an empty ring yields its `runnext`. Go waits 3 us before it does so, in the hope that
-    /// the owner runs it; here the caller decides whether to come back.
-    pub fn steal_into(&self, thief: &Self, next: StealNext) -> Option<&'static T> {
+    /// An empty ring yields its `runnext`, if that is what the caller has `seen` there before it gave the owner a little
+    /// time to run it: see [`next`](Self::next).
+    pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: nothing but the owner writes its own tail.
         let base = thief.tail.load(Ordering::Relaxed);
         let stolen = self.copy_half(thief, base);
         if stolen == 0 {
-            return match next {
-                StealNext::Yes => self.take_next(),
-                StealNext::No => None,
-            };
+            return seen.filter(|seen| self.take_next(seen));
         }
         let kept = stolen - 1;
         let last = thief.slot(base.wrapping_add(kept)).load(Ordering::Relaxed);
@@ -236,16 +224,22 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         }
     }
 
-    fn take_next(&self) -> Option<&'static T> {
-        let next = self.next.load(Ordering::Relaxed);
+    /// Takes `next` from `runnext`, if it is there; tells whether it was.
+    fn take_next(&self, next: &'static T) -> bool {
         S::point(Site::RunQueue);
         // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
-        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) { next } else { None }
+        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)
     }
 }
 
 /// Observers: any M; the answer may be old by the time it is used.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
+    /// What `runnext` has.
+    #[must_use]
+    pub fn next(&self) -> Option<&'static T> {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Number of elements in the ring, `runnext` not counted.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -6,7 +6,6 @@ use crate::due::take_due;
 use crate::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 use crate::processor::{Processor, ProcessorStatus};
-use crate::run_queue::StealNext;
 use crate::scheduler::PROCESSOR_LIMIT;
 use crate::time::Instant;
 use crate::trace::EventKind;
@@ -16,6 +15,10 @@ const STEAL_TRIES: u32 = 4;
 
 /// How long a thief leaves a `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
+
+/// How often it does so with a victim whose `runnext` is another one each time: Gs that ready each other in turn. (In Go
+/// for as long as they do.)
+const GRACES: usize = 4;
 
 /// Tries to find work at the other Ps: their rings; in the last round also their due timers and their `runnext`. Go:
 /// `stealWork`.
@@ -59,12 +62,9 @@ fn steal_from<P: Platform>(
     if victim.status() == ProcessorStatus::Idle {
         return None;
     }
-    let mut found = victim.queue.steal_into(&processor.queue, StealNext::No);
-    if found.is_none() && last && !victim.queue.is_empty() {
-        // Only `runnext` is left. Its owner readied it a moment ago and is about to block or yield: taking it now would
-        // only move it to a cold cache, so the owner gets a little time first.
-        wait::<P>(RUN_NEXT_GRACE);
-        found = victim.queue.steal_into(&processor.queue, StealNext::Yes);
+    let mut found = victim.queue.steal_into(&processor.queue, None);
+    if found.is_none() && last {
+        found = steal_after_grace(processor, victim);
     }
     if found.is_some() {
         processor.advance_tick();
@@ -73,11 +73,22 @@ fn steal_from<P: Platform>(
     found
 }
 
-fn wait<P: Platform>(duration: Duration) {
-    let end = P::now().after(duration);
-    while P::now() < end {
-        P::relax();
+/// Steals from `victim`, of which only `runnext` is left. Its owner readied that a moment ago and is about to block or
+/// yield: taking it now would only move it to a cold cache. So the owner gets a little time, and keeps it if it has run it
+/// by then; what is in `runnext` after that is there for another reason.
+fn steal_after_grace<P: Platform>(
+    processor: &'static Processor<P>,
+    victim: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    for _ in 0..GRACES {
+        let seen = victim.queue.next()?;
+        P::linger(RUN_NEXT_GRACE);
+        let found = victim.queue.steal_into(&processor.queue, Some(seen));
+        if found.is_some() {
+            return found;
+        }
     }
+    None
 }
 
 /// Steps in which to go round: primes above [`PROCESSOR_LIMIT`], so none has a divisor in common with a number of Ps.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::platform::Points;
-use gmp_sched::run_queue::{RING_CAPACITY, RunQueue, Slice, StealNext};
+use gmp_sched::run_queue::{RING_CAPACITY, RunQueue, Slice};
 use proptest::prelude::*;
 
 #[derive(Debug)]
@@ -66,10 +66,10 @@ impl Model {
         fits
     }
 
-    fn steal(&mut self, next: StealNext) -> Vec<usize> {
+    fn steal(&mut self, with_next: bool) -> Vec<usize> {
         let half = self.ring.len() - self.ring.len() / 2;
         let mut stolen: Vec<_> = self.ring.drain(..half).collect();
-        if stolen.is_empty() && next == StealNext::Yes {
+        if stolen.is_empty() && with_next {
             stolen.extend(self.next.take());
         }
         stolen
@@ -112,16 +112,16 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
                 }
             }
             Step::Steal | Step::StealWithNext => {
-                let next = if matches!(step, Step::Steal) { StealNext::No } else { StealNext::Yes };
+                let with_next = matches!(step, Step::StealWithNext);
                 let thief = RunQueue::<u8, Unwatched, CAPACITY>::new();
                 // The last of the stolen is given out, the others stand in the thief's ring in order.
-                let last = queue.steal_into(&thief, next).map(number);
+                let last = queue.steal_into(&thief, queue.next().filter(|_| with_next)).map(number);
                 let mut stolen = Vec::new();
                 while let Some((item, _)) = thief.pop() {
                     stolen.push(number(item));
                 }
                 stolen.extend(last);
-                assert_eq!(stolen, model.steal(next));
+                assert_eq!(stolen, model.steal(with_next));
             }
         }
         assert_eq!(queue.len(), model.ring.len());
@@ -167,7 +167,7 @@ fn nothing_is_lost_or_taken_twice_among_threads() {
                 let mut taken = Vec::new();
                 loop {
                     let finished = done.load(Ordering::Acquire);
-                    let last = victim.steal_into(&own, StealNext::Yes);
+                    let last = victim.steal_into(&own, victim.next());
                     taken.extend(last.map(number));
                     while let Some((item, _)) = own.pop() {
                         taken.push(number(item));

@@ -13,7 +13,6 @@ use crate::join::{Audience, JoinError, JoinHandle, finished, has_result, release
 use crate::machine::Machine;
 use crate::platform::Pinned;
 use crate::primitives::Ordering;
-use crate::run_queue::StealNext;
 use crate::spawn::bury;
 use crate::time::Instant;
 
@@ -146,7 +145,8 @@ fn a_waiter_against_the_end_of_its_goroutine() {
                 stacks.woken.used();
                 return take(pinned, goroutine, stacks);
             }
-            if runs_on.held_processor().queue.steal_into(&pinned.processor().queue, StealNext::Yes).is_some() {
+            let queue = &runs_on.held_processor().queue;
+            if queue.steal_into(&pinned.processor().queue, queue.next()).is_some() {
                 stacks.waiter.used();
                 stacks.woken.used();
                 take(pinned, goroutine, stacks);

@@ -16,7 +16,6 @@ use crate::platform::{Pinned, Points, Site};
 use crate::poller::{Found, Signal};
 use crate::primitives::{AtomicBool, AtomicU32, Ordering};
 use crate::processor::Processor;
-use crate::run_queue::StealNext;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
 
@@ -311,7 +310,7 @@ fn a_raise_of_a_signal_that_was_just_taken() {
         let thief = (first.clone(), second.clone(), stolen.clone());
         let steal = spawn_as(steals, move |pinned| {
             let own = &pinned.processor().queue;
-            if let Some(goroutine) = queue.steal_into(own, StealNext::Yes) {
+            if let Some(goroutine) = queue.steal_into(own, queue.next()) {
                 own.push_next(goroutine);
             }
             let Some((goroutine, _)) = own.pop() else { return };

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::checked::Checked;
 use super::{Unwatched, explore};
-use crate::run_queue::{RunQueue, StealNext};
+use crate::run_queue::RunQueue;
 
 type Queue = RunQueue<Item, Unwatched, 4>;
 
@@ -51,19 +51,19 @@ impl Taken {
     }
 }
 
-fn steal_all(victim: &Queue, next: StealNext) -> Taken {
+fn steal_all(victim: &Queue, with_next: bool) -> Taken {
     let own = Queue::new();
     let mut taken = Taken::default();
-    if let Some(item) = victim.steal_into(&own, next) {
+    if let Some(item) = victim.steal_into(&own, victim.next().filter(|_| with_next)) {
         taken.take(item);
     }
     while taken.pop(&own) {}
     taken
 }
 
-fn thief(queue: &Arc<Queue>, next: StealNext) -> loom::thread::JoinHandle<Taken> {
+fn thief(queue: &Arc<Queue>, with_next: bool) -> loom::thread::JoinHandle<Taken> {
     let victim = queue.clone();
-    loom::thread::spawn(move || steal_all(&victim, next))
+    loom::thread::spawn(move || steal_all(&victim, with_next))
 }
 
 fn queue_of(items: &[&'static Item]) -> Arc<Queue> {
@@ -79,7 +79,7 @@ fn owner_pushes_and_pops_while_a_thief_steals() {
     explore(|| {
         let items = items::<3>();
         let queue = queue_of(&[]);
-        let thief = thief(&queue, StealNext::No);
+        let thief = thief(&queue, false);
         let mut taken = Taken::default();
         for item in items {
             item.content.used();
@@ -95,7 +95,7 @@ fn owner_wraps_around_while_a_thief_steals() {
     explore(|| {
         let items = items::<6>();
         let queue = queue_of(&items[..4]);
-        let thief = thief(&queue, StealNext::No);
+        let thief = thief(&queue, false);
         let mut taken = Taken::default();
         let mut pushed = 4;
         for item in &items[4..] {
@@ -117,7 +117,7 @@ fn owner_yields_while_a_thief_steals() {
     explore(|| {
         let items = items::<5>();
         let queue = queue_of(&items[..4]);
-        let thief = thief(&queue, StealNext::No);
+        let thief = thief(&queue, false);
         let mut taken = Taken::default();
         let mut pushed = 4;
         if taken.pop(&queue) {
@@ -132,7 +132,7 @@ fn owner_yields_while_a_thief_steals() {
 fn two_thieves() {
     explore(|| {
         let queue = queue_of(&items::<3>());
-        let thieves = [thief(&queue, StealNext::No), thief(&queue, StealNext::No)];
+        let thieves = [thief(&queue, false), thief(&queue, false)];
         let mut taken = Taken::default();
         taken.pop(&queue);
         taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 3);
@@ -145,11 +145,11 @@ fn a_thief_is_robbed() {
     explore(|| {
         let queue = queue_of(&items::<4>());
         let middle = queue_of(&[]);
-        let robber = thief(&middle, StealNext::No);
+        let robber = thief(&middle, false);
         let (victim, own) = (queue.clone(), middle.clone());
         let robbed = loom::thread::spawn(move || {
             let mut taken = Taken::default();
-            if let Some(item) = victim.steal_into(&own, StealNext::No) {
+            if let Some(item) = victim.steal_into(&own, None) {
                 taken.take(item);
             }
             while taken.pop(&own) {}
@@ -165,7 +165,7 @@ fn run_next_against_a_thief() {
         let items = items::<2>();
         let queue = queue_of(&[]);
         queue.push_next(items[0]);
-        let thief = thief(&queue, StealNext::Yes);
+        let thief = thief(&queue, true);
         let mut taken = Taken::default();
         items[1].content.used();
         if let Some(kicked) = queue.push_next(items[1]) {
@@ -182,7 +182,7 @@ fn the_first_run_next_against_two_thieves() {
     explore(|| {
         let items = items::<1>();
         let queue = queue_of(&[]);
-        let thieves = [thief(&queue, StealNext::Yes), thief(&queue, StealNext::Yes)];
+        let thieves = [thief(&queue, true), thief(&queue, true)];
         items[0].content.used();
         assert!(queue.push_next(items[0]).is_none());
         Taken::default().check(&queue, thieves.map(|thief| thief.join().unwrap()), 1);
@@ -194,7 +194,7 @@ fn overflow_against_two_thieves() {
     explore(|| {
         let items = items::<5>();
         let queue = queue_of(&items[..4]);
-        let thieves = [thief(&queue, StealNext::No), thief(&queue, StealNext::No)];
+        let thieves = [thief(&queue, false), thief(&queue, false)];
         let mut taken = Taken::default();
         // As `overflow` does it.
         while !queue.drain_half(|item| taken.take(item)) {

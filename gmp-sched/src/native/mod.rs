@@ -25,6 +25,7 @@ use std::panic;
 use std::sync;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 use std::time::Instant as SystemInstant;
 
 use crate::goroutine::{Goroutine, Status, WaitReason};
@@ -104,6 +105,10 @@ unsafe impl Platform for Native {
     #[inline(never)]
     fn current_machine() -> Option<&'static Machine<Self>> {
         CURRENT.get()
+    }
+
+    fn linger(duration: Duration) {
+        thread::sleep(duration);
     }
 
     fn now() -> Instant {

@@ -125,16 +125,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "run_queue.rs",
         "a thief takes runnext without a claim",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) { next } else { None }",
+        "        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
+        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
         "        self.next.store(None, Ordering::Release);
-        next",
+        let _ = next;
+        true",
         Model("run_queue::run_next"),
     ),
     mutant(
         "run_queue.rs",
         "a thief takes runnext without Acquire",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) { next } else { None }",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::Release, Ordering::Relaxed) { next } else { None }",
+        "        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
+        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
+        "        self.next.replace(Some(next), None, Ordering::Release, Ordering::Relaxed)",
         Model("run_queue::run_next"),
     ),
     mutant(
