@@ -232,8 +232,8 @@ pub(super) fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
     }
 }
 
-/// A case of a select, whatever the type of its values; see [`Select`](super::Select) for an example. Made by [`RecvCase::case`], [`SendCase::case`] and
-/// [`SendFromCase::case`](super::SendFromCase::case). Go: `scase`.
+/// A case of a select, whatever the type of its values; see [`Select`](super::Select) for an example. Made by
+/// [`RecvCase::case`], [`SendCase::case`] and [`SendFromCase::case`](super::SendFromCase::case). Go: `scase`.
 #[doc(alias = "scase")]
 pub struct Case<'a, P: Platform> {
     header: &'a Header<P>,

@@ -299,8 +299,8 @@ fn with_all_locks<P: Platform>(
     }
 }
 
-/// The rest of step 2, with all locks held: what seems to be ready is, unless whoever waits in a queue was woken from elsewhere. An
-/// attempt that fails has emptied such a queue, so that it does not seem to be ready again.
+/// The rest of step 2, with all locks held: what seems to be ready is, unless whoever waits in a queue was woken from
+/// elsewhere. An attempt that fails has emptied such a queue, so that it does not seem to be ready again.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<P: Platform>(
