@@ -5,6 +5,7 @@
 //! | module | concept | Go (runtime, go1.27) |
 //! |---|---|---|
 //! | [`goroutine`], [`machine`], [`processor`], [`scheduler`] | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
+//! | `wait_reason` | why Gs wait | `waitReason` |
 //! | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
 //! | `find`, `steal` | the search for work | `findRunnable`, `stealWork` |
 //! | [`idle`] | idle Ps and Ms, wake-ups, and why none is lost | `wakep`, `startm`, `stopm` |
@@ -111,6 +112,7 @@ pub mod sysmon;
 pub mod time;
 mod timers;
 pub mod trace;
+mod wait_reason;
 mod waiter;
 pub mod world;
 

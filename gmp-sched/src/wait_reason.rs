@@ -1,0 +1,108 @@
+//! Why Gs wait, as lists of Gs show it.
+
+use core::fmt;
+
+macro_rules! wait_reasons {
+    ($($(#[$doc:meta])* $name:ident = $words:literal,)*) => {
+        /// Why a G waits, in Go's words where Go has them. Go: `waitReason`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum WaitReason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl WaitReason {
+            const ALL: &[Self] = &[$(Self::$name,)*];
+
+            const fn words(self) -> &'static str {
+                match self {
+                    $(Self::$name => $words,)*
+                }
+            }
+        }
+    };
+}
+
+wait_reasons! {
+    /// It does not wait.
+    None = "",
+    /// For another G to finish.
+    Join = "join",
+    /// For a point in time.
+    Sleep = "sleep",
+    /// For a device.
+    IoWait = "IO wait",
+    /// For a value to receive.
+    ChanReceive = "chan receive",
+    /// For somebody to take a value.
+    ChanSend = "chan send",
+    /// For a value of a channel that never has one.
+    ChanReceiveNil = "chan receive (nil chan)",
+    /// For somebody to take a value from a channel of which nobody ever does.
+    ChanSendNil = "chan send (nil chan)",
+    /// For one of several channels.
+    Select = "select",
+    /// For nothing at all, forever.
+    SelectNoCases = "select (no cases)",
+    /// For a semaphore.
+    SemAcquire = "semacquire",
+    /// For a mutex.
+    MutexLock = "sync.Mutex.Lock",
+    /// For the writers of a reader-writer lock to leave.
+    RwLockRead = "sync.RWMutex.RLock",
+    /// For the readers and the writer of a reader-writer lock to leave.
+    RwLockWrite = "sync.RWMutex.Lock",
+    /// For a condition to be signalled.
+    CondvarWait = "sync.Cond.Wait",
+    /// For a group of Gs to finish.
+    WaitGroupWait = "sync.WaitGroup.Wait",
+    /// For somebody else to finish what is done once.
+    Once = "sync.Once",
+    /// For the others at a barrier.
+    Barrier = "barrier",
+    /// For the children of a scope.
+    Scope = "scope",
+    /// For the other side of a coroutine.
+    Coroutine = "coroutine",
+    /// For a context to be done.
+    Context = "context",
+    /// For a future.
+    Future = "future",
+    /// For all Gs of a bubble to block. Go: `testing/synctest`.
+    SynctestWait = "synctest.Wait",
+    /// For all Gs of a bubble to finish. Go: `testing/synctest`.
+    SynctestRun = "synctest.Run",
+    /// For the world to stop, or for whoever has stopped it.
+    StoppingTheWorld = "stopping the world",
+    /// Parked by a program for reasons of its own.
+    Parked = "parked",
+}
+
+impl WaitReason {
+    /// Whether a G of a bubble that waits for this counts as one that only the bubble can wake. Go: `isIdleInSynctest`.
+    #[doc(alias = "isIdleInSynctest")]
+    pub(crate) fn is_durable(self) -> bool {
+        !matches!(
+            self,
+            Self::None
+                | Self::IoWait
+                | Self::MutexLock
+                | Self::RwLockRead
+                | Self::RwLockWrite
+                | Self::Future
+                | Self::StoppingTheWorld
+                | Self::SynctestRun
+                | Self::Parked
+        )
+    }
+
+    pub(crate) fn from_u8(value: u8) -> Self {
+        Self::ALL.get(usize::from(value)).copied().unwrap_or(Self::Parked)
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
