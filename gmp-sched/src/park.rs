@@ -195,9 +195,7 @@ pub(crate) fn ready_from_anywhere<P: Platform>(scheduler: &'static Scheduler<P>,
                 // deadlock of the others to `check_dead`.
                 let mut shared = scheduler.shared.lock();
                 goroutine.set_status(Status::Runnable);
-                let mut one = List::new();
-                one.push_back(goroutine);
-                scheduler.put_global(&mut shared, &mut one);
+                scheduler.put_global_one(&mut shared, goroutine);
             }
             scheduler.wake_processor();
         }

@@ -1,8 +1,10 @@
 //! Stopping the world and changing the number of Ps on operating-system threads.
 #![cfg(not(gmp_loom))]
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -292,5 +294,43 @@ fn a_stop_within_a_stop_is_told() {
     native::run(2, || {
         let _world = native::stop_the_world();
         let _again = native::stop_the_world();
+    });
+}
+
+/// Woken by a thread that is no M, a locked G still runs on its own thread.
+#[test]
+fn a_stranger_wakes_a_locked_goroutine_on_its_thread() {
+    native::run(4, || {
+        let spinning = Arc::new(AtomicBool::new(true));
+        let others: Vec<_> = (0..8)
+            .map(|_| {
+                let spinning = spinning.clone();
+                native::go(move || {
+                    while spinning.load(Ordering::Relaxed) {
+                        native::yield_now();
+                    }
+                })
+            })
+            .collect();
+        let locked = native::go(|| {
+            let _locked = native::lock_thread().unwrap();
+            let home = thread::current().id();
+            for _ in 0..200 {
+                let mut is_woken = false;
+                native::block_on(poll_fn(move |context| {
+                    if is_woken {
+                        return Poll::Ready(());
+                    }
+                    is_woken = true;
+                    let waker = context.waker().clone();
+                    drop(thread::spawn(move || waker.wake()));
+                    Poll::Pending
+                }));
+                assert_eq!(thread::current().id(), home);
+            }
+        });
+        locked.join().unwrap();
+        spinning.store(false, Ordering::Relaxed);
+        others.into_iter().for_each(|other| other.join().unwrap());
     });
 }

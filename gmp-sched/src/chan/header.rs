@@ -82,7 +82,7 @@ impl<P: Platform> Header<P> {
         Held { header: self }
     }
 
-    /// [`lock`](Self::lock), unless somebody has it.
+    /// [`lock`](Self::lock), unless somebody has it; whatever other channels' the caller holds, for it does not wait.
     #[inline(always)]
     pub(crate) fn try_lock(&self, _pinned: &Pinned<P>) -> Option<Held<'_, P>> {
         self.lock.try_lock().then(|| Held { header: self })
