@@ -28,7 +28,7 @@ use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::machine::Machine;
 use crate::park::{park_pinned, park_with, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
-use crate::primitives::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
 use crate::switch::commit_closure;
 use crate::time::Instant;
@@ -42,13 +42,13 @@ use crate::timers::{Action, arm, reserve};
 pub(crate) struct Waiter<P: Platform> {
     goroutine: AtomicRef<Goroutine<P>>,
     ticket: AtomicU64,
-    /// The links of its queue.
+    /// The one behind it in its queue; nobody looks at that of the last one.
     next: AtomicRef<Self>,
+    /// The one before it in its queue; `None` for the first one, and in no queue.
     previous: AtomicRef<Self>,
-    queued: AtomicBool,
     /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
     pub(crate) place: AtomicPtr<()>,
-    /// What the waker tells the G; what it means is between the two.
+    /// What the waker tells the G, before it readies it; what it means is between the two.
     pub(crate) outcome: AtomicUsize,
 }
 
@@ -59,7 +59,6 @@ impl<P: Platform> Waiter<P> {
             ticket: AtomicU64::new(Ticket::SOLE.0),
             next: AtomicRef::none(),
             previous: AtomicRef::none(),
-            queued: AtomicBool::new(false),
             place: AtomicPtr::new(ptr::null_mut()),
             outcome: AtomicUsize::new(0),
         }
@@ -71,7 +70,6 @@ impl<P: Platform> Waiter<P> {
         self.goroutine.store(Some(goroutine), Ordering::Relaxed);
         self.ticket.store(ticket.0, Ordering::Relaxed);
         self.place.store(place, Ordering::Relaxed);
-        self.outcome.store(0, Ordering::Relaxed);
     }
 
     /// The G that waits.
@@ -113,6 +111,7 @@ impl<P: Platform> Waiter<P> {
 #[doc(alias = "waitq")]
 pub(crate) struct WaitQueue<P: Platform> {
     first: AtomicRef<Waiter<P>>,
+    /// Only to be looked at where there is a first one, so that an only one is taken out with one store.
     last: AtomicRef<Waiter<P>>,
 }
 
@@ -145,13 +144,15 @@ impl<P: Platform> WaitQueue<P> {
     /// Appends a waiter that is in no queue.
     #[inline]
     pub(crate) fn push_back(&self, waiter: &'static Waiter<P>) {
-        let last = self.last.load(Ordering::Relaxed);
-        waiter.queued.store(true, Ordering::Relaxed);
-        waiter.next.store(None, Ordering::Relaxed);
-        waiter.previous.store(last, Ordering::Relaxed);
-        match last {
-            Some(last) => last.next.store(Some(waiter), Ordering::Relaxed),
-            None => self.first.store(Some(waiter), Ordering::Relaxed),
+        if self.first.load(Ordering::Relaxed).is_none() {
+            waiter.previous.store(None, Ordering::Relaxed);
+            self.first.store(Some(waiter), Ordering::Relaxed);
+        } else {
+            let last = self.last.load(Ordering::Relaxed);
+            waiter.previous.store(last, Ordering::Relaxed);
+            if let Some(last) = last {
+                last.next.store(Some(waiter), Ordering::Relaxed);
+            }
         }
         self.last.store(Some(waiter), Ordering::Relaxed);
     }
@@ -159,7 +160,6 @@ impl<P: Platform> WaitQueue<P> {
     /// Puts a waiter that is in no queue in front of all others.
     pub(crate) fn push_front(&self, waiter: &'static Waiter<P>) {
         let first = self.front();
-        waiter.queued.store(true, Ordering::Relaxed);
         waiter.previous.store(None, Ordering::Relaxed);
         waiter.next.store(first, Ordering::Relaxed);
         match first {
@@ -172,32 +172,40 @@ impl<P: Platform> WaitQueue<P> {
     /// Takes `waiter` out if it stands in this queue; it stands in no other. Tells whether it did.
     #[inline]
     pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
-        if !waiter.queued.load(Ordering::Relaxed) {
-            return false;
-        }
-        waiter.queued.store(false, Ordering::Relaxed);
-        let (previous, next) = (waiter.previous.load(Ordering::Relaxed), waiter.next.load(Ordering::Relaxed));
-        match previous {
-            Some(previous) => previous.next.store(next, Ordering::Relaxed),
-            None => self.first.store(next, Ordering::Relaxed),
-        }
-        match next {
-            Some(next) => next.previous.store(previous, Ordering::Relaxed),
-            None => self.last.store(previous, Ordering::Relaxed),
+        let Some(previous) = waiter.previous.load(Ordering::Relaxed) else {
+            return self.front().is_some_and(|first| ptr::eq(first, waiter)) && self.remove_front().is_some();
+        };
+        waiter.previous.store(None, Ordering::Relaxed);
+        if self.is_last(waiter) {
+            self.last.store(Some(previous), Ordering::Relaxed);
+        } else {
+            let next = waiter.next.load(Ordering::Relaxed);
+            previous.next.store(next, Ordering::Relaxed);
+            if let Some(next) = next {
+                next.previous.store(Some(previous), Ordering::Relaxed);
+            }
         }
         true
+    }
+
+    /// Whether `waiter`, which stands in this queue, is the last one.
+    #[inline(always)]
+    fn is_last(&self, waiter: &'static Waiter<P>) -> bool {
+        self.last.load(Ordering::Relaxed).is_some_and(|last| ptr::eq(last, waiter))
     }
 
     /// Takes the first waiter, whether its wait is over or not.
     #[inline]
     fn remove_front(&self) -> Option<&'static Waiter<P>> {
         let waiter = self.front()?;
-        let next = waiter.next.load(Ordering::Relaxed);
-        waiter.queued.store(false, Ordering::Relaxed);
-        self.first.store(next, Ordering::Relaxed);
-        match next {
-            Some(next) => next.previous.store(None, Ordering::Relaxed),
-            None => self.last.store(None, Ordering::Relaxed),
+        if self.is_last(waiter) {
+            self.first.store(None, Ordering::Relaxed);
+        } else {
+            let next = waiter.next.load(Ordering::Relaxed);
+            self.first.store(next, Ordering::Relaxed);
+            if let Some(next) = next {
+                next.previous.store(None, Ordering::Relaxed);
+            }
         }
         Some(waiter)
     }
@@ -214,10 +222,11 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// Takes all waiters and ends the waits that are not over.
+    /// Takes all waiters and ends the waits that are not over, with an outcome of zero.
     pub(crate) fn take_all(&self) -> Woken<P> {
         let mut woken = Woken { last: None };
         while let Some(waiter) = self.pop() {
+            waiter.outcome.store(0, Ordering::Relaxed);
             waiter.previous.store(woken.last, Ordering::Relaxed);
             woken.last = Some(waiter);
         }
@@ -255,6 +264,8 @@ impl<P: Platform> Woken<P> {
         while let Some(waiter) = next {
             // Read before: once it is ready the waiter may be in use again.
             next = waiter.previous.load(Ordering::Relaxed);
+            // It stands in no queue.
+            waiter.previous.store(None, Ordering::Relaxed);
             ready(waiter);
         }
     }
@@ -335,7 +346,7 @@ pub(crate) fn reserve_deadline<'a, P: Platform>(
 
 impl<P: Platform> fmt::Debug for Waiter<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiter").field("queued", &self.queued).finish_non_exhaustive()
+        f.debug_struct("Waiter").field("outcome", &self.outcome).finish_non_exhaustive()
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Iter<'a, T, P: Platform> {
 impl<T, P: Platform> Iterator for Iter<'_, T, P> {
     type Item = T;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }
@@ -42,7 +42,7 @@ pub struct IntoIter<T, P: Platform> {
 impl<T, P: Platform> Iterator for IntoIter<T, P> {
     type Item = T;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<T> {
         self.receiver.recv().ok()
     }
