@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   stack top ┌──────────────────────────────┐
-//!             │ closure, later the result    │ ← `Goroutine::body`
+//!             │ closure, later the result    │ ← `place`
 //!             ├──────────────────────────────┤
 //!             │ first frame (`prepare`)      │
 //!             │ frames of the running body … │
@@ -12,52 +12,51 @@
 
 use core::marker::PhantomData;
 
-use crate::context;
+use crate::context::{self, Entry};
 use crate::goroutine::Goroutine;
 use crate::join::{Audience, JoinError, finished};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::scope::Children;
-use crate::spawn::{self, goroutine_main};
+use crate::spawn;
 
 /// Bytes that a closure or result may take at most; larger ones belong into a `Box`.
 pub const BODY_LIMIT: usize = 4096;
 
-/// Where the body of a G lies whose stack ends at `top`: room for the closure, and afterwards for its result.
-fn place<F, T>(top: usize) -> usize {
+/// What the upper end of every stack is a multiple of, and the room for a closure or result, too, so that only those that want
+/// more have to be aligned when a G is made.
+const ALIGN: usize = 16;
+
+/// Where a closure or a result of type `B` lies on the stack that ends at `top`. One comes after the other, so they may overlap.
+#[inline(always)]
+fn place<B>(top: usize) -> usize {
     const {
-        assert!(size_of::<F>() <= BODY_LIMIT, "closure of a G too large: put what it captures into a Box");
-        assert!(size_of::<Result<T, JoinError>>() <= BODY_LIMIT, "result of a G too large: put it into a Box");
-        assert!(align_of::<F>() <= BODY_LIMIT, "closure of a G wants too large an alignment");
-        assert!(align_of::<Result<T, JoinError>>() <= BODY_LIMIT, "result of a G wants too large an alignment");
+        assert!(size_of::<B>() <= BODY_LIMIT, "closure or result of a G too large: put what is in it into a Box");
+        assert!(align_of::<B>() <= BODY_LIMIT, "closure or result of a G wants too large an alignment");
     }
-    let size = size_of::<F>().max(size_of::<Result<T, JoinError>>());
-    let align = align_of::<F>().max(align_of::<Result<T, JoinError>>());
-    (top - size) & !(align - 1)
+    let place = top - size_of::<B>().next_multiple_of(ALIGN);
+    if align_of::<B>() > ALIGN { place & !(align_of::<B>() - 1) } else { place }
 }
+
+/// What is left of a closure.
+type Outcome<T> = Result<T, JoinError>;
 
 /// What is done with the body of a G whose types only its spawner knew.
 pub(crate) struct BodyFunctions<P: Platform> {
-    /// Runs the closure on the G itself, and ends the G.
-    run: fn(&'static Goroutine<P>) -> !,
     /// Puts an error in the place of the result, and tells those who wait; the closure has been moved out.
     fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
 }
 
-struct Types<F, T>(PhantomData<(F, T)>);
+struct Types<T>(PhantomData<T>);
 
-impl<F, T> Types<F, T>
-where
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
+impl<T: Send> Types<T> {
     const fn functions<P: Platform>() -> &'static BodyFunctions<P> {
-        const { &BodyFunctions { run: run::<P, F, T>, fail: fail::<P, T> } }
+        const { &BodyFunctions { fail: fail::<P, T> } }
     }
 
     /// Those of a child of a scope.
     const fn scoped_functions<P: Platform>() -> &'static BodyFunctions<P> {
-        const { &BodyFunctions { run: run_scoped::<P, F, T>, fail: fail_scoped::<P, T> } }
+        const { &BodyFunctions { fail: fail_scoped::<P, T> } }
     }
 }
 
@@ -70,7 +69,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    install_with::<P, F, T>(goroutine, closure, Types::<F, T>::functions());
+    install_with::<P, F, T>(goroutine, closure, run::<P, F, T>, Types::<T>::functions());
 }
 
 /// [`install`] for a child of a scope.
@@ -81,49 +80,55 @@ where
     T: Send,
 {
     goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
-    install_with::<P, F, T>(goroutine, closure, Types::<F, T>::scoped_functions());
+    install_with::<P, F, T>(goroutine, closure, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
 }
 
 #[inline(always)]
-fn install_with<P, F, T>(goroutine: &Goroutine<P>, closure: F, functions: &'static BodyFunctions<P>)
+fn install_with<P, F, T>(goroutine: &Goroutine<P>, closure: F, run: Entry, functions: &'static BodyFunctions<P>)
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let body = place::<F, T>(goroutine.stack_top());
+    let top = goroutine.stack_top();
+    debug_assert!(top.is_multiple_of(ALIGN), "the stack of {goroutine:?} ends at {top:#x}");
+    let body = place::<F>(top);
     #[expect(unsafe_code, reason = "writes to the stack of a G that does not run")]
     // SAFETY: `place` gives an aligned address in the stack's upper end, which is large enough for it; the slot is the
     // caller's, so nobody uses that stack.
     unsafe {
         core::ptr::with_exposed_provenance_mut::<F>(body).write(closure);
     }
+    let below = body.min(place::<Outcome<T>>(top));
     #[expect(unsafe_code, reason = "lays the first frame on the stack of a G that does not run")]
-    // SAFETY: the bytes below the body are free stack, as above.
-    let stack_pointer = unsafe { context::prepare(body, goroutine_main::<P>) };
-    goroutine.body.store(body, Ordering::Relaxed);
+    // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16.
+    let stack_pointer = unsafe { context::prepare(below, run) };
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
     goroutine.context.set(stack_pointer);
 }
 
-/// See [`BodyFunctions`].
-fn run<P, F, T>(me: &'static Goroutine<P>) -> !
+/// The first function of a G, and the last: completes the switch that brought it here, runs the closure, ends the G. One for
+/// each kind of closure, so that nothing is called in between that would save registers which nobody wants back.
+extern "sysv64" fn run<P, F, T>(subject: usize, argument: usize, function: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    let me = spawn::arrive_first(subject, argument, function);
     let panicked = run_closure::<P, F, T>(me);
-    spawn::finish(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)))
+    let drop_result = |me| drop(take_result::<T, P>(me));
+    spawn::finish(me, panicked, core::mem::needs_drop::<T>().then_some(drop_result))
 }
 
-/// See [`BodyFunctions`].
-fn run_scoped<P, F, T>(me: &'static Goroutine<P>) -> !
+/// [`run`] of a child of a scope.
+extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: usize, function: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    let me = spawn::arrive_first(subject, argument, function);
     let panicked = run_closure::<P, F, T>(me);
     spawn::finish_scoped(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)), children(me))
 }
@@ -136,10 +141,10 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let body = core::ptr::with_exposed_provenance_mut::<()>(me.body.load(Ordering::Relaxed));
+    let body = core::ptr::with_exposed_provenance::<F>(place::<F>(me.stack_top()));
     #[expect(unsafe_code, reason = "moves the closure out of its place")]
     // SAFETY: `install` with the same types put it there, and each G runs its body once.
-    let closure = unsafe { body.cast::<F>().read() };
+    let closure = unsafe { body.read() };
     let result = P::run_body(closure);
     let panicked = matches!(result, Err(JoinError::Panicked));
     put_result(me, result);
@@ -177,33 +182,23 @@ fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Gor
 /// Puts the result of a G whose closure has been moved out in its place.
 #[inline(always)]
 fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
-    let place = core::ptr::with_exposed_provenance_mut::<Result<T, JoinError>>(goroutine.body.load(Ordering::Relaxed));
+    let place = core::ptr::with_exposed_provenance_mut::<Outcome<T>>(place::<Outcome<T>>(goroutine.stack_top()));
     #[expect(unsafe_code, reason = "puts the result in the closure's place")]
-    // SAFETY: the place is large and aligned enough for both, and the closure has been moved out.
+    // SAFETY: there is room for it since `install`, and the closure has been moved out.
     unsafe {
         place.write(result);
     }
 }
 
-/// Calls the body of the calling G.
-#[inline(always)]
-pub(crate) fn start<P: Platform>(me: &'static Goroutine<P>) -> ! {
-    (functions(me).run)(me)
-}
-
 /// Puts an error in the place of the calling G's result, and tells those who wait: its body does not come back.
 pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, error: JoinError) {
-    (functions(me).fail)(pinned, me, error);
-}
-
-#[inline(always)]
-fn functions<P: Platform>(goroutine: &Goroutine<P>) -> &'static BodyFunctions<P> {
-    goroutine.body_functions.load(Ordering::Relaxed).expect("a G that runs has a body")
+    let functions = me.body_functions.load(Ordering::Relaxed).expect("a G that runs has a body");
+    (functions.fail)(pinned, me, error);
 }
 
 /// Moves the result out. The caller has the right to it, knows that it is there, and does this once.
 pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
-    let place = core::ptr::with_exposed_provenance::<Result<T, JoinError>>(goroutine.body.load(Ordering::Relaxed));
+    let place = core::ptr::with_exposed_provenance::<Outcome<T>>(place::<Outcome<T>>(goroutine.stack_top()));
     #[expect(unsafe_code, reason = "moves the result out of its place")]
     // SAFETY: only the handle of type `T`, or `run` itself, calls this, after the completion word said that the result
     // is in place and theirs.

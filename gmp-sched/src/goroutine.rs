@@ -168,9 +168,7 @@ pub struct Goroutine<P: Platform> {
     stack_top: AtomicUsize,
     /// The word between this G and its join handle, see [`crate::join`].
     pub(crate) completion: AtomicUsize,
-    /// The address of the closure, and later of the result, near the top of the stack.
-    pub(crate) body: AtomicUsize,
-    /// What is done with them; known since the G was spawned.
+    /// What is done with its result, whose type only its spawner knew.
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
     /// The address of the count of the scope it is a child of; see [`crate::scope`]. Of use to scoped Gs only.
     pub(crate) scope: AtomicUsize,
@@ -219,7 +217,6 @@ impl<P: Platform> Goroutine<P> {
             stack_bottom: AtomicUsize::new(0),
             stack_top: AtomicUsize::new(0),
             completion: AtomicUsize::new(0),
-            body: AtomicUsize::new(0),
             body_functions: AtomicRef::none(),
             scope: AtomicUsize::new(0),
             open_scope: AtomicUsize::new(0),
@@ -300,7 +297,12 @@ impl<P: Platform> Goroutine<P> {
     /// Why it waits, [`WaitReason::None`] if it does not.
     #[must_use]
     pub fn wait_reason(&self) -> WaitReason {
-        WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
+        // What it waited for last stays there.
+        if self.status() == Status::Waiting {
+            WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
+        } else {
+            WaitReason::None
+        }
     }
 
     /// What its spawner called it.
@@ -423,7 +425,6 @@ impl<P: Platform> Goroutine<P> {
     pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
         self.id.store(id.0, Ordering::Relaxed);
         self.creator.store(creator.map_or(0, GoroutineId::get), Ordering::Relaxed);
-        self.wait_reason.store(WaitReason::None as u8, Ordering::Relaxed);
     }
 }
 

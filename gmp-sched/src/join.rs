@@ -97,6 +97,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     }
 
     /// Lets the G run on its own.
+    #[inline]
     pub fn detach(self) {}
 
     /// Drops the handle; gives the result if it is there already, which is not the G's to drop then.
@@ -110,7 +111,16 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         result
     }
 
+    /// The G was faster than the drop of its handle.
+    #[cold]
+    #[inline(never)]
+    fn drop_result(&self) {
+        drop(body::take_result::<T, P>(self.goroutine));
+        release_slot(self.goroutine);
+    }
+
     /// Gives the result to the G, if there is none yet; tells whether that was so.
+    #[inline(always)]
     fn detach_running(&self) -> bool {
         P::point(Site::Join);
         // Ordering: AcqRel: if the result is there, it and all that the G did come before what follows.
@@ -139,10 +149,10 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
 }
 
 impl<T: Send, P: Platform> Drop for JoinHandle<T, P> {
+    #[inline]
     fn drop(&mut self) {
         if !self.detach_running() {
-            drop(body::take_result::<T, P>(self.goroutine));
-            release_slot(self.goroutine);
+            self.drop_result();
         }
     }
 }

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use crate::goroutine::{Goroutine, StackSize};
 use crate::list::List;
+use crate::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
@@ -41,12 +42,12 @@ impl<P: Platform> FreeSlots<P> {
 #[doc(alias = "gfget")]
 #[inline]
 pub(crate) fn take<P: Platform>(
-    scheduler: &'static Scheduler<P>,
+    machine: &'static Machine<P>,
     processor: &'static Processor<P>,
 ) -> Result<&'static Goroutine<P>, OutOfResources> {
     match processor.pop_free() {
         Some(goroutine) => Ok(goroutine),
-        None => refill(scheduler, processor),
+        None => refill(machine.scheduler(), processor),
     }
 }
 
@@ -107,19 +108,35 @@ fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Gorout
 #[doc(alias = "gfput")]
 #[inline]
 pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let machine = pinned.machine();
+    recycle_on(pinned, pinned.machine().processor(), goroutine);
+}
+
+/// [`recycle`] for a caller that knows which P its M holds.
+#[inline(always)]
+pub(crate) fn recycle_on<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: Option<&'static Processor<P>>,
+    goroutine: &'static Goroutine<P>,
+) {
     if goroutine.stack_size() == StackSize::Chosen {
-        strip(machine.scheduler(), goroutine);
+        strip(pinned.machine().scheduler(), goroutine);
         return;
     }
-    match machine.processor() {
+    match processor {
         Some(processor) => {
             if processor.push_free(goroutine) >= FREE_LIMIT {
-                spill(machine.scheduler(), processor, FREE_KEPT);
+                spill_some(pinned, processor);
             }
         }
-        None => machine.scheduler().free.lock().with_stack.push_front(goroutine),
+        None => pinned.machine().scheduler().free.lock().with_stack.push_front(goroutine),
     }
+}
+
+/// Moves the older half of the free slots of the current P to the common list.
+#[cold]
+#[inline(never)]
+fn spill_some<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+    spill(pinned.machine().scheduler(), processor, FREE_KEPT);
 }
 
 /// Moves the free slots of a P beyond `kept` to the common list.
@@ -261,7 +278,7 @@ mod tests {
             match *step {
                 Step::Take(count) => {
                     for _ in 0..count {
-                        let taken = take(scheduler, processor).unwrap();
+                        let taken = take(pinned.machine(), processor).unwrap();
                         assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
                         assert!(taken.stack().len() >= STACK_SIZE, "without a stack");
                         in_use.push(taken);

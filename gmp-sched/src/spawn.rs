@@ -14,7 +14,7 @@ use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::scope::Children;
 use crate::slots;
-use crate::switch::{Commit, Leave, arrive_words, leave};
+use crate::switch::{Commit, FarSide, Leave, arrive_words, leave};
 use crate::trace::EventKind;
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
@@ -46,7 +46,7 @@ where
     let pinned = Pinned::<P>::new();
     let machine = pinned.machine();
     let processor = machine.held_processor();
-    let goroutine = slots::take(machine.scheduler(), processor)?;
+    let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     Ok(start(machine, processor, goroutine, body))
 }
@@ -77,9 +77,9 @@ fn begin<P: Platform>(
     processor: &'static Processor<P>,
     goroutine: &'static Goroutine<P>,
 ) -> &'static Goroutine<P> {
-    let (scheduler, creator) = (machine.scheduler(), machine.running_goroutine());
+    let creator = machine.running_goroutine();
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
-    let id = processor.next_goroutine_id(|| scheduler.take_goroutine_ids());
+    let id = processor.next_goroutine_id(|| machine.scheduler().take_goroutine_ids());
     goroutine.begin(id, Some(creator.id()));
     creator
 }
@@ -121,7 +121,7 @@ where
     let pinned = Pinned::<P>::new();
     let machine = pinned.machine();
     let processor = machine.held_processor();
-    let goroutine = slots::take(machine.scheduler(), processor)?;
+    let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(goroutine, body, children);
     let creator = begin(machine, processor, goroutine);
@@ -144,7 +144,7 @@ where
     let pinned = Pinned::<P>::new();
     let machine = pinned.machine();
     let processor = machine.held_processor();
-    let goroutine = slots::take(machine.scheduler(), processor)?;
+    let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install(goroutine, body);
     let creator = begin(machine, processor, goroutine);
@@ -248,11 +248,11 @@ impl<'a, P: Platform> Builder<'a, P> {
     {
         let pinned = Pinned::<P>::new();
         let machine = pinned.machine();
-        let (scheduler, processor) = (machine.scheduler(), machine.held_processor());
+        let processor = machine.held_processor();
         let goroutine = if self.stack_size == STACK_SIZE {
-            slots::take(scheduler, processor)?
+            slots::take(machine, processor)?
         } else {
-            slots::take_with_stack(scheduler, self.stack_size.max(SMALLEST_STACK))?
+            slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
         };
         goroutine.set_name(self.name);
         Ok(start(machine, processor, goroutine, body))
@@ -285,39 +285,42 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// The first function of every G: completes the switch that brought it here, then runs its body.
-pub(crate) extern "sysv64" fn goroutine_main<P: Platform>(subject: usize, argument: usize, function: usize) -> ! {
+/// The first step of a new G: completes the switch that brought it here, and finds out which one it is.
+#[inline(always)]
+pub(crate) fn arrive_first<P: Platform>(subject: usize, argument: usize, function: usize) -> &'static Goroutine<P> {
     let pinned = arrive_words::<P>(function, subject, argument);
-    let me = pinned.goroutine();
-    drop(pinned);
-    body::start(me)
+    pinned.goroutine()
 }
 
-/// The last steps of the calling G: its result is in place.
+/// The last steps of the calling G: its result is in place. `drop_result` is for results that have something to drop.
+#[inline(always)]
 pub(crate) fn finish<P: Platform>(
-    pinned: Pinned<P>,
     me: &'static Goroutine<P>,
     panicked: bool,
-    drop_result: impl FnOnce(&'static Goroutine<P>),
+    drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
 ) -> ! {
-    // Drops run as the G itself, which may do anything.
-    drop(leave_to_handle(pinned, me));
-    if panicked {
-        let scheduler = Pinned::<P>::new().machine().scheduler();
-        P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
+    let mut pinned = Pinned::new();
+    let audience = finished(&pinned, me);
+    if audience == Audience::Nobody {
+        if panicked {
+            drop(pinned);
+            fatal_panic(me);
+        }
+        if let Some(drop_result) = drop_result {
+            // Drops run as the G itself, which may do anything.
+            drop(pinned);
+            drop_result(me);
+            pinned = Pinned::new();
+        }
     }
-    drop_result(me);
-    return_alone(Pinned::new(), me, Audience::Nobody)
+    return_never(pinned, me, audience)
 }
 
-/// Leaves the result to the handle and ends, if there is a handle, and comes back if not. Apart from what depends on the
-/// types of a body.
+#[cold]
 #[inline(never)]
-fn leave_to_handle<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>) -> Pinned<P> {
-    match finished(&pinned, me) {
-        Audience::Handle => return_never(pinned, me, Audience::Handle),
-        Audience::Nobody => pinned,
-    }
+fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
+    let scheduler = Pinned::<P>::new().machine().scheduler();
+    P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
 }
 
 /// [`finish`] of a child of a scope: nothing that it borrowed is used any more when it is taken off the count.
@@ -353,8 +356,8 @@ fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audie
         bubble.left(&pinned, me);
     }
     let commit = match audience {
-        Audience::Handle => Commit::new(bury::<P>, 1),
-        Audience::Nobody => Commit::new(bury::<P>, 0),
+        Audience::Handle => Commit::on::<BuryJoined>(processor),
+        Audience::Nobody => Commit::on::<BuryDetached>(processor),
     };
     drop(leave(pinned, machine, processor, me, Leave::End, commit));
     unreachable!("a finished G was resumed: {me:?}")
@@ -366,12 +369,36 @@ fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audie
     return_never(pinned, me, audience)
 }
 
-/// Far side of a G's last switch.
-pub(crate) fn bury<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, has_handle: usize) -> Pinned<P> {
-    goroutine.set_status(Status::Dead);
-    let audience = if has_handle == 1 { Audience::Handle } else { Audience::Nobody };
-    if left(goroutine, audience) {
-        slots::recycle(&pinned, goroutine);
+/// Far side of the last switch of a G that left its result to its handle.
+struct BuryJoined;
+
+impl<P: Platform> FarSide<P> for BuryJoined {
+    #[inline(always)]
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        bury(pinned, processor, goroutine, Audience::Handle);
     }
-    pinned
+}
+
+/// Far side of the last switch of a G that has no handle.
+struct BuryDetached;
+
+impl<P: Platform> FarSide<P> for BuryDetached {
+    #[inline(always)]
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        bury(pinned, processor, goroutine, Audience::Nobody);
+    }
+}
+
+/// A G has been left that does not come back.
+#[inline(always)]
+pub(crate) fn bury<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+    audience: Audience,
+) {
+    goroutine.set_status(Status::Dead);
+    if left(goroutine, audience) {
+        slots::recycle_on(pinned, Some(processor), goroutine);
+    }
 }

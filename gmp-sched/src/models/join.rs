@@ -8,11 +8,10 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::body::take_result;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::goroutine::{Goroutine, ParkedStatus, StackSize, Status, WaitReason};
 use crate::join::{Audience, JoinError, JoinHandle, finished, has_result, release_slot, wait_for};
 use crate::machine::Machine;
 use crate::platform::Pinned;
-use crate::primitives::Ordering;
 use crate::spawn::bury;
 use crate::time::Instant;
 
@@ -35,6 +34,11 @@ impl Drop for Output {
     }
 }
 
+/// A result as it lies on a stack of which it is all that matters here.
+#[repr(align(16))]
+#[expect(dead_code, reason = "read where a result lies")]
+struct Aligned(Result<Output, JoinError>);
+
 /// A G that runs on an M and is about to finish, and the other M.
 struct Finishing {
     setting: Setting,
@@ -51,7 +55,8 @@ impl Finishing {
         let goroutine = runs_on.running_goroutine();
         let stacks = Arc::new(Stacks::default());
         let result: Result<Output, JoinError> = Ok(Output(stacks.clone()));
-        goroutine.body.store(core::ptr::from_mut(Box::leak(Box::new(result))).expose_provenance(), Ordering::Relaxed);
+        let place = core::ptr::from_mut(Box::leak(Box::new(Aligned(result)))).expose_provenance();
+        goroutine.set_stack(place..place + size_of::<Aligned>(), StackSize::Standard);
         Self { setting, stacks, goroutine, runs_on, other }
     }
 
@@ -61,16 +66,13 @@ impl Finishing {
         spawn_as(self.runs_on, move |pinned| {
             stacks.result.used();
             stacks.frames.used();
-            let has_handle = match finished(pinned, goroutine) {
-                Audience::Handle => 1,
-                Audience::Nobody => {
-                    drop(take_result::<Output, Model>(goroutine));
-                    0
-                }
-            };
+            let audience = finished(pinned, goroutine);
+            if audience == Audience::Nobody {
+                drop(take_result::<Output, Model>(goroutine));
+            }
             // Its last steps; then the far side of the switch.
             stacks.frames.used();
-            drop(bury(Pinned::new(), goroutine, has_handle));
+            bury(pinned, pinned.processor(), goroutine, audience);
             then(pinned);
             reuse(pinned, &stacks);
         })
