@@ -7,13 +7,13 @@ use crate::scheduler::Scheduler;
 use crate::time::Instant;
 
 impl<P: Platform> Scheduler<P> {
-    /// Ends the program if every M is idle, no timer is armed, no G waits for a device, and Gs wait, or no G is left because main ended
-    /// itself. Called by an M that stands on the idle list
-    /// and has found nothing to do.
+    /// Ends the program if every M is idle, no timer is armed, no G waits for a device, and Gs wait, or no G is left because
+    /// main ended itself. Called by an M that stands on the idle list and has found nothing to do.
     ///
     /// The last M to come here sees all that the others left: what an M has to publish it publishes before it goes to the
-    /// idle list, or in the same hold of the lock. An M that is blocked in a system call is not idle, so a G it carries counts as one that will go on.
-    /// Where threads that are no Ms may wake a G that waits for a future, that one will go on, too.
+    /// idle list, or in the same hold of the lock. An M that is blocked in a system call is not idle, so a G it carries
+    /// counts as one that will go on. Where threads that are no Ms may wake a G that waits for a future, that one will go on,
+    /// too.
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let shared = self.shared.lock();

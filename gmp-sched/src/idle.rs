@@ -122,8 +122,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// The earliest timer that no running P's M looks after.
-    fn earliest_unkept(&'static self) -> Instant {
+    /// The earliest timer, if it takes more than the Ms that hold the Ps to look after all of them.
+    pub(crate) fn earliest_unkept(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
             // Every P is held: its M runs the timers, and tells when it goes idle.
             return Instant::NEVER;
@@ -194,10 +194,9 @@ impl<P: Platform> Machine<P> {
         self.wait_for_processor(pinned);
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
-            && left.timers.earliest() != Instant::NEVER
         {
-            // It may have been given this P before it looked at the timers of that one.
-            scheduler.tell_timekeeper(left.timers.earliest());
+            // That one may be idle, and this M may have been given another before it looked at the timers.
+            scheduler.tell_timekeeper(scheduler.earliest_unkept());
         }
     }
 

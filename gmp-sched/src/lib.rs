@@ -43,7 +43,6 @@
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,
 //! `switch`, `body`, `join`, `slots`, `kthread::switch`), stored references (`reference`), values on their way (`chan`,
 //! `select`), values under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and
-//! `switch`, `body`, `join`, `scope`, `slots`, `kthread::switch`), stored references (`reference`), the platforms (`native`, `sim`), and
 //! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
 //! preemption, sysmon) has none.
 #![no_std]

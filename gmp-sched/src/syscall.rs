@@ -53,12 +53,8 @@ pub fn enter_syscall<P: Platform>() -> Syscall<P> {
     machine.set_processor(None);
     P::point(Site::Syscall);
     // From here on the P may be taken by whoever wins the status word.
+    // Its timers have no M behind them for the time being; see "Who keeps the time" in idle.md.
     processor.status.set(ProcessorStatus::Syscall);
-    // Its timers have no M behind them for the time being.
-    let earliest = processor.timers.earliest();
-    if earliest != Instant::NEVER {
-        machine.scheduler().tell_timekeeper(earliest);
-    }
     drop(pinned);
     Syscall { _here: PhantomData }
 }
@@ -228,7 +224,9 @@ impl<P: Platform> Scheduler<P> {
             self.put_idle_processor(&mut shared, processor);
         }
         P::point(Site::Idle);
-        self.tell_timekeeper(processor.timers.earliest());
+        // Ordering: whoever sets a timer that is not seen here yet wakes the timekeeper, which takes the lock before it looks
+        // (in `check_dead`), and so sees that this P is idle.
+        self.tell_timekeeper(self.earliest_unkept());
         // The others may have work that this P was to be woken for while it was not idle yet.
         if self.is_work_visible() {
             self.wake_processor();

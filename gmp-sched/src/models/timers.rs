@@ -98,17 +98,19 @@ fn the_timekeeper_goes_back_to_work_and_leaves_an_heir() {
     });
 }
 
-/// An M that goes idle is given another P before it has looked at the timers of the one that it left: the timekeeper is to
-/// look after them all the same.
-#[test]
-fn a_machine_leaves_timers_behind_for_another_processor() {
-    explore_every_point(|| {
-        let setting = Setting::new(2);
+/// An M that goes idle is given another P before it has looked at any timers: the timekeeper, which slept as if all Ps were
+/// held, is to look after those that nobody is behind all the same. `prepare` sets one.
+fn against_a_machine_that_is_given_another_processor(
+    processors: usize,
+    prepare: fn(&Setting, &'static Machine<Model>, &'static Goroutine<Model>),
+) {
+    explore_every_point(move || {
+        let setting = Setting::new(processors);
         setting.add_machine();
-        let (leaving, idler) = (setting.running_machine(), setting.busy_machine());
+        let (leaving, idler, sleeper) = (setting.running_machine(), setting.busy_machine(), setting.goroutine());
+        prepare(&setting, idler, sleeper);
         let keeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
-        let (work, sleeper) = (setting.goroutine(), setting.goroutine());
-        set(idler, sleeper, SOON);
+        let work = setting.goroutine();
         run_as(keeper, |pinned| keeper.wait_for_processor(pinned));
         run_as(leaving, |pinned| ready_pinned(pinned, work));
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
@@ -121,6 +123,20 @@ fn a_machine_leaves_timers_behind_for_another_processor() {
             processor.pop_local();
         }
         setting.check();
+    });
+}
+
+#[test]
+fn a_machine_leaves_timers_behind_for_another_processor() {
+    against_a_machine_that_is_given_another_processor(2, |_, idler, sleeper| set(idler, sleeper, SOON));
+}
+
+#[test]
+fn a_machine_changes_processors_beside_timers_left_in_a_system_call() {
+    against_a_machine_that_is_given_another_processor(3, |setting, _, sleeper| {
+        let caller = setting.running_machine();
+        set(caller, sleeper, SOON);
+        run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
     });
 }
 
@@ -165,6 +181,27 @@ fn a_system_call_against_a_machine_that_becomes_the_timekeeper() {
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
         idles.join().unwrap();
+        setting.check();
+    });
+}
+
+/// A P becomes idle by a hand-off, while an M that has left another in a system call, with timers, is not behind those any
+/// more, and the timekeeper sleeps as if all Ps were held.
+#[test]
+fn handing_off_beside_timers_left_in_a_system_call() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        setting.add_machine();
+        let (caller, blocking, sleeper) = (setting.running_machine(), setting.running_machine(), setting.goroutine());
+        let keeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
+        let keeps = spawn_as(keeper, move |pinned| keeper.wait_for_processor(pinned));
+        let calls = spawn_as(caller, move |pinned| {
+            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE));
+            core::mem::forget(enter_syscall::<Model>());
+        });
+        run_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        keeps.join().unwrap();
+        calls.join().unwrap();
         setting.check();
     });
 }

@@ -61,7 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a firing of an earlier setting gives a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if now < setting.fired {",
-        Model("cancel::a_timer_is"),
+        Model("cancel::a_timer_is_set_anew"),
     ),
     mutant(
         "time/slot.rs",
@@ -76,7 +76,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        setting.number += 1;
         // If it is not there",
         "        // If it is not there",
-        Model("cancel::a_timer_is_stopped"),
+        Model("cancel::a_timer_is_stopped_while"),
     ),
     mutant(
         "timers.rs",

@@ -28,9 +28,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "idle.rs",
         "timers that are left behind for another P are nobody's",
-        "            scheduler.tell_timekeeper(left.timers.earliest());",
+        "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
         "",
         Model("timers::a_machine_leaves_timers_behind_for_another_processor"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that changes Ps tells of the timers that it leaves behind, and not of those in system calls",
+        "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
+        "            scheduler.tell_timekeeper(left.timers.earliest());",
+        Model("timers::a_machine_changes_processors"),
     ),
     mutant(
         "idle.rs",

@@ -42,7 +42,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             C::kick(other);
         }",
         "        let _ = claimed;",
-        Model("kthread::"),
+        Model("kthread::two_ready_threads_against_two"),
     ),
     mutant(
         "kthread/place.rs",
@@ -58,5 +58,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "                Some(idle) => C::kick(idle),",
         "                Some(_) => {}",
         Model("kthread::a_ready"),
+    ),
+    mutant(
+        "kthread/place.rs",
+        "making ready has a fence that is too weak",
+        "            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread or we see its idle bit.
+            fence(Ordering::SeqCst);",
+        "            fence(Ordering::AcqRel);",
+        Model("kthread::two_wakers"),
+    ),
+    mutant(
+        "kthread/place.rs",
+        "a CPU is kicked that was idle before, and not the one that is claimed",
+        "                Some(idle) => C::kick(idle),",
+        "                Some(_) => C::kick(target),",
+        Model("kthread::two_ready_threads_against_a_halting"),
     ),
 ];

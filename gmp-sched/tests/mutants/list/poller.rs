@@ -137,7 +137,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a delivery does not see what later raises were for",
         "        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);",
         "        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::Release);",
-        Model("poller::"),
+        Model("poller::two_raises"),
     ),
     mutant(
         "poller.rs",
@@ -169,7 +169,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 each(goroutine);
             }
             oldest_first = signal.next.load(Ordering::Relaxed);",
-        Model("poller::"),
+        Model("poller::a_raise_of_a_signal"),
     ),
     mutant(
         "poller.rs",
@@ -179,7 +179,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             }",
         "            ready.store(Some(self), Ordering::Release);
             break;",
-        Model("poller::"),
+        Model("poller::two_signals"),
     ),
     mutant(
         "poller.rs",

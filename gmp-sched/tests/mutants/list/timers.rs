@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         // The deadline is",
         "        P::point(Site::Timers);
         // The deadline is",
-        Model("timers::a_timer_against"),
+        Model("timers::a_timer_against_a_machine"),
     ),
     mutant(
         "idle.rs",
@@ -64,14 +64,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a timer that is the earliest now is not told",
         "pinned.machine().scheduler().tell_timekeeper(when);",
         "",
-        Model("timers::a_timer_against"),
+        Model("timers::a_timer_against_a_machine"),
+    ),
+    mutant(
+        "idle.rs",
+        "a timekeeper that means to sleep for ever is not told",
+        "            && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)",
+        "            && (when.as_nanos() + 1..Instant::NEVER.as_nanos()).contains(&machine.deadline.load(Ordering::Relaxed))",
+        Model("timers::a_processor_with_timers"),
+    ),
+    mutant(
+        "idle.rs",
+        "the timekeeper does not look after a P that an M left in a system call",
+        "        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Until when",
+        "        let kept = self.processors().iter().filter(|p| p.status() != crate::processor::ProcessorStatus::Syscall);
+        kept.map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Until when",
+        Model("timers::a_system_call"),
     ),
     mutant(
         "syscall.rs",
         "a hand-off does not tell the timekeeper of the timers it leaves",
-        "        self.tell_timekeeper(processor.timers.earliest());",
+        "        self.tell_timekeeper(self.earliest_unkept());",
         "        crate::primitives::fence(Ordering::SeqCst);",
-        Model("timers::handing_off"),
+        Model("timers::handing_off_timers"),
+    ),
+    mutant(
+        "syscall.rs",
+        "a hand-off tells the timekeeper of the timers that it leaves, and not of those in system calls",
+        "        self.tell_timekeeper(self.earliest_unkept());",
+        "        self.tell_timekeeper(processor.timers.earliest());",
+        Model("timers::handing_off_beside"),
     ),
     mutant(
         "timers.rs",

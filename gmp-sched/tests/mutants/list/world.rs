@@ -67,6 +67,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::starting_against"),
     ),
     mutant(
+        "processor.rs",
+        "a P in a system call is stopped while it is taken away from the call",
+        "        self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)",
+        "        let is_in_call = self.get() == ProcessorStatus::Syscall;
+        if is_in_call {
+            self.set(ProcessorStatus::StoppedInSyscall);
+        }
+        is_in_call",
+        Model("world::stopping_against_a_retake"),
+    ),
+    mutant(
         "world.rs",
         "a P in a system call is stopped but not counted",
         "                self.count_stopped(&mut self.shared.lock());",
@@ -198,7 +209,7 @@ impl<P: Platform> Machine<P> {",
         "the start does not tell the timekeeper of the timers of idle Ps",
         "            self.tell_timekeeper(earliest);",
         "            let _ = earliest;",
-        Model("world::"),
+        Model("world::timers_are_kept"),
     ),
     mutant(
         "world.rs",
