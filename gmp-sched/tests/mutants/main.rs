@@ -7,10 +7,11 @@
 //! `GMP_MUTANTS="a fence"` those whose description contains the words, `GMP_MUTANTS=poller::` those of some models, and
 //! `GMP_MUTANTS="idle.rs|a fence"` what either would.
 //!
-//! That all mutants still fit the source is an ordinary test. Whoever changes a text that one replaces changes the mutant
-//! along with it.
+//! That all mutants still fit the source is an ordinary test, and so is that every model has a mutant that it alone has to
+//! catch. Whoever changes a text that a mutant replaces changes the mutant along with it; whoever adds a model adds one.
 #![cfg(not(gmp_loom))]
 
+mod catchers;
 mod copy;
 mod list;
 
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use catchers::Catchers;
 use copy::{Copy, Fate};
 use list::{Catcher, Mutant, mutants};
 
@@ -46,6 +48,26 @@ fn mutate(mutant: &Mutant, of: &Path) -> Result<String, String> {
 fn every_mutant_fits_the_source() {
     let misfits: Vec<_> = mutants().filter_map(|mutant| mutate(mutant, crate_directory()).err()).collect();
     assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
+}
+
+/// A mutant whose catcher has another name by now would be caught by nobody.
+#[test]
+fn every_mutant_has_a_catcher() {
+    let catchers = Catchers::of_the_source().expect("the source can be read");
+    let is_alone = |mutant: &&Mutant| !matches!(mutant.catcher, Catcher::Nobody(_)) && catchers.of(mutant).is_empty();
+    let alone: Vec<_> = mutants().filter(is_alone).map(Mutant::to_string).collect();
+    assert!(alone.is_empty(), "what is to catch these is not there: {alone:#?}");
+}
+
+/// A model that need not catch anything by itself may see nothing.
+#[test]
+fn every_model_has_a_mutant_of_its_own() {
+    let catchers = Catchers::of_the_source().expect("the source can be read");
+    let caught: Vec<_> = mutants().map(|mutant| catchers.of(mutant)).collect();
+    let has_none = |model: &&String| !caught.iter().any(|by| matches!(&by[..], [only] if only == *model));
+    let idle: Vec<_> = catchers.models().iter().filter(has_none).collect();
+    assert!(!catchers.models().is_empty(), "no model is found");
+    assert!(idle.is_empty(), "no mutant names these models alone as its catcher: {idle:#?}");
 }
 
 /// Two of the same description could not be told apart in the table.

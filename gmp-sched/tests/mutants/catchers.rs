@@ -1,0 +1,77 @@
+//! Who there is to catch mutants, as the source has it: a model that is added is asked for its mutant at once, without a
+//! build of all of them.
+
+use std::path::Path;
+use std::{fs, io};
+
+use crate::{Catcher, Mutant, crate_directory};
+
+/// The tests in one file of source: a function each below the attribute, in macros as well.
+fn tests_in(source: &str) -> Vec<&str> {
+    let mut is_test = false;
+    let mut tests = Vec::new();
+    for line in source.lines().map(str::trim) {
+        if line == "#[test]" {
+            is_test = true;
+        } else if let Some(function) = line.strip_prefix("fn ") {
+            let name = function.split(['(', '<']).next();
+            tests.extend(name.filter(|_| is_test));
+            is_test = false;
+        }
+    }
+    tests
+}
+
+/// The paths and names of all tests in and below a directory of the crate: `models::idle::a_name`.
+fn tests_below(directory: &Path, path: &str) -> io::Result<Vec<String>> {
+    let mut tests = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?.path();
+        let name = entry.file_stem().unwrap_or_default().to_string_lossy();
+        let path = if name == "mod" || name == "lib" { path.to_string() } else { format!("{path}{name}::") };
+        if entry.is_dir() {
+            tests.extend(tests_below(&entry, &path)?);
+        } else {
+            tests.extend(tests_in(&fs::read_to_string(&entry)?).into_iter().map(|test| path.clone() + test));
+        }
+    }
+    Ok(tests)
+}
+
+/// Everything that a mutant may name.
+pub(crate) struct Catchers {
+    models: Vec<String>,
+    properties: Vec<String>,
+}
+
+impl Catchers {
+    pub(crate) fn of_the_source() -> io::Result<Self> {
+        let source = crate_directory().join("src");
+        let (models, mut properties): (Vec<_>, Vec<_>) =
+            tests_below(&source, "")?.into_iter().partition(|test| test.starts_with("models::"));
+        let queue = fs::read_to_string(crate_directory().join("tests/run_queue.rs"))?;
+        properties.extend(tests_in(&queue).into_iter().map(str::to_string));
+        Ok(Self { models, properties })
+    }
+
+    pub(crate) fn models(&self) -> &[String] {
+        &self.models
+    }
+
+    /// Those that `mutant` is run against.
+    pub(crate) fn of(&self, mutant: &Mutant) -> Vec<String> {
+        let containing = |tests: &[String], words: &str| -> Vec<String> {
+            tests.iter().filter(|test| test.contains(words)).cloned().collect()
+        };
+        match mutant.catcher {
+            Catcher::Model(path) => containing(&self.models, &format!("models::{path}")),
+            Catcher::Properties(name) => containing(&self.properties, name),
+            Catcher::Simulation(file, name, _) => {
+                let source = fs::read_to_string(crate_directory().join("tests").join(file).with_extension("rs"));
+                let tests: Vec<_> = source.iter().flat_map(|source| tests_in(source)).map(str::to_string).collect();
+                containing(&tests, name)
+            }
+            Catcher::Nobody(_) => Vec::new(),
+        }
+    }
+}
