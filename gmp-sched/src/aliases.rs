@@ -247,7 +247,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// There is no memory for one more timer; the caller is not a G with a P.
+        /// The caller is not a G with a P.
         #[must_use]
         #[track_caller]
         pub fn after(duration: ::core::time::Duration) -> Timer {
@@ -320,7 +320,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G; there is no memory for one more timer.
+        /// The caller is not a G.
         pub fn sleep(duration: ::core::time::Duration) {
             $crate::sleep::sleep::<$platform>(duration);
         }

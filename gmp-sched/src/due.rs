@@ -1,11 +1,12 @@
 //! Due timers: when the Gs that they ready get to run.
 //!
-//! The heap is their queue: a G stays in it until it can run, so that those that are due at the same time run in the order
+//! The P's timers are their queue: a G stays there until it can run, so that those that are due at the same time run in the order
 //! in which they are due, before everything else on the P, and nobody loses `runnext` to them. (Go readies all at once,
 //! each into `runnext`: the last comes first, the others behind the whole ring.)
 //!
 //! | who comes upon a due timer | what happens |
 //! |---|---|
+//! | a G that leaves | its M goes on with that G ([`pick_due`]) |
 //! | the M that looks for something to run | it runs the G ([`next_due`]) |
 //! | the interrupt, while a G runs undisturbed for long enough | the G is displaced (`preempt`) |
 //! | the interrupt, while a G has just begun | the next pick of the P looks ([`Processor::look_at_next_pick`]), and at the end of the undisturbed time the G is displaced |
@@ -15,12 +16,13 @@
 //! clock instead. So a thousand timers that are due at once cost no interrupts, and where none is due no pick reads the
 //! clock.
 
-use crate::goroutine::Goroutine;
+use crate::goroutine::{Goroutine, ParkedStatus};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
+use crate::timers::Action;
 
 /// Gs of timers that a P runs one after the other while others wait in its queue.
 const IN_A_ROW: u32 = 16;
@@ -79,17 +81,46 @@ pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Pr
     P::arm_timer(pinned, processor, earliest.max(undisturbed_until));
 }
 
-/// Whether a timer of the current P is due; if none is, sees to it that the next one is not missed.
-pub(crate) fn is_due_or_awaited<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
+/// What a G that leaves finds among the timers of its P.
+pub(crate) enum Due<P: Platform> {
+    /// None is due, and the next one will not be missed.
+    Nothing,
+    /// A G that is to run now.
+    Goroutine(&'static Goroutine<P>),
+    /// Something that is for g0.
+    Other,
+}
+
+/// Looks for a G that is due in place of one that leaves. That one may hold a lock until the far side: only what takes none
+/// can be done here, which is to wake one that nobody watches and that any M may run.
+#[inline]
+pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> Due<P> {
     let earliest = processor.timers.earliest();
     if earliest == Instant::NEVER {
-        return false;
+        return Due::Nothing;
     }
     let now = P::now();
     if earliest > now {
         await_next(pinned, processor, now);
+        return Due::Nothing;
     }
-    earliest <= now
+    let in_a_row = processor.due_in_a_row.load(Ordering::Relaxed);
+    let is_turn_of_others = in_a_row >= IN_A_ROW && !processor.queue.is_empty();
+    if is_turn_of_others || !P::TIMER_INTERRUPTS {
+        return Due::Other;
+    }
+    let is_simple =
+        |action| matches!(action, Action::Wake(goroutine, _) if goroutine.is_parked_as(ParkedStatus::UNWATCHED));
+    let readied = match processor.timers.pop_due_if(now, is_simple) {
+        Some(action) => action.run(pinned, now),
+        None => None,
+    };
+    let Some(goroutine) = readied else { return Due::Other };
+    processor.set_clock(now);
+    processor.due_in_a_row.store(in_a_row + 1, Ordering::Relaxed);
+    await_next(pinned, processor, now);
+    processor.begin_due();
+    Due::Goroutine(goroutine)
 }
 
 /// Whether a timer of `processor` is due. Reads the clock only if one is armed at all.

@@ -110,6 +110,7 @@ pub mod syscall;
 pub mod sysmon;
 pub mod time;
 mod timers;
+mod timing_wheel;
 pub mod trace;
 mod wait_reason;
 mod waiter;

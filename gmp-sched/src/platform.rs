@@ -30,7 +30,7 @@ pub enum Site {
     Park,
     /// The status word of a P in a system call.
     Syscall,
-    /// A timer heap or its `earliest`.
+    /// The timers of a P or their `earliest`.
     Timers,
     /// A signal of a device, or the list of those that were raised.
     Poller,

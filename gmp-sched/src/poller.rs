@@ -32,12 +32,12 @@ use core::fmt;
 
 use crate::goroutine::{Goroutine, Status, Ticket, WaitReason};
 use crate::park::{park_pinned, ready_pinned};
-use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
-use crate::timers::{Action, arm, reserve};
+use crate::timers::{Action, arm};
 
 /// The state of a signal in the lower bits of its word, above them a ticket.
 const TAG: u64 = 7;
@@ -101,24 +101,20 @@ impl<P: Platform> Signal<P> {
     /// The caller is not a G with a P, or another G waits for this signal.
     #[doc(alias = "netpollblock")]
     pub fn wait(&'static self) {
-        let raised = self.wait_until(Instant::NEVER);
-        debug_assert!(matches!(raised, Ok(true)), "a wait without a deadline ends by the raise");
+        let is_raised = self.wait_until(Instant::NEVER);
+        debug_assert!(is_raised, "a wait without a deadline ends by the raise");
     }
 
     /// [`wait`](Self::wait) until `deadline` at the latest; tells whether it was raised.
     ///
-    /// # Errors
-    ///
-    /// There is no memory for one more timer; the caller has not waited.
-    ///
     /// # Panics
     ///
     /// As [`wait`](Self::wait).
-    pub fn wait_until(&'static self, deadline: Instant) -> Result<bool, OutOfResources> {
+    pub fn wait_until(&'static self, deadline: Instant) -> bool {
         loop {
             let pinned = Pinned::<P>::new();
             match self.look(&pinned) {
-                Found::Raised => return Ok(true),
+                Found::Raised => return true,
                 Found::Nothing => {}
                 Found::OnItsWay => {
                     drop(pinned);
@@ -126,11 +122,8 @@ impl<P: Platform> Signal<P> {
                     continue;
                 }
             }
-            if deadline != Instant::NEVER {
-                reserve(&pinned)?;
-            }
             if let Some(raised) = self.park(pinned, deadline) {
-                return Ok(raised);
+                return raised;
             }
         }
     }

@@ -274,7 +274,7 @@ fn displace_for_events<P: Platform>(
             processor.counters.displacements.add(1);
             processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
             let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-            // Its timer stands for it in the heap, unless that is still set for a wait that something else has ended.
+            // Its timer stands for it, unless that is still set for a wait that something else has ended.
             let is_in_turn = !is_own_slice && due.is_some() && !me.timer.is_armed();
             let commit = if is_in_turn { requeue_due } else { requeue_next };
             leave_for(pinned, machine, me, next, Commit::new(commit, 0))
@@ -288,7 +288,6 @@ fn displace_for_events<P: Platform>(
 fn requeue_due<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
     goroutine.set_status(Status::Runnable);
     observe::runnable_again(pinned.processor(), goroutine);
-    // There is room: that of the timer that displaced it.
     pinned.processor().timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
     pinned.machine().scheduler().submitted();
     pinned

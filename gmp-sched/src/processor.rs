@@ -162,7 +162,7 @@ impl<P: Platform> Processor<P> {
             look_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
             due_in_a_row: AtomicU32::new(0),
             syscall_tick: AtomicU32::new(0),
-            timers: Timers::new(),
+            timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
             slice: SliceWatch::new(),
             call: CallWatch::new(),
             free: AtomicRef::none(),

@@ -54,8 +54,8 @@ impl core::error::Error for ProcsError {}
 ///
 /// # Errors
 ///
-/// `procs` is 0 or above the limit chosen when the scheduler was made, or there is no M to be had for each P, or no memory
-/// for a P's timers. Nothing has changed.
+/// `procs` is 0 or above the limit chosen when the scheduler was made, or there is no M to be had for each P. Nothing
+/// has changed.
 ///
 /// # Panics
 ///
@@ -76,14 +76,11 @@ pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
     if procs == old {
         return Ok(old);
     }
-    let resized = match scheduler.secure_machines(old.max(procs)) {
-        Ok(()) => turn.stop(StopReason::Procs).resize(procs),
-        Err(error) => {
-            scheduler.want_machines(old);
-            Err(error)
-        }
-    };
-    resized?;
+    if let Err(error) = scheduler.secure_machines(old.max(procs)) {
+        scheduler.want_machines(old);
+        return Err(error.into());
+    }
+    turn.stop(StopReason::Procs).resize(procs);
     Ok(old)
 }
 
@@ -112,15 +109,10 @@ impl<P: Platform> Scheduler<P> {
 impl<P: Platform> WorldStopped<P> {
     /// Changes the number of Ps. Go: `procresize`.
     #[doc(alias = "procresize")]
-    fn resize(&self, procs: usize) -> Result<(), OutOfResources> {
+    fn resize(&self, procs: usize) {
         let scheduler = self.pinned.machine().scheduler();
         let (staying, leaving) = scheduler.processors().split_at(procs.min(scheduler.procs()));
         let heir = self.find_heir(staying);
-        // Before anything has happened.
-        if let Err(error) = heir.timers.reserve_for(leaving.iter().map(|processor| &processor.timers)) {
-            scheduler.want_machines(scheduler.procs());
-            return Err(error);
-        }
         self.move_to(heir);
         let mut shared = scheduler.shared.lock();
         for processor in leaving {
@@ -137,7 +129,6 @@ impl<P: Platform> WorldStopped<P> {
         if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
             P::arm_timer(&self.pinned, heir, earliest);
         }
-        Ok(())
     }
 
     /// The P that the caller holds afterwards: its own, if that stays.

@@ -116,7 +116,7 @@ impl<P: Platform> Scheduler<P> {
         Self::with_limit(processors, processors)
     }
 
-    /// [`new`](Self::new), with room for `limit` Ps, 2 to 3 KiB each, between which and 1
+    /// [`new`](Self::new), with room for `limit` Ps, about 15 KiB each, between which and 1
     /// [`set_procs`](crate::procs::set_procs) may choose later.
     ///
     /// # Panics

@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use crate::goroutine::{Ticket, WaitReason};
 use crate::park::park_pinned;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 use crate::time::{Instant, now};
-use crate::timers::{Action, arm, reserve};
+use crate::timers::{Action, arm};
 
 /// Lets the calling G sleep for `duration`; returns at once if that is zero. Go: `time.Sleep`.
 ///
@@ -14,7 +14,7 @@ use crate::timers::{Action, arm, reserve};
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or there is no memory for one more timer.
+/// The caller is not a G with a P.
 #[doc(alias = "timeSleep")]
 pub fn sleep<P: Platform>(duration: Duration) {
     if !duration.is_zero() {
@@ -29,10 +29,6 @@ pub fn sleep<P: Platform>(duration: Duration) {
 /// As [`sleep`].
 pub fn sleep_until<P: Platform>(when: Instant) {
     let pinned = Pinned::<P>::new();
-    if let Err(OutOfResources) = reserve(&pinned) {
-        drop(pinned);
-        panic!("cannot sleep: no memory for one more timer");
-    }
     // Armed when the G is parked: a short timer would otherwise ready a G that still runs.
     park_pinned(pinned, WaitReason::Sleep, |pinned, me| {
         arm(pinned, me, when, &me.timer, Action::Wake(me, Ticket::SOLE));

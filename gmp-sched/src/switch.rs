@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer};
-use crate::due::{has_due_timer, is_due_or_awaited};
+use crate::due::{Due, has_due_timer, pick_due};
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::observe;
@@ -324,11 +324,16 @@ pub(crate) fn pick_after_look<P: Platform>(
         processor.set_next_global_turn();
     }
     processor.begin_look();
-    // What timers and devices do is for g0: the G that leaves may hold a lock until the far side that is taken there.
-    if scheduler.poller.is_ready() || is_due_or_awaited(pinned, processor) {
+    // What devices do is for g0: the G that leaves may hold a lock until the far side that is taken there.
+    if scheduler.poller.is_ready() {
         return None;
     }
-    processor.pop_local()
+    match pick_due(pinned, processor) {
+        Due::Nothing => processor.pop_local(),
+        // The ring is as full as it was, as after a pop of `runnext`.
+        Due::Goroutine(goroutine) => Some((goroutine, Slice::Inherited)),
+        Due::Other => None,
+    }
 }
 
 /// Packs a closure for the far side: it stays on the stack of the G that leaves, and is moved out there.

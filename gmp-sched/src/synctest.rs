@@ -1,8 +1,8 @@
 //! Bubbles: groups of Gs with a clock of their own, which jumps to the next timer when all of them wait. For tests of what
 //! takes time, on threads as in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
 //!
-//! A G spawned in a bubble is in it. In there [`time::now`](crate::time::now) is the bubble's clock, and timers are in a
-//! heap of the bubble's own, run by the G that called [`test()`]. A G *waits durably* if only another one of the bubble, or
+//! A G spawned in a bubble is in it. In there [`time::now`](crate::time::now) is the bubble's clock, and timers are
+//! the bubble's own, run by the G that called [`test()`]. A G *waits durably* if only another one of the bubble, or
 //! its clock, can be expected to wake it: in a channel, a select, a sleep, a condition, for other Gs; not in a lock that
 //! guards data, in a system call, for a device or a future. The bubble counts those that do not, its *active* ones; whoever
 //! takes the count to zero readies the G in [`wait`] or the one in [`test()`], and that one lets time go on.
@@ -164,13 +164,14 @@ impl<P: Platform> Bubble<P> {
         let unused = pinned.machine().scheduler().bubbles.lock().pop_front();
         if let Some(bubble) = unused {
             bubble.clock.store(EPOCH.as_nanos(), Ordering::Relaxed);
+            bubble.timers.restart();
             return Ok(bubble);
         }
         let mut home = Vec::new();
         home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
         home.push(Self {
             clock: AtomicU64::new(EPOCH.as_nanos()),
-            timers: Timers::new(),
+            timers: Timers::new()?,
             census: Lock::new(Census { alive: 0, active: 0, waiting: None, driver: None }),
             link: AtomicRef::none(),
         });
@@ -180,13 +181,6 @@ impl<P: Platform> Bubble<P> {
     /// What time it is in there.
     pub(crate) fn now(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
-    }
-
-    /// Makes room for one more timer for a G of the bubble, which arms it before it is no longer pinned.
-    pub(crate) fn reserve_timer(&self) -> Result<(), OutOfResources> {
-        // Each G that is alive may be between this and arming, at the most.
-        let alive = self.census.lock().alive;
-        self.timers.reserve(alive)
     }
 
     /// A G in it has been started.

@@ -27,12 +27,12 @@ use crate::cancel::Limit;
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::machine::Machine;
 use crate::park::{park_pinned, park_with, ready_pinned};
-use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
 use crate::switch::commit_closure;
 use crate::time::Instant;
-use crate::timers::{Action, arm, reserve};
+use crate::timers::{Action, arm};
 
 /// One G's place in one queue. Go: `sudog`.
 ///
@@ -299,8 +299,8 @@ pub(crate) fn wait_for_any<P: Platform>(
     me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
 }
 
-/// [`wait`] for as long as `limit` says: gives `None` if that ended the wait. The waiters have the ticket, and
-/// [`reserve_deadline`] was called under the same pin. Those that are still queued are the caller's to remove.
+/// [`wait`] for as long as `limit` says: gives `None` if that ended the wait. The waiters have the ticket.
+/// Those that are still queued are the caller's to remove.
 pub(crate) fn wait_until<'a, P: Platform>(
     pinned: Pinned<P>,
     me: &'static Goroutine<P>,
@@ -336,14 +336,6 @@ pub(crate) fn wait_until<'a, P: Platform>(
     waker
 }
 
-/// Makes room for the timer of [`wait_until`].
-pub(crate) fn reserve_deadline<'a, P: Platform>(
-    pinned: &Pinned<P>,
-    limit: impl Into<Limit<'a, P>>,
-) -> Result<(), OutOfResources> {
-    if limit.into().deadline() == Instant::NEVER { Ok(()) } else { reserve(pinned) }
-}
-
 impl<P: Platform> fmt::Debug for Waiter<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiter").field("outcome", &self.outcome).finish_non_exhaustive()
@@ -363,7 +355,7 @@ mod tests {
     use core::time::Duration;
     use std::sync::Arc;
 
-    use super::{WaitQueue, Waiter, reserve_deadline, wait, wait_until};
+    use super::{WaitQueue, Waiter, wait, wait_until};
     use crate::goroutine::{Ticket, WaitReason};
     use crate::lock::Lock;
     use crate::native::{self, Native};
@@ -384,7 +376,6 @@ mod tests {
         let deadline = Native::now().after(time);
         let pinned = Pinned::<Native>::new();
         let me = pinned.goroutine();
-        reserve_deadline(&pinned, deadline).unwrap();
         let guard = queue.lock();
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, core::ptr::null_mut());

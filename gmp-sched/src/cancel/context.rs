@@ -14,7 +14,7 @@ use crate::chan::{Receiver, try_never};
 use crate::goroutine::WaitReason;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::time::{Instant, now};
-use crate::waiter::{reserve_deadline, wait_until};
+use crate::waiter::wait_until;
 
 /// Says whether work is still wanted, until when, and carries values along with it. Go: `context.Context`.
 ///
@@ -258,7 +258,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; there is no memory for one more timer.
+    /// The caller is not a G with a P.
     #[doc(alias = "Done")]
     pub fn wait(&self) -> ContextError {
         loop {
@@ -348,7 +348,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; there is no memory for one more timer.
+    /// The caller is not a G with a P.
     pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
         self.sleep_until(now::<P>().after(duration))
     }
@@ -377,10 +377,6 @@ impl<P: Platform> Context<P> {
         self.check()?;
         let limit = Limit::from(self).and(when);
         let pinned = Pinned::<P>::new();
-        if let Err(error) = reserve_deadline(&pinned, limit) {
-            drop(pinned);
-            panic!("cannot wait with a context: {error}");
-        }
         let me = pinned.goroutine();
         let ticket = me.open_wait();
         wait_until(pinned, me, WaitReason::Context, ticket, limit, || ());

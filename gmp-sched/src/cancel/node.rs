@@ -1,8 +1,8 @@
 //! The tree of cancellations.
 //!
 //! A node knows its parent for as long as it lives, and is registered with it until it is dropped or the parent ends, so
-//! that nothing is left behind in a parent that lives long. The lock of a node is held for a few steps only; that of a
-//! heap or a timer slot may be taken under it, no other node's.
+//! that nothing is left behind in a parent that lives long. The lock of a node is held for a few steps only; that of
+//! timers or of a timer slot may be taken under it, no other node's.
 
 use alloc::sync::{Arc, Weak};
 use core::convert::Infallible;

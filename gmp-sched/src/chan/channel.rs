@@ -18,7 +18,7 @@ use crate::park::park_with;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 use crate::synctest::Home;
-use crate::waiter::{Waiter, reserve_deadline, wait_until};
+use crate::waiter::{Waiter, wait_until};
 
 /// A channel with its values. Go: `hchan`.
 pub(crate) struct Channel<T, P: Platform> {
@@ -196,7 +196,6 @@ impl<T, P: Platform> Channel<T, P> {
     pub(super) fn send_until(&self, value: T, limit: Limit<'_, P>) -> Result<(), SendTimeoutError<T>> {
         let value = ManuallyDrop::new(value);
         let pinned = Pinned::new();
-        reserve(&pinned, limit);
         let held = self.header.lock(&pinned);
         // SAFETY: as in `send`.
         let ended = match unsafe { self.offer(&held, &raw const *value) } {
@@ -261,7 +260,6 @@ impl<T, P: Platform> Channel<T, P> {
     pub(crate) fn recv_until(&self, limit: Limit<'_, P>) -> Result<T, RecvTimeoutError> {
         let mut place = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
-        reserve(&pinned, limit);
         let held = self.header.lock(&pinned);
         // SAFETY: the place is ours and free.
         let ended = match unsafe { self.take(&held, place.as_mut_ptr()) } {
@@ -340,13 +338,5 @@ pub(crate) fn unlock_and_ready<P: Platform>(pinned: &Pinned<P>, held: Held<'_, P
     drop(held);
     if let Some(waiter) = waiter {
         waiter.ready(pinned);
-    }
-}
-
-/// Makes room for a timer.
-#[track_caller]
-fn reserve<P: Platform>(pinned: &Pinned<P>, limit: Limit<'_, P>) {
-    if let Err(OutOfResources) = reserve_deadline(pinned, limit) {
-        panic!("cannot wait with a deadline: no memory for one more timer");
     }
 }

@@ -272,7 +272,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Panics
     ///
-    /// As [`send`](Self::send); and if there is no memory for one more timer.
+    /// As [`send`](Self::send).
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.send_until(value, timeout)
     }
@@ -433,7 +433,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Panics
     ///
-    /// As [`recv`](Self::recv); and if there is no memory for one more timer.
+    /// As [`recv`](Self::recv).
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_until(timeout)
     }

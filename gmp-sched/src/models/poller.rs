@@ -81,9 +81,6 @@ impl Scene {
                 }
                 Found::Nothing => {}
             }
-            if deadline != Instant::NEVER {
-                pinned.processor().timers.reserve(1).unwrap();
-            }
             let Some(ticket) = self.signal.announce(self.scheduler, self.waiter) else { continue };
             self.waiter.set_waiting(WaitReason::IoWait, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
             pinned.machine().set_current(None);

@@ -36,8 +36,8 @@ pub use source::{Source, recv};
 use crate::cancel::{ContextError, Limit};
 use crate::chan::{Attempt, unlock_and_ready};
 use crate::goroutine::WaitReason;
-use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::waiter::{Waiter, reserve_deadline, wait_for_any, wait_until};
+use crate::platform::{Pinned, Platform};
+use crate::waiter::{Waiter, wait_for_any, wait_until};
 
 /// A select over any number of cases. Go: `reflect.Select`.
 ///
@@ -187,7 +187,7 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait); and if there is no memory for one more timer.
+    /// As [`wait`](Self::wait).
     pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
         let limit = limit.into();
         self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
@@ -275,12 +275,6 @@ fn with_all_locks<P: Platform>(
     choice: Choice,
     patience: Patience<'_, P>,
 ) -> Option<usize> {
-    if let Patience::Until(limit) = patience
-        && reserve_deadline(&pinned, *limit).is_err()
-    {
-        drop(pinned);
-        panic!("cannot wait with a deadline: {OutOfResources}");
-    }
     let (locked, is_any_ready) = lock_all(&pinned, cases);
     if is_any_ready && let Some((chosen, waiter)) = try_locked(&pinned, cases, choice) {
         unlock_all(cases, locked);

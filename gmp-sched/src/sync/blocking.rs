@@ -5,16 +5,13 @@ use core::ptr;
 use crate::cancel::Limit;
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::machine::Machine;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::waiter::{WaitQueue, Waiter, reserve_deadline};
+use crate::waiter::{WaitQueue, Waiter};
 #[cfg(not(gmp_loom))]
 use crate::waiter::{wait, wait_until};
 
-/// Why a G panics that cannot be given a deadline.
-pub(super) const NO_TIMER: &str = "cannot wait with a deadline: no memory for one more timer";
-
-/// The right to block once: the caller is a G that may, and there is room for the timer of its deadline.
+/// The right to block once: the caller is a G that may.
 ///
 /// Made before the lock of what is waited for is taken, so that nothing panics under that.
 #[derive(Debug)]
@@ -29,29 +26,16 @@ pub(super) struct Blocking<'a, P: Platform> {
 impl<'a, P: Platform> Blocking<'a, P> {
     /// # Panics
     ///
-    /// The caller is not a G with a P, or has preemption turned off; there is no memory for one more timer.
+    /// The caller is not a G with a P, or has preemption turned off.
     #[inline(always)]
     #[track_caller]
     pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
-        match Self::try_new(reason, limit) {
-            Ok(blocking) => blocking,
-            Err(OutOfResources) => panic!("{NO_TIMER}"),
-        }
-    }
-
-    /// [`new`](Self::new) for a caller that has something to put right first if there is no memory for one more timer.
-    #[inline(always)]
-    #[track_caller]
-    pub(super) fn try_new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Result<Self, OutOfResources> {
         let pinned = Pinned::<P>::new();
         P::assert_pinned_once();
         let machine = pinned.machine();
         let me = machine.running_goroutine();
         machine.held_processor();
-        if let Some(limit) = limit {
-            reserve_deadline(&pinned, *limit)?;
-        }
-        Ok(Self { pinned, machine, me, reason, limit })
+        Self { pinned, machine, me, reason, limit }
     }
 
     /// Whether the limit is over already. Reads the clock only if there is a deadline.

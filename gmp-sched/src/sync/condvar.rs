@@ -46,8 +46,7 @@ use crate::waiter::{WaitQueue, Waiter};
 ///
 /// # Panics
 ///
-/// Waiting: the caller is not a G, or has preemption turned off; Gs wait with another mutex; with a deadline: there is no
-/// memory for one more timer.
+/// Waiting: the caller is not a G, or has preemption turned off; Gs wait with another mutex.
 #[doc(alias = "Cond")]
 pub type Condvar<P> = lock_api::Condvar<RawCondvar<P>>;
 

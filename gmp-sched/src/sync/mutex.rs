@@ -25,7 +25,7 @@ use core::time::Duration;
 #[cfg(not(gmp_loom))]
 use lock_api::GuardSend;
 
-use super::blocking::{Blocking, NO_TIMER, my_waiter, ready};
+use super::blocking::{Blocking, my_waiter, ready};
 use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
 use crate::lock::Lock;
@@ -68,8 +68,7 @@ use crate::waiter::{WaitQueue, Waiter};
 ///
 /// # Panics
 ///
-/// Where it would have to wait: the caller is not a G, or has preemption turned off; with a deadline: there is no memory
-/// for one more timer.
+/// Where it would have to wait: the caller is not a G, or has preemption turned off.
 #[cfg(not(gmp_loom))]
 pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 
@@ -221,15 +220,11 @@ impl<P: Platform> RawMutex<P> {
         loop {
             self.spin();
             let began = *began.get_or_insert_with(P::now);
-            let blocking = match Blocking::<P>::try_new(reason, limit) {
-                Ok(blocking) if !blocking.is_over() => blocking,
-                given_up => {
-                    // Whoever unlocked while this G was `AWAKE` relied on it to take the mutex.
-                    let is_taken = self.take_or(mine, |word| word & !mine);
-                    assert!(is_taken || given_up.is_ok(), "{NO_TIMER}");
-                    return is_taken;
-                }
-            };
+            let blocking = Blocking::<P>::new(reason, limit);
+            if blocking.is_over() {
+                // Whoever unlocked while this G was `AWAKE` relied on it to take the mutex.
+                return self.take_or(mine, |word| word & !mine);
+            }
             let queue = self.queue.lock();
             if self.take_or(mine, |word| word & !mine | QUEUED) {
                 return true;

@@ -124,7 +124,7 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// As [`acquire`](Self::acquire), and there is no memory for one more timer.
+    /// As [`acquire`](Self::acquire).
     #[track_caller]
     pub fn acquire_until<'l>(
         &self,

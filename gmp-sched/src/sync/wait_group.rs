@@ -179,7 +179,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait), and there is no memory for one more timer.
+    /// As [`wait`](Self::wait).
     #[inline]
     #[track_caller]
     pub fn wait_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<(), ContextError> {

@@ -13,7 +13,6 @@ use crate::park::queue;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicU64, Ordering};
 use crate::spawn::{prepare, start_prepared};
-use crate::timers::reserve;
 
 /// What the G finds in its own waiter: it is to run its function.
 const RUN: usize = 0;
@@ -71,7 +70,6 @@ pub(crate) fn after_func_at<P: Platform>(
     function: impl FnOnce() + Send + 'static,
 ) -> Result<AfterFunc<P>, OutOfResources> {
     let pinned = Pinned::<P>::new();
-    reserve(&pinned)?;
     let slot = TimerSlot::take(&pinned)?;
     let prepared = prepare(move || {
         let pinned = Pinned::<P>::new();
@@ -155,15 +153,11 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for one more timer; the caller is not a G with a P.
+    /// The caller is not a G with a P.
     #[doc(alias = "Reset")]
     pub fn reset(&self, duration: Duration) -> bool {
         let when = super::now::<P>().after(duration);
         let pinned = Pinned::<P>::new();
-        if let Err(error) = reserve(&pinned) {
-            drop(pinned);
-            panic!("cannot set a timer: {error}");
-        }
         let mut setting = self.slot.setting.lock();
         if self.still_to_come(&mut setting).is_none() {
             return false;

@@ -1,6 +1,6 @@
 //! What a timer of a program is inside: never freed, only reused, so that a firing on its way finds it.
 //!
-//! A firing is three steps: taken out of the heap under its lock; then, under the slot's lock, compared with the
+//! A firing is three steps: taken out of the timers under their lock; then, under the slot's lock, compared with the
 //! setting's number and turned into a tick or a started G; then, without a lock, the G is made runnable that was waiting
 //! for the tick. Whoever stops or sets the timer changes the number under the slot's lock, and so a firing of an earlier
 //! setting is void however late it comes.
@@ -24,7 +24,7 @@ use crate::reference::AtomicRef;
 use crate::spawn::start_prepared;
 use crate::synctest::Home;
 use crate::time::Instant;
-use crate::timers::{self, Action, arm, reserve};
+use crate::timers::{self, Action, arm};
 
 /// A timer with what it is set to do. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
@@ -35,7 +35,7 @@ pub(crate) struct TimerSlot<P: Platform> {
     ticks: Channel<Instant, P>,
 }
 
-/// What a timer is set to do, guarded by its slot's lock. The lock of a heap may be taken under it.
+/// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under it.
 pub(super) struct Setting<P: Platform> {
     /// Which setting this is; never the same twice in one slot. Go: `timer.seq`.
     pub(super) number: u64,
@@ -85,8 +85,7 @@ impl<P: Platform> TimerSlot<P> {
         pinned.machine().scheduler().timer_slots.lock().push_front(self);
     }
 
-    /// Has it fire at `when`, and then again each `period` unless that is zero. There is room in the current P's heap, and
-    /// the slot is disarmed.
+    /// Has it fire at `when`, and then again each `period` unless that is zero. The slot is disarmed.
     pub(super) fn arm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>, when: Instant, period: Duration) {
         setting.number += 1;
         self.timer.set_period(period);
@@ -110,13 +109,12 @@ impl<P: Platform> TimerSlot<P> {
     }
 
     /// [`disarm`](Self::disarm), then [`arm`](Self::arm).
-    pub(crate) fn set(&'static self, when: Instant, period: Duration) -> Result<bool, OutOfResources> {
+    pub(crate) fn set(&'static self, when: Instant, period: Duration) -> bool {
         let pinned = Pinned::<P>::new();
-        reserve(&pinned)?;
         let mut setting = self.setting.lock();
         let was_set = self.disarm(&pinned, &mut setting);
         self.arm(&pinned, &mut setting, when, period);
-        Ok(was_set)
+        was_set
     }
 
     /// [`disarm`](Self::disarm) under the lock.

@@ -69,7 +69,7 @@ impl<P: Platform> Ticker<P> {
         assert!(!interval.is_zero(), "non-positive interval for NewTicker");
         let slot = TimerSlot::take(&Pinned::new())?;
         let ticker = Self { slot };
-        slot.set(super::now::<P>().after(interval), interval)?;
+        slot.set(super::now::<P>().after(interval), interval);
         Ok(ticker)
     }
 
@@ -104,14 +104,12 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; there is no memory for one more timer; the caller is not a G with a P.
+    /// `interval` is zero; the caller is not a G with a P.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, interval: Duration) {
         assert!(!interval.is_zero(), "non-positive interval for Ticker.Reset");
         self.slot.check_bubble(RESET);
-        if let Err(error) = self.slot.set(super::now::<P>().after(interval), interval) {
-            panic!("cannot set a ticker: {error}");
-        }
+        self.slot.set(super::now::<P>().after(interval), interval);
     }
 }

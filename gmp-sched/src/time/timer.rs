@@ -119,7 +119,7 @@ impl<P: Platform> Timer<P> {
     pub fn try_at(when: Instant) -> Result<Self, OutOfResources> {
         let slot = TimerSlot::take(&Pinned::new())?;
         let timer = Self { slot };
-        slot.set(when, Duration::ZERO)?;
+        slot.set(when, Duration::ZERO);
         Ok(timer)
     }
 
@@ -166,7 +166,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for one more timer; the caller is not a G with a P.
+    /// The caller is not a G with a P.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
@@ -193,9 +193,6 @@ impl<P: Platform> Timer<P> {
     #[track_caller]
     pub fn reset_at(&self, when: Instant) -> bool {
         self.slot.check_bubble(RESET);
-        match self.slot.set(when, Duration::ZERO) {
-            Ok(was_set) => was_set,
-            Err(error) => panic!("cannot set a timer: {error}"),
-        }
+        self.slot.set(when, Duration::ZERO)
     }
 }

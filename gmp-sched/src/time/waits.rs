@@ -51,7 +51,7 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P; there is no memory for one more timer.
+            /// The caller is not a G with a P.
             pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<Instant, ContextError> {
                 self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
                     RecvTimeoutError::Timeout => ContextError::DeadlineExceeded,

@@ -65,8 +65,7 @@ pub use self::readers::{OneCount, Place, Readers, SpreadCounts};
 ///
 /// # Panics
 ///
-/// Where it would have to wait: the caller is not a G, or has preemption turned off; with a deadline: there is no memory
-/// for one more timer.
+/// Where it would have to wait: the caller is not a G, or has preemption turned off.
 #[doc(alias = "RWMutex")]
 #[cfg(not(gmp_loom))]
 pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;

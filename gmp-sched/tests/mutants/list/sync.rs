@@ -50,8 +50,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "sync/mutex.rs",
         "a waiter that was woken and gives up leaves the others waiting",
-        "                    let is_taken = self.take_or(mine, |word| word & !mine);",
-        "                    let is_taken = self.take_or(0, |word| word);",
+        "                return self.take_or(mine, |word| word & !mine);",
+        "                return self.take_or(0, |word| word);",
         Simulation("simulation_sync", "a_mutex", 1000),
     ),
     mutant(

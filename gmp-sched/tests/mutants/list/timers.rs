@@ -102,33 +102,60 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::handing_off_beside"),
     ),
     mutant(
-        "timers.rs",
-        "timers of one instant fire in any order",
-        "u128::from(self.when.as_nanos()) << 64 | u128::from(self.sequence)",
-        "u128::from(self.when.as_nanos()) << 64",
+        "timing_wheel.rs",
+        "what is due at the same time comes out in any order",
+        "                slot.earliest = slot.earliest.min(when);",
+        "                slot.earliest = slot.earliest.min(when);
+                slot.first = Some(element);",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timers.rs",
-        "what takes the place of a timer that was taken out does not rise",
-        "            let position = self.sift_up(position, moved);
-            self.sift_down(position, moved);",
-        "            self.sift_down(position, moved);",
+        "timing_wheel.rs",
+        "a slot does not learn that something comes earlier",
+        "                slot.earliest = slot.earliest.min(when);",
+        "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timers.rs",
-        "a timer that moves does not learn its place",
-        "            self.place(position, self.entries[parent]);",
-        "            self.entries[position] = self.entries[parent];",
+        "timing_wheel.rs",
+        "a time that is over is not taken for the base",
+        "when.as_nanos().max(self.base)",
+        "when.as_nanos()",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "what is alone in its slot is taken out before its time, where something earlier has been removed",
+        "            if when > now.as_nanos() {
+                // What was to come before has been removed.
+                *earliest = when;
+                return None;
+            }",
+        "            let _ = earliest;",
+        Properties("a_look_finds_out"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "a slot goes on with what was taken out of it",
+        "        if is(*first, element) {
+            *first = Some(next);
+        }",
+        "        let _ = first;",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "an empty slot says that it is occupied",
+        "        self.levels[level].occupied &= !(1 << slot);",
+        "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "timers.rs",
         "the earliest timer is not told when it is taken out",
-        "            heap.remove(self.position.load(Ordering::Relaxed) as usize);
-            home.publish_earliest(&heap);",
-        "            heap.remove(self.position.load(Ordering::Relaxed) as usize);",
+        "            wheel.remove(self);
+            home.publish_earliest(&wheel);",
+        "            wheel.remove(self);",
         Model("cancel::a_timer_is_stopped_in"),
     ),
 ];

@@ -1,0 +1,415 @@
+//! A hierarchical timing wheel: what is due at points in time, in their order, each insertion and removal in constant time.
+//!
+//! Go keeps timers in a 4-ary heap, where taking the first of a thousand moves five others. Here a point in time is read as
+//! a number of [`LEVELS`] digits. The wheel has a slot for each value of each digit, and a time to count from, its *base*,
+//! which nothing in it is before. An element stands in the slot of the highest digit in which its time differs from the base:
+//!
+//! ```text
+//! base 3 2 7        when 3 2 9  → level 0, slot 9       the lowest level that is not empty, there the first slot
+//!                   when 3 5 1  → level 1, slot 5       that is not empty: the earliest element is in it
+//!                   when 4 0 0  → level 2, slot 4
+//! ```
+//!
+//! When the first slot is come to, the base becomes its earliest time and its elements go to the levels below, where they
+//! are sorted by the next digits. So an element moves once a level at the most, however many others there are, and one that
+//! is alone in its slot does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987,
+//! scheme 7, with digits down to the last: nothing is rounded.)
+//!
+//! The slots are rings linked through the elements: putting one in allocates nothing.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::platform::OutOfResources;
+use crate::primitives::{AtomicU64, Ordering};
+use crate::reference::AtomicRef;
+use crate::time::Instant;
+
+/// Bits of a digit.
+const DIGIT: u32 = 6;
+/// Values of a digit.
+const SLOTS: usize = 1 << DIGIT;
+/// Digits of a point in time.
+const LEVELS: usize = u64::BITS.div_ceil(DIGIT) as usize;
+
+/// Something that can be in one [`TimingWheel`] at a time.
+pub(crate) trait Timed: Sized + 'static {
+    /// Where it is.
+    fn place(&self) -> &Place<Self>;
+}
+
+/// Where an element is: guarded, like the links of a list, by whatever guards the wheel.
+pub(crate) struct Place<T: 'static> {
+    when: AtomicU64,
+    /// The neighbours in the ring of its slot, itself if it is alone; none if it is in no wheel.
+    next: AtomicRef<T>,
+    previous: AtomicRef<T>,
+}
+
+impl<T> Place<T> {
+    /// In no wheel.
+    pub(crate) fn nowhere() -> Self {
+        Self { when: AtomicU64::new(0), next: AtomicRef::none(), previous: AtomicRef::none() }
+    }
+
+    /// Whether it is in a wheel: a guess for those who do not hold what guards that.
+    pub(crate) fn is_somewhere(&self) -> bool {
+        self.next.load(Ordering::Relaxed).is_some()
+    }
+
+    fn when(&self) -> u64 {
+        self.when.load(Ordering::Relaxed)
+    }
+}
+
+/// The elements whose times differ from the base in the same digit, which is the same in all of them.
+struct Slot<T: 'static> {
+    /// The others follow in the order in which they came, and before it is the last.
+    first: Option<&'static T>,
+    /// No element is due before; if none has been removed, one is due then.
+    earliest: u64,
+}
+
+struct Level<T: 'static> {
+    /// A bit for each slot that is not empty.
+    occupied: u64,
+    slots: [Slot<T>; SLOTS],
+}
+
+/// See the [module](self).
+pub(crate) struct TimingWheel<T: 'static> {
+    /// A bit for each level that is not empty.
+    occupied: u32,
+    length: u32,
+    base: u64,
+    levels: Box<[Level<T>; LEVELS]>,
+}
+
+impl<T> Level<T> {
+    fn new() -> Self {
+        Self { occupied: 0, slots: [const { Slot { first: None, earliest: 0 } }; SLOTS] }
+    }
+}
+
+impl<T: Timed> TimingWheel<T> {
+    /// An empty one. All memory that it will ever need is allocated here, about 11 KiB.
+    pub(crate) fn new() -> Result<Self, OutOfResources> {
+        let mut levels = Vec::new();
+        levels.try_reserve_exact(LEVELS).map_err(|_| OutOfResources)?;
+        levels.extend((0..LEVELS).map(|_| Level::new()));
+        let levels = levels.try_into().unwrap_or_else(|_| unreachable!("the levels have been counted"));
+        Ok(Self { occupied: 0, length: 0, base: 0, levels })
+    }
+
+    /// How many elements there are.
+    pub(crate) fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// No element is due before; [`Instant::NEVER`] exactly if there is none. Where elements have been removed that were to
+    /// come before all others it may be too early, until [`pop_due_if`](Self::pop_due_if) has looked.
+    #[inline(always)]
+    pub(crate) fn earliest(&self) -> Instant {
+        match self.first_slot() {
+            Some((level, slot)) => Instant::from_nanos(self.levels[level].slots[slot].earliest),
+            None => Instant::NEVER,
+        }
+    }
+
+    /// Puts in an element that is in no wheel, after those of the same time. A time that is over, since others have been
+    /// taken out that were due later, is taken for theirs.
+    #[inline]
+    pub(crate) fn insert(&mut self, element: &'static T, when: Instant) {
+        debug_assert!(!element.place().is_somewhere(), "put in a wheel what is in one");
+        let when = when.as_nanos().max(self.base);
+        element.place().when.store(when, Ordering::Relaxed);
+        self.length += 1;
+        self.append(element, when);
+    }
+
+    /// Takes out an element that is in this wheel.
+    pub(crate) fn remove(&mut self, element: &'static T) {
+        let (level, slot) = position(self.base, element.place().when());
+        self.unlink(level, slot, element);
+    }
+
+    /// Takes out the first of the elements that are due at `now`, and tells when that was due, if `is_wanted` says so.
+    #[inline(always)]
+    pub(crate) fn pop_due_if(
+        &mut self,
+        now: Instant,
+        is_wanted: impl FnOnce(&'static T) -> bool,
+    ) -> Option<(&'static T, Instant)> {
+        loop {
+            let (level, slot) = self.first_slot()?;
+            let Slot { first, earliest } = &mut self.levels[level].slots[slot];
+            if *earliest > now.as_nanos() {
+                return None;
+            }
+            let first = first.expect("an occupied slot has a first element");
+            let place = first.place();
+            if level > 0 && !is(place.next.load(Ordering::Relaxed), first) {
+                self.spread(level, slot);
+                continue;
+            }
+            let when = place.when();
+            if when > now.as_nanos() {
+                // What was to come before has been removed.
+                *earliest = when;
+                return None;
+            }
+            if !is_wanted(first) {
+                return None;
+            }
+            // The others are in later slots of this level or in levels above, also counted from here.
+            self.base = when;
+            self.unlink(level, slot, first);
+            return Some((first, Instant::from_nanos(when)));
+        }
+    }
+
+    /// Takes all elements out, in the order of their times.
+    pub(crate) fn drain(&mut self, mut to: impl FnMut(&'static T, Instant)) {
+        let base = self.base;
+        while let Some((element, when)) = self.pop_due_if(Instant::NEVER, |_| true) {
+            to(element, when);
+        }
+        self.base = base;
+    }
+
+    /// Starts over with a clock that may have gone back; the wheel is empty.
+    pub(crate) fn restart(&mut self) {
+        debug_assert_eq!(self.length, 0, "what is in the wheel would be lost");
+        self.base = 0;
+    }
+
+    /// The slot with the earliest element.
+    #[inline(always)]
+    fn first_slot(&self) -> Option<(usize, usize)> {
+        let level = self.occupied.trailing_zeros() as usize;
+        let slot = self.levels.get(level)?.occupied.trailing_zeros() as usize;
+        Some((level, slot % SLOTS))
+    }
+
+    /// Counts from the earliest element of a slot, the first slot: sorts its elements into the levels below.
+    #[inline(never)]
+    fn spread(&mut self, level: usize, slot: usize) {
+        let Slot { first, earliest } = &mut self.levels[level].slots[slot];
+        self.base = *earliest;
+        let first = first.take();
+        self.vacate(level, slot);
+        let mut rest = first;
+        while let Some(element) = rest {
+            let place = element.place();
+            rest = place.next.load(Ordering::Relaxed).filter(|next| !is(first, next));
+            self.append(element, place.when());
+        }
+    }
+
+    #[inline(always)]
+    fn append(&mut self, element: &'static T, when: u64) {
+        let (level, slot) = position(self.base, when);
+        self.occupied |= 1 << level;
+        let level = &mut self.levels[level];
+        level.occupied |= 1 << slot;
+        let slot = &mut level.slots[slot];
+        let (next, previous) = match slot.first {
+            None => {
+                *slot = Slot { first: Some(element), earliest: when };
+                (element, element)
+            }
+            Some(first) => {
+                slot.earliest = slot.earliest.min(when);
+                let last = first.place().previous.load(Ordering::Relaxed).expect("a ring has no end");
+                first.place().previous.store(Some(element), Ordering::Relaxed);
+                last.place().next.store(Some(element), Ordering::Relaxed);
+                (first, last)
+            }
+        };
+        element.place().next.store(Some(next), Ordering::Relaxed);
+        element.place().previous.store(Some(previous), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn unlink(&mut self, level: usize, slot: usize, element: &'static T) {
+        self.length -= 1;
+        let place = element.place();
+        let next = place.next.load(Ordering::Relaxed).expect("it is in this wheel");
+        place.next.store(None, Ordering::Relaxed);
+        if core::ptr::eq(next, element) {
+            self.levels[level].slots[slot].first = None;
+            self.vacate(level, slot);
+            return;
+        }
+        let previous = place.previous.load(Ordering::Relaxed).expect("a ring has no end");
+        next.place().previous.store(Some(previous), Ordering::Relaxed);
+        previous.place().next.store(Some(next), Ordering::Relaxed);
+        let first = &mut self.levels[level].slots[slot].first;
+        if is(*first, element) {
+            *first = Some(next);
+        }
+    }
+
+    /// A slot is empty now.
+    #[inline(always)]
+    fn vacate(&mut self, level: usize, slot: usize) {
+        self.levels[level].occupied &= !(1 << slot);
+        if self.levels[level].occupied == 0 {
+            self.occupied &= !(1 << level);
+        }
+    }
+}
+
+/// The level and the slot of an element that is due at `when`, counted from `base`, which is not later.
+#[inline(always)]
+fn position(base: u64, when: u64) -> (usize, usize) {
+    // Equal times differ in the last digit, so to speak.
+    let level = ((base ^ when) | 1).ilog2() / DIGIT;
+    let slot = (when >> (level * DIGIT)) as usize % SLOTS;
+    (level as usize, slot)
+}
+
+#[inline(always)]
+fn is<T>(one: Option<&'static T>, other: &'static T) -> bool {
+    one.is_some_and(|one| core::ptr::eq(one, other))
+}
+
+impl<T: Timed> fmt::Debug for TimingWheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimingWheel")
+            .field("length", &self.length)
+            .field("earliest", &self.earliest())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::{Place, Timed, TimingWheel};
+    use crate::time::Instant;
+
+    struct Element {
+        number: usize,
+        place: Place<Self>,
+    }
+
+    impl Timed for Element {
+        fn place(&self) -> &Place<Self> {
+            &self.place
+        }
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// Puts one in that is due so long after the present, or so long before it.
+        Insert(i64),
+        /// Takes all out that are due after that time.
+        Advance(u64),
+        /// Takes one out that is in.
+        Remove(usize),
+        /// Takes all out and puts them in again.
+        Drain,
+    }
+
+    /// Some that fall together, some far apart, and the end of time.
+    fn distances() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            5 => 0..20u64,
+            3 => (0..64u32, any::<u64>()).prop_map(|(bits, all)| all >> bits),
+            1 => Just(u64::MAX),
+        ]
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            8 => distances().prop_map(|distance| Step::Insert(i64::try_from(distance).unwrap_or(i64::MAX))),
+            1 => (0..20i64).prop_map(|distance| Step::Insert(-distance)),
+            4 => distances().prop_map(|distance| Step::Advance(distance >> 3)),
+            3 => any::<usize>().prop_map(Step::Remove),
+            1 => Just(Step::Drain),
+        ];
+        prop::collection::vec(step, 0..300)
+    }
+
+    proptest! {
+        /// Elements come out in the order of their time, those of the same time in the order in which they were put in.
+        #[test]
+        fn behaves_like_a_sorted_map(start in distances(), steps in steps()) {
+            let mut wheel = TimingWheel::<Element>::new().unwrap();
+            // From the time and the number of the step to the element.
+            let mut model = BTreeMap::<(u64, usize), &'static Element>::new();
+            let mut now = start;
+            // Whether one has been removed that may have been the first.
+            let mut is_vague = false;
+            for (number, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Insert(distance) => {
+                        let element = &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
+                        let when = now.saturating_add_signed(distance).min(Instant::LAST.as_nanos());
+                        wheel.insert(element, Instant::from_nanos(when));
+                        model.insert((when.max(wheel.base), number), element);
+                    }
+                    Step::Advance(distance) => {
+                        now = now.saturating_add(distance).min(Instant::LAST.as_nanos());
+                        while let Some((found, when)) = wheel.pop_due_if(Instant::from_nanos(now), |_| true) {
+                            let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
+                            prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
+                            prop_assert!(core::ptr::eq(found, element) && !found.place.is_somewhere());
+                        }
+                        prop_assert!(model.first_key_value().is_none_or(|((when, _), _)| *when > now));
+                    }
+                    Step::Remove(choice) => {
+                        let place = choice.checked_rem(model.len()).unwrap_or(0);
+                        let Some(&key) = model.keys().nth(place) else { continue };
+                        let element = model.remove(&key).unwrap();
+                        wheel.remove(element);
+                        prop_assert!(!element.place.is_somewhere());
+                        is_vague = true;
+                    }
+                    Step::Drain => {
+                        let mut drained = Vec::new();
+                        wheel.drain(|element, when| drained.push((element, when)));
+                        let expected: Vec<_> = model.iter().map(|(&(when, _), element)| (element.number, when)).collect();
+                        let found: Vec<_> = drained.iter().map(|(element, when)| (element.number, when.as_nanos())).collect();
+                        prop_assert_eq!(found, expected);
+                        drained.into_iter().for_each(|(element, when)| wheel.insert(element, when));
+                        is_vague = false;
+                    }
+                }
+                prop_assert_eq!((wheel.len(), wheel.base <= now), (model.len(), true));
+                let first = model.first_key_value().map_or(Instant::NEVER, |(&(when, _), _)| Instant::from_nanos(when));
+                prop_assert!(wheel.earliest() <= first && (is_vague || wheel.earliest() == first));
+                prop_assert_eq!(wheel.earliest() == Instant::NEVER, model.is_empty());
+                prop_assert!(model.values().all(|element| element.place.is_somewhere()));
+            }
+        }
+    }
+
+    /// A removal of what comes first leaves a time that is too early, which the next look puts right.
+    #[test]
+    fn a_look_finds_out_what_comes_first() {
+        let new = |number| &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
+        let times: [_; 3] = core::array::from_fn(|number| Instant::from_nanos((1 << 40) + number as u64));
+        // With one left and with two.
+        for count in [2, 3] {
+            let mut wheel = TimingWheel::<Element>::new().unwrap();
+            let elements: Vec<_> = (0..count).map(new).collect();
+            elements.iter().zip(times).for_each(|(element, when)| wheel.insert(element, when));
+            wheel.remove(elements[0]);
+            assert_eq!(wheel.earliest(), times[0]);
+            assert!(wheel.pop_due_if(times[0], |_| true).is_none());
+            assert_eq!(wheel.earliest(), times[1]);
+            for (number, &when) in times.iter().enumerate().take(count).skip(1) {
+                assert_eq!(wheel.pop_due_if(when, |_| true).unwrap().0.number, number);
+            }
+            assert_eq!(wheel.earliest(), Instant::NEVER);
+        }
+    }
+}
