@@ -85,7 +85,7 @@ fn find(to: usize) -> *mut c_void {
     if there.is_null() { OWN.get() } else { there }
 }
 
-/// [`x86_64::switch`], announced.
+/// [`x86_64::switch_without_control_words`], announced.
 ///
 /// # Safety
 ///
@@ -97,5 +97,5 @@ pub unsafe fn switch(save: *mut usize, to: usize, transfer: Transfer) -> Transfe
     // SAFETY: `fiber` is that of the stack which the next step switches to.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
     // SAFETY: by the caller.
-    unsafe { x86_64::switch(save, to, transfer) }
+    unsafe { x86_64::switch_without_control_words(save, to, transfer) }
 }

@@ -12,10 +12,14 @@ pub(crate) mod fibers;
 mod x86_64;
 #[cfg(all(gmp_tsan, feature = "std"))]
 pub use fibers::switch;
+#[cfg(all(feature = "control-words", target_feature = "sse", not(all(gmp_tsan, feature = "std"))))]
+pub use switch_with_control_words as switch;
+#[cfg(not(any(all(feature = "control-words", target_feature = "sse"), all(gmp_tsan, feature = "std"))))]
+pub use switch_without_control_words as switch;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse"))]
+pub use x86_64::switch_with_control_words;
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::prepare;
-#[cfg(all(target_arch = "x86_64", not(all(gmp_tsan, feature = "std"))))]
-pub use x86_64::switch;
+pub use x86_64::{prepare, switch_without_control_words};
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the context switch is written for x86_64");
 

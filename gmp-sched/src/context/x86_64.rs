@@ -4,20 +4,63 @@
 //!   a saved context                       a prepared context
 //!   stack pointer → resume address        stack pointer → `start`
 //!                   rbx                                   entry
-//!                   rbp
-//!                   … frames of the caller                two unused words, top of stack (16-byte aligned)
+//!                   rbp                                   unused word
+//!                   (control words)                       control words, top of stack (16-byte aligned)
+//!                   … frames of the caller
 //! ```
 //!
 //! Only `rbx` and `rbp` are pushed, because inline assembly cannot name them as clobbered; the compiler keeps whatever
 //! else is live across the switch, and only that. The resume address is taken with an indirect `jmp`: a `ret` into
 //! another stack is always mispredicted by the return stack buffer, which costs about 7 ns where the jump costs 1.
-//! The floating-point control words are not switched: Rust code cannot change them, and what a G must not change
-//! needs no saving.
+//!
+//! # Floating-point control words
+//!
+//! The ABI has functions keep the control bits of MXCSR and the x87 control word. Rust code cannot change them, and what
+//! cannot be changed needs no saving. For programs with code of other languages that does (`fesetround`), the feature
+//! `control-words` has each switch compare them with those of the context that resumes, and load them where they differ:
+//! [`switch_with_control_words`], 11 instructions or about 1 ns a switch.
 
 use core::arch::{asm, naked_asm};
 
 use super::{Entry, Transfer};
 
+/// The switch; what is saved more lies above `rbp`.
+macro_rules! switch {
+    ($save:ident, $to:ident, $transfer:ident,
+     save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {{
+        let (function, subject, argument);
+        // The caller vouches for `save` and `to`. Every register of the ABI is saved here, declared as clobbered or an
+        // output, so that the compiler assumes nothing about them afterwards; the stack is as it was when we resume.
+        asm!(
+            $($save_more,)*
+            "push rbp",
+            "push rbx",
+            "lea r8, [rip + 2f]",
+            "push r8",
+            "mov [r9], rsp",
+            "mov rsp, rcx",
+            $($load_more,)*
+            "pop r8",
+            "jmp r8",
+            "2:",
+            "pop rbx",
+            "pop rbp",
+            $($drop_more,)*
+            inout("r9") $save => _,
+            inout("rcx") $to => _,
+            // The transfer travels where its function, and a fresh context's entry, expect their arguments.
+            inout("rdi") $transfer.subject => subject,
+            inout("rsi") $transfer.argument => argument,
+            inout("rdx") $transfer.function => function,
+            lateout("r12") _,
+            lateout("r13") _,
+            lateout("r14") _,
+            lateout("r15") _,
+            clobber_abi("sysv64"),
+        );
+        Transfer { function, subject, argument }
+    }};
+}
 /// Saves this context in `*save`, resumes the one whose stack pointer is `to`, and hands `transfer` to it. Returns
 /// when something switches back here, with what that one handed over.
 ///
@@ -27,57 +70,78 @@ use super::{Entry, Transfer};
 /// - `save` may be written; nobody resumes the value written there before the far side has this call's transfer.
 /// - What the caller holds (locks, pins, references to per-CPU data) is good for the flow of control that goes on.
 #[inline(always)]
-pub unsafe fn switch(save: *mut usize, to: usize, transfer: Transfer) -> Transfer {
-    let (function, subject, argument);
-    // SAFETY: the caller vouches for `save` and `to`. Every register of the ABI is saved here, declared as clobbered or
-    // an output, so that the compiler assumes nothing about them afterwards; the stack is as it was when we resume.
-    unsafe {
-        asm!(
-            "push rbp",
-            "push rbx",
-            "lea r8, [rip + 2f]",
-            "push r8",
-            "mov [r9], rsp",
-            "mov rsp, rcx",
-            "pop r8",
-            "jmp r8",
-            "2:",
-            "pop rbx",
-            "pop rbp",
-            inout("r9") save => _,
-            inout("rcx") to => _,
-            // The transfer travels where its function, and a fresh context's entry, expect their arguments.
-            inout("rdi") transfer.subject => subject,
-            inout("rsi") transfer.argument => argument,
-            inout("rdx") transfer.function => function,
-            lateout("r12") _,
-            lateout("r13") _,
-            lateout("r14") _,
-            lateout("r15") _,
-            clobber_abi("sysv64"),
-        );
-    }
-    Transfer { function, subject, argument }
+pub unsafe fn switch_without_control_words(save: *mut usize, to: usize, transfer: Transfer) -> Transfer {
+    // SAFETY: by the caller.
+    unsafe { switch!(save, to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
+
+/// [`switch_without_control_words`] that keeps those as well.
+///
+/// # Safety
+///
+/// As for [`switch_without_control_words`]; `to` was saved by this function or made by [`prepare`].
+#[cfg(target_feature = "sse")]
+#[inline(always)]
+pub unsafe fn switch_with_control_words(save: *mut usize, to: usize, transfer: Transfer) -> Transfer {
+    // SAFETY: by the caller.
+    unsafe {
+        switch!(save, to, transfer,
+            save_more: [
+                "sub rsp, 8",
+                "stmxcsr [rsp]",
+                "fnstcw [rsp + 4]",
+                "mov r10d, [rsp]",
+                "movzx r11d, word ptr [rsp + 4]",
+            ],
+            load_more: [
+                // Below are the resume address, rbx and rbp. Of MXCSR the lower six bits are flags, which nobody keeps.
+                "xor r10d, [rsp + 24]",
+                "test r10d, 0xffc0",
+                "jne 3f",
+                "cmp [rsp + 28], r11w",
+                "je 4f",
+                "3:",
+                "ldmxcsr [rsp + 24]",
+                "fldcw [rsp + 28]",
+                "4:",
+            ],
+            drop_more: ["add rsp, 8"]
+        )
+    }
+}
+
+/// What a context begins with, as functions of the ABI may expect: all exceptions masked, to the nearest, in full
+/// precision; MXCSR, and above it the control word of the x87.
+const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
 /// Lays a fresh context on the stack that ends at `top`; resuming the returned stack pointer calls `entry` with the
 /// transfer of that switch.
 ///
 /// # Safety
 ///
-/// The 64 bytes below `top`, which is a multiple of 16, may be written, and no one else uses that stack.
-#[inline]
+/// The 64 bytes below `top` may be written, and no one else uses that stack. `top` is rounded down to 16.
 pub unsafe fn prepare(top: usize, entry: Entry) -> usize {
-    debug_assert!(top.is_multiple_of(16), "the stack would not be aligned");
-    let top = top as *mut usize;
-    // SAFETY: within the 64 bytes that the caller gives us.
-    let frame = unsafe { top.sub(4) };
-    // SAFETY: as above; word aligned because `top` is.
-    unsafe { frame.write(start as *const () as usize) };
-    // SAFETY: as above.
-    let second = unsafe { frame.add(1) };
-    // SAFETY: as above.
-    unsafe { second.write(entry as *const () as usize) };
+    // SAFETY: by the caller.
+    unsafe { lay::<{ cfg!(all(feature = "control-words", target_feature = "sse")) }>(top, entry) }
+}
+
+/// [`prepare`], with control words or without.
+///
+/// # Safety
+///
+/// As for [`prepare`].
+#[inline(always)]
+unsafe fn lay<const WITH_CONTROL_WORDS: bool>(top: usize, entry: Entry) -> usize {
+    let frame = ((top & !15) as *mut usize).wrapping_sub(4);
+    let write = |word: usize, value: usize| {
+        // SAFETY: one of the four words below the top: within the 64 bytes that the caller gives us, and aligned.
+        unsafe { frame.wrapping_add(word).write(value) };
+    };
+    write(0, start as *const () as usize);
+    write(1, entry as *const () as usize);
+    if WITH_CONTROL_WORDS {
+        write(3, CONTROL_WORDS);
+    }
     frame as usize
 }
 
@@ -86,4 +150,83 @@ pub unsafe fn prepare(top: usize, entry: Entry) -> usize {
 #[unsafe(naked)]
 extern "sysv64" fn start() {
     naked_asm!(".cfi_startproc", ".cfi_undefined rip", "pop rax", "xor ebp, ebp", "call rax", "ud2", ".cfi_endproc",)
+}
+
+#[cfg(all(test, target_feature = "sse"))]
+mod tests {
+    use core::arch::asm;
+    use core::ptr;
+
+    use super::{Transfer, lay, switch_with_control_words, switch_without_control_words};
+    use crate::context::SavedContext;
+
+    const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
+    /// Toward zero, in both.
+    const OTHERS: (u32, u16) = (0x7f80, 0x0f7f);
+    const DEFAULTS: (u32, u16) = (0x1f80, 0x037f);
+
+    type Switch = unsafe fn(*mut usize, usize, Transfer) -> Transfer;
+
+    fn control_words() -> (u32, u16) {
+        let (mut mxcsr, mut x87) = (0, 0);
+        // SAFETY: stores two registers.
+        unsafe { asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut x87) };
+        // Without the flags of what has been computed.
+        (mxcsr & !0x3f, x87)
+    }
+
+    fn set_control_words((mxcsr, x87): (u32, u16)) {
+        // SAFETY: nothing is computed in floating point before they are set back.
+        unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87) };
+    }
+
+    /// What the test and the context that it switches to know of each other.
+    struct Pair {
+        test: SavedContext,
+        other: SavedContext,
+        switch: Switch,
+        seen: (u32, u16),
+    }
+
+    /// Notes what it finds, changes it, and goes back, twice.
+    extern "sysv64" fn other(pair: usize, _: usize, _: usize) -> ! {
+        let pair = ptr::with_exposed_provenance_mut::<Pair>(pair);
+        loop {
+            // SAFETY: the test lends it, and does not run meanwhile.
+            let pair = unsafe { &mut *pair };
+            pair.seen = control_words();
+            set_control_words(OTHERS);
+            // SAFETY: the test has been saved.
+            unsafe { (pair.switch)(pair.other.as_ptr(), pair.test.get(), NOTHING) };
+        }
+    }
+
+    /// What the other context finds first and again, and what is found after coming back from it.
+    fn words_seen(switch: Switch) -> [(u32, u16); 3] {
+        let mut stack = alloc::vec![0_usize; 8192];
+        // SAFETY: ours alone, and large enough.
+        let context = unsafe { lay::<true>(stack.as_mut_ptr_range().end as usize, other) };
+        let mut pair = Pair { test: SavedContext::new(0), other: SavedContext::new(context), switch, seen: DEFAULTS };
+        let mut seen = [DEFAULTS; 3];
+        for seen in &mut seen[..2] {
+            let subject = (&raw mut pair).expose_provenance();
+            // SAFETY: it has been prepared, then saved by itself.
+            unsafe { switch(pair.test.as_ptr(), pair.other.get(), Transfer { subject, ..NOTHING }) };
+            *seen = pair.seen;
+        }
+        seen[2] = control_words();
+        set_control_words(DEFAULTS);
+        seen
+    }
+
+    #[test]
+    fn each_context_has_control_words_of_its_own_where_they_are_switched() {
+        assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
+    }
+
+    /// What that is for.
+    #[test]
+    fn all_contexts_share_the_control_words_where_they_are_not_switched() {
+        assert_eq!(words_seen(switch_without_control_words), [DEFAULTS, OTHERS, OTHERS]);
+    }
 }
