@@ -29,6 +29,11 @@ impl<T> AtomicRef<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
+    /// Points at `reference`.
+    pub(crate) fn new(reference: Option<&'static T>) -> Self {
+        Self(AtomicPtr::new(to_pointer(reference)))
+    }
+
     /// # Safety
     ///
     /// `pointer` came from [`to_pointer`].

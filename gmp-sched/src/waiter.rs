@@ -54,12 +54,18 @@ pub(crate) struct Waiter<P: Platform> {
 
 impl<P: Platform> Waiter<P> {
     pub(crate) fn new() -> Self {
+        Self::of(None, Ticket::SOLE, ptr::null_mut())
+    }
+
+    /// One that is [prepared](Self::prepare).
+    #[inline(always)]
+    pub(crate) fn of(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, place: *mut ()) -> Self {
         Self {
-            goroutine: AtomicRef::none(),
-            ticket: AtomicU64::new(Ticket::SOLE.0),
+            goroutine: AtomicRef::new(goroutine),
+            ticket: AtomicU64::new(ticket.0),
             next: AtomicRef::none(),
             previous: AtomicRef::none(),
-            place: AtomicPtr::new(ptr::null_mut()),
+            place: AtomicPtr::new(place),
             outcome: AtomicUsize::new(0),
         }
     }
@@ -131,7 +137,8 @@ impl<P: Platform> WaitQueue<P> {
     /// Whether nobody stands in it. One that does may have been woken from elsewhere. May be asked without the lock.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Ordering: Acquire, for those who ask without the lock: what they look at next is not of an earlier moment.
+        // Ordering: Acquire, for those who ask without the lock: what they look at next is not of an earlier moment. Partner:
+        // the Release of each store to `first`.
         self.first.load(Ordering::Acquire).is_none()
     }
 
@@ -144,9 +151,9 @@ impl<P: Platform> WaitQueue<P> {
     /// Appends a waiter that is in no queue.
     #[inline]
     pub(crate) fn push_back(&self, waiter: &'static Waiter<P>) {
+        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} stands in a queue");
         if self.first.load(Ordering::Relaxed).is_none() {
-            waiter.previous.store(None, Ordering::Relaxed);
-            self.first.store(Some(waiter), Ordering::Relaxed);
+            self.first.store(Some(waiter), Ordering::Release);
         } else {
             let last = self.last.load(Ordering::Relaxed);
             waiter.previous.store(last, Ordering::Relaxed);
@@ -160,20 +167,24 @@ impl<P: Platform> WaitQueue<P> {
     /// Puts a waiter that is in no queue in front of all others.
     pub(crate) fn push_front(&self, waiter: &'static Waiter<P>) {
         let first = self.front();
-        waiter.previous.store(None, Ordering::Relaxed);
+        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} stands in a queue");
         waiter.next.store(first, Ordering::Relaxed);
         match first {
             Some(first) => first.previous.store(Some(waiter), Ordering::Relaxed),
             None => self.last.store(Some(waiter), Ordering::Relaxed),
         }
-        self.first.store(Some(waiter), Ordering::Relaxed);
+        self.first.store(Some(waiter), Ordering::Release);
     }
 
     /// Takes `waiter` out if it stands in this queue; it stands in no other. Tells whether it did.
     #[inline]
     pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
         let Some(previous) = waiter.previous.load(Ordering::Relaxed) else {
-            return self.front().is_some_and(|first| ptr::eq(first, waiter)) && self.remove_front().is_some();
+            let is_first = self.front().is_some_and(|first| ptr::eq(first, waiter));
+            if is_first {
+                self.unlink_first(waiter);
+            }
+            return is_first;
         };
         waiter.previous.store(None, Ordering::Relaxed);
         if self.is_last(waiter) {
@@ -198,16 +209,22 @@ impl<P: Platform> WaitQueue<P> {
     #[inline]
     fn remove_front(&self) -> Option<&'static Waiter<P>> {
         let waiter = self.front()?;
+        self.unlink_first(waiter);
+        Some(waiter)
+    }
+
+    /// Takes `waiter`, the first one, out.
+    #[inline(always)]
+    fn unlink_first(&self, waiter: &'static Waiter<P>) {
         if self.is_last(waiter) {
-            self.first.store(None, Ordering::Relaxed);
+            self.first.store(None, Ordering::Release);
         } else {
             let next = waiter.next.load(Ordering::Relaxed);
-            self.first.store(next, Ordering::Relaxed);
+            self.first.store(next, Ordering::Release);
             if let Some(next) = next {
                 next.previous.store(None, Ordering::Relaxed);
             }
         }
-        Some(waiter)
     }
 
     /// Takes the first waiter whose wait is not over and ends it: the caller readies it, once, without the lock. Those

@@ -10,7 +10,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 
 use super::error::{RecvTimeoutError, SendTimeoutError};
-use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side};
+use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side, Word};
 use super::ring::Ring;
 use crate::cancel::{ContextError, Limit};
 use crate::goroutine::Ticket;
@@ -21,6 +21,8 @@ use crate::synctest::Home;
 use crate::waiter::{Waiter, wait_until};
 
 /// A channel with its values. Go: `hchan`.
+// In this order: a select keeps addresses of channels and of their headers, which are the same then.
+#[repr(C)]
 pub(crate) struct Channel<T, P: Platform> {
     pub(crate) header: Header<P>,
     ring: Ring<T>,
@@ -78,10 +80,18 @@ impl<T, P: Platform> Channel<T, P> {
     /// `from` has a value, which is the caller's to move; it is gone if the answer is [`Attempt::Moved`].
     #[inline(always)]
     pub(crate) unsafe fn offer(&self, held: &Held<'_, P>, from: *const T) -> Attempt<P> {
-        debug_assert!(held.is_of(&self.header));
-        if self.header.refuses() {
+        let word = self.header.word();
+        if word.is_special() && self.header.refuses() {
             return Attempt::Closed;
         }
+        // SAFETY: by the caller.
+        unsafe { self.offer_to_open(held, from, word, word.length()) }
+    }
+
+    /// [`offer`](Self::offer) where nothing is refused, with `length` values in the buffer.
+    #[inline(always)]
+    unsafe fn offer_to_open(&self, held: &Held<'_, P>, from: *const T, word: Word, length: usize) -> Attempt<P> {
+        debug_assert!(held.is_of(&self.header));
         if let Some(receiver) = self.header.receivers.pop() {
             let place = receiver.place.load(Ordering::Relaxed).cast::<T>();
             // SAFETY: whoever queues among the receivers of this channel leaves the address of a free place for a `T`, which
@@ -90,11 +100,10 @@ impl<T, P: Platform> Channel<T, P> {
             receiver.outcome.store(MOVED, Ordering::Relaxed);
             return Attempt::Moved(Some(receiver));
         }
-        let length = self.header.len();
         if length < self.header.capacity {
             // SAFETY: the lock is held and the ring has room; the value is the caller's.
             unsafe { self.ring.push(from) };
-            held.set_len(length + 1);
+            held.set_len(word, 1);
             return Attempt::Moved(None);
         }
         Attempt::NotReady
@@ -109,14 +118,32 @@ impl<T, P: Platform> Channel<T, P> {
     #[inline(always)]
     pub(crate) unsafe fn take(&self, held: &Held<'_, P>, to: *mut T) -> Attempt<P> {
         debug_assert!(held.is_of(&self.header));
-        let length = self.header.len();
+        let word = self.header.word();
+        if word.is_zero() {
+            // With room for values nobody waits to send; so there is none.
+            let Some(sender) = self.header.senders.pop() else { return Attempt::NotReady };
+            let place = sender.place.load(Ordering::Relaxed).cast::<T>();
+            // SAFETY: whoever queues among the senders leaves the address of a value, which is ours to move, for we have
+            // ended its wait; `to` is free.
+            unsafe { ptr::copy_nonoverlapping(place, to, 1) };
+            sender.outcome.store(MOVED, Ordering::Relaxed);
+            return Attempt::Moved(Some(sender));
+        }
+        // SAFETY: by the caller.
+        unsafe { self.take_from_buffer(held, to, word) }
+    }
+
+    /// [`take`](Self::take) where there is something in the buffer, or the channel is closed or in a bubble.
+    #[inline(always)]
+    unsafe fn take_from_buffer(&self, held: &Held<'_, P>, to: *mut T, word: Word) -> Attempt<P> {
+        let length = word.length();
         if length > 0 {
             // SAFETY: the lock is held and the ring is not empty; the place is the caller's.
             unsafe { self.ring.pop(to) };
         }
         let Some(sender) = self.header.senders.pop() else {
             return if length > 0 {
-                held.set_len(length - 1);
+                held.set_len(word, -1);
                 Attempt::Moved(None)
             } else if self.header.refuses() {
                 Attempt::Closed
@@ -146,7 +173,30 @@ impl<T, P: Platform> Channel<T, P> {
         let value = ManuallyDrop::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
+        let word = self.header.word();
+        if word.is_special() {
+            return self.send_to_special(pinned, held, value);
+        }
         // SAFETY: the value is ours; if it has moved, it is not used any more.
+        match unsafe { self.offer_to_open(&held, &raw const *value, word, word.plain_length()) } {
+            Attempt::Moved(receiver) => {
+                unlock_and_ready(&pinned, held, receiver);
+                return Ok(());
+            }
+            Attempt::Closed => {}
+            Attempt::NotReady if self.wait_for_turn(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
+                return Ok(());
+            }
+            Attempt::NotReady => {}
+        }
+        Err(ManuallyDrop::into_inner(value))
+    }
+
+    /// [`send`](Self::send) where the channel is closed, or in a bubble. Apart, so that the usual one has one way through.
+    #[cold]
+    #[inline(never)]
+    fn send_to_special(&self, pinned: Pinned<P>, held: Held<'_, P>, value: ManuallyDrop<T>) -> Result<(), T> {
+        // SAFETY: as in `send`.
         match unsafe { self.offer(&held, &raw const *value) } {
             Attempt::Moved(receiver) => {
                 unlock_and_ready(&pinned, held, receiver);

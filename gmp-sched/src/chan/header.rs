@@ -9,7 +9,7 @@ use core::ptr;
 use super::lock::RawLock;
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::platform::{Pinned, Platform, Site};
-use crate::primitives::{AtomicU8, AtomicUsize, Ordering};
+use crate::primitives::{AtomicUsize, Ordering};
 use crate::switch::Commit;
 use crate::synctest::Home;
 use crate::waiter::{WaitQueue, Waiter, Woken};
@@ -20,13 +20,11 @@ use crate::waiter::{WaitQueue, Waiter, Woken};
 #[derive(Debug)]
 pub(crate) struct Header<P: Platform> {
     lock: RawLock<P>,
-    /// [`CLOSED`] and [`IN_BUBBLE`]. Zero for nearly all.
-    state: AtomicU8,
     /// Why those wait who wait to send, and those who wait to receive.
     wait_reasons: [WaitReason; 2],
     pub(super) capacity: usize,
-    /// Values in the buffer.
-    length: AtomicUsize,
+    /// Values in the buffer, and [`SPECIAL`] and [`CLOSED`]: in one word, since most operations ask for all of it.
+    word: AtomicUsize,
     /// Gs that wait for somebody to take their value. Go: `sendq`.
     pub(super) senders: WaitQueue<P>,
     /// Gs that wait for a value. Go: `recvq`.
@@ -35,10 +33,49 @@ pub(crate) struct Header<P: Platform> {
     home: Home<P>,
 }
 
-/// Nothing can be sent any more. Stays so.
-const CLOSED: u8 = 1;
-/// It is of a bubble, and nobody outside may use it.
-const IN_BUBBLE: u8 = 2;
+/// It is closed, or of a bubble, and nobody outside may use it.
+const SPECIAL: usize = 1 << (usize::BITS - 1);
+/// Nothing can be sent any more. Stays so. Only where it is special.
+const CLOSED: usize = SPECIAL >> 1;
+/// The rest of the word.
+const LENGTH: usize = CLOSED - 1;
+
+/// What a channel's word says.
+#[derive(Clone, Copy)]
+pub(super) struct Word(usize);
+
+impl Word {
+    /// Nothing is in the buffer, and the channel is open and in no bubble.
+    #[inline(always)]
+    pub(super) fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The channel is closed, or in a bubble.
+    #[inline(always)]
+    pub(super) fn is_special(self) -> bool {
+        self.0 & SPECIAL != 0
+    }
+
+    /// Values in the buffer, if it is not [special](Self::is_special).
+    #[inline(always)]
+    pub(super) fn plain_length(self) -> usize {
+        debug_assert!(!self.is_special(), "there is more than a length in it");
+        self.0
+    }
+
+    /// Values in the buffer.
+    #[inline(always)]
+    pub(super) fn length(self) -> usize {
+        self.0 & LENGTH
+    }
+
+    /// Values in the buffer; below zero if the channel is closed.
+    #[inline(always)]
+    fn level(self) -> isize {
+        (self.0 << 1).cast_signed() >> 1
+    }
+}
 
 /// What is said to have been done from outside of a bubble.
 pub(super) const SEND_ON: &str = "send on";
@@ -47,6 +84,7 @@ pub(super) const RECEIVE_ON: &str = "receive on";
 
 /// The two things to be done with a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Side {
     /// To send.
     Send,
@@ -64,10 +102,9 @@ impl<P: Platform> Header<P> {
         };
         Self {
             lock: RawLock::new(),
-            state: AtomicU8::new(if home.is_bubble() { IN_BUBBLE } else { 0 }),
             wait_reasons,
             capacity,
-            length: AtomicUsize::new(0),
+            word: AtomicUsize::new(if home.is_bubble() { SPECIAL } else { 0 }),
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
             home,
@@ -98,19 +135,14 @@ impl<P: Platform> Header<P> {
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `close`: what came before that is seen.
-        self.state.load(Ordering::Acquire) & CLOSED != 0
+        self.word().0 & CLOSED != 0
     }
 
     /// Whether nothing can be sent, or received that is not there yet: it is closed or, for the calling G, in another bubble.
-    /// A look at one word, and no more for channels that are open and in none.
-    #[inline(always)]
-    pub(super) fn refuses(&self) -> bool {
-        self.state.load(Ordering::Acquire) != 0 && self.refuses_this()
-    }
-
+    /// Only to be asked if its word is [special](Word::is_special).
     #[cold]
     #[inline(never)]
-    fn refuses_this(&self) -> bool {
+    pub(super) fn refuses(&self) -> bool {
         self.is_closed() || self.home.is_foreign()
     }
 
@@ -139,38 +171,45 @@ impl<P: Platform> Header<P> {
         assert!(!self.home.is_foreign(), "{what} synctest channel from outside bubble");
     }
 
-    /// [`is_closed`](Self::is_closed), asked after something else has been looked at without the lock.
+    /// What its word says.
     #[inline(always)]
-    fn is_closed_by_now(&self) -> bool {
+    pub(super) fn word(&self) -> Word {
+        // Ordering: Acquire, for those who ask without the lock. Partner: the Release in `close`: what came before that is seen.
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    /// [`word`](Self::word), asked after something else has been looked at without the lock.
+    #[inline(always)]
+    fn word_by_now(&self) -> Word {
         P::point(Site::Channel);
-        self.is_closed()
+        self.word()
     }
 
     /// Values in the buffer.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        // Ordering: Acquire, for those who ask without the lock: what they look at next is not of an earlier moment.
-        self.length.load(Ordering::Acquire)
+        self.word().length()
     }
 
     /// Whether a receive would find something, if nobody was faster. Needs no lock.
     #[inline(always)]
     fn may_receive(&self) -> bool {
         // Without branches, in this order.
-        (self.len() != 0) | !self.senders.is_empty() | self.is_closed_by_now()
+        !self.senders.is_empty() | (self.word_by_now().level() != 0)
     }
 
     /// Whether a send would be through at once, if nobody was faster. Needs no lock.
     #[inline(always)]
     fn may_send(&self) -> bool {
-        (self.len() < self.capacity) | !self.receivers.is_empty() | self.is_closed_by_now()
+        !self.receivers.is_empty() | (self.word_by_now().level() < self.capacity.cast_signed())
     }
 
     /// Whether that side would get through at once, if nobody was faster. Needs no lock.
     ///
-    /// If it says no there was a moment during the call at which that side would have had to wait: it looks at one thing
-    /// after the other, at whether the channel is closed last, and a channel that is open then was so before. Go: the
-    /// fast paths of `chanrecv` and `chansend`.
+    /// If it says no there was a moment during the call at which that side would have had to wait. Without a buffer that was
+    /// when it found nobody in the queue, since a channel that is open afterwards was so before. With one it was when it read
+    /// the word: where there is a value nobody waits for one, and where there is room nobody waits for that. Go: the fast
+    /// paths of `chanrecv` and `chansend`.
     #[inline]
     pub(crate) fn looks_ready(&self, side: Side) -> bool {
         match side {
@@ -209,10 +248,11 @@ impl<P: Platform> Held<'_, P> {
         ptr::eq(self.header, header)
     }
 
+    /// One value more is in the buffer than `before` says, or one less.
     #[inline(always)]
-    pub(super) fn set_len(&self, length: usize) {
-        // Ordering: Release; partner: `len`.
-        self.header.length.store(length, Ordering::Release);
+    pub(super) fn set_len(&self, before: Word, change: isize) {
+        // Ordering: Release; partner: `word`.
+        self.header.word.store(before.0.wrapping_add_signed(change), Ordering::Release);
     }
 
     /// Closes the channel and ends all waits; `None` if it was closed before.
@@ -220,8 +260,8 @@ impl<P: Platform> Held<'_, P> {
         if self.header.is_closed() {
             return None;
         }
-        // Ordering: Release; partner: `is_closed`.
-        self.header.state.store(self.header.state.load(Ordering::Relaxed) | CLOSED, Ordering::Release);
+        // Ordering: Release; partner: `word`.
+        self.header.word.store(self.header.word().0 | SPECIAL | CLOSED, Ordering::Release);
         Some([self.header.senders.take_all(), self.header.receivers.take_all()])
     }
 

@@ -115,20 +115,10 @@ fn close(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) {
     woken.into_iter().flatten().for_each(|each| each.for_each(|waiter| ready(Some(waiter))));
 }
 
-/// As `select::with_all_locks`, for ever; all that lock in order, unless some try to lock all at once.
+/// As `select::with_all_locks`, for ever, and in order.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::sort_by_address(cases);
     let locked = select::lock_in_order(pinned, cases);
-    select_locked(pinned, cases, locked)
-}
-
-/// As `select::with_all_locks`, for ever.
-fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
-    let (locked, _) = select::lock_all(pinned, cases);
-    select_locked(pinned, cases, locked)
-}
-
-fn select_locked(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>], locked: usize) -> usize {
     if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First) {
         select::unlock_all(cases, locked);
         ready(waiter);
@@ -137,6 +127,21 @@ fn select_locked(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>], locked: 
     let me = pinned.goroutine();
     let ticket = me.open_wait();
     cases.iter_mut().for_each(|case| case.enter_queue(me, ticket));
+    wait_for_one(me, cases, locked)
+}
+
+/// As `select::wait_for_one`.
+fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
+    let me = pinned.goroutine();
+    let ticket = me.open_wait();
+    if select::enter_all(pinned, me, ticket, cases) {
+        wait_for_one(me, cases, select::Locked::Each)
+    } else {
+        select_all(pinned, cases)
+    }
+}
+
+fn wait_for_one(me: &'static Goroutine<Model>, cases: &mut [Case<'_, Model>], locked: select::Locked) -> usize {
     select::unlock_all(cases, locked);
     park(me);
     let chosen = select::leave_queues(cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen");
@@ -248,6 +253,31 @@ fn a_look_without_the_lock_is_of_one_moment() {
         pass_point();
         assert!(ends.1.channel().header.looks_ready(Side::Receive), "a receive that would have had to wait");
         draining.join().unwrap();
+    });
+}
+
+/// A sender waits until the channel is closed: again there is no such moment.
+#[test]
+fn a_look_at_a_queue_is_of_one_moment() {
+    explore_every_point(|| {
+        let [here, there] = machines();
+        let ends: Arc<Ends> = Arc::new(channel(0));
+        run_as(here, |pinned| {
+            let (header, me) = (&ends.0.channel().header, pinned.goroutine());
+            me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
+            let _held = header.lock(pinned);
+            header.queue(Side::Send).push_back(&me.waiter);
+        });
+        let closing = {
+            let ends = ends.clone();
+            spawn_as(there, move |pinned| {
+                close(pinned, ends.0.channel());
+                pass_point();
+            })
+        };
+        pass_point();
+        assert!(ends.1.channel().header.looks_ready(Side::Receive), "a receive that would have had to wait");
+        closing.join().unwrap();
     });
 }
 

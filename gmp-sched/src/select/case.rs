@@ -1,18 +1,46 @@
 //! The cases of a select, with the places where values are found and left.
 
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::{self, ManuallyDrop, MaybeUninit};
 use core::ptr;
 
-use crate::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, SendError, Sender, Side};
+use crate::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, SendError, Sender, Side, unlock_and_ready};
 use crate::goroutine::{Goroutine, Ticket};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::waiter::Waiter;
+use crate::waiter::{WaitQueue, Waiter};
 
 /// What is said to have been done from outside of a bubble.
 pub(super) const SELECT_ON: &str = "select on";
+
+/// What is expected of a select.
+const CHOSEN: &str = "the select has chosen this case";
+
+/// What the macro does with a case whose type it knows.
+#[doc(hidden)]
+pub trait Arm {
+    /// What its body gets.
+    type Result;
+
+    /// Where it runs.
+    type Platform: Platform;
+
+    /// Whether it seems to be ready. Needs no lock.
+    fn looks_ready(&self) -> bool;
+
+    /// Does it now, if it is ready; tells whether it was.
+    fn try_now(&mut self) -> bool;
+
+    /// The case itself, which has been in no select.
+    fn fresh_case(&mut self) -> Case<'_, Self::Platform>;
+
+    /// How it went with the case that was chosen.
+    fn result(self) -> Self::Result;
+
+    /// Drops a case that was not chosen.
+    fn discard(self);
+}
 
 /// How it went with a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +54,21 @@ pub(super) enum Outcome {
 }
 
 /// A case that receives. See [`recv`](super::recv) for an example.
+#[repr(C)]
 pub struct RecvCase<'a, T, P: Platform> {
-    channel: &'a Channel<T, P>,
     /// Has a value while the outcome is `Moved`.
-    place: MaybeUninit<T>,
-    outcome: Outcome,
+    place: UnsafeCell<MaybeUninit<T>>,
+    channel: &'a Channel<T, P>,
+    outcome: Cell<Outcome>,
 }
 
 /// A case that sends. See [`send`] for an example.
+#[repr(C)]
 pub struct SendCase<'a, T, P: Platform> {
-    channel: &'a Channel<T, P>,
     /// Has a value unless the outcome is `Moved`.
-    value: ManuallyDrop<T>,
-    outcome: Outcome,
+    value: UnsafeCell<ManuallyDrop<T>>,
+    channel: &'a Channel<T, P>,
+    outcome: Cell<Outcome>,
 }
 
 /// A case that sends `value` to `sender`. Go: `case c <- v`.
@@ -58,13 +88,14 @@ pub struct SendCase<'a, T, P: Platform> {
 /// ```
 #[inline]
 pub fn send<T, P: Platform>(sender: &Sender<T, P>, value: T) -> SendCase<'_, T, P> {
-    SendCase { channel: sender.channel(), value: ManuallyDrop::new(value), outcome: Outcome::Pending }
+    let value = UnsafeCell::new(ManuallyDrop::new(value));
+    SendCase { value, channel: sender.channel(), outcome: Cell::new(Outcome::Pending) }
 }
 
 impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     #[inline]
     pub(crate) fn new(channel: &'a Channel<T, P>) -> Self {
-        Self { channel, place: MaybeUninit::uninit(), outcome: Outcome::Pending }
+        Self { place: UnsafeCell::new(MaybeUninit::uninit()), channel, outcome: Cell::new(Outcome::Pending) }
     }
 
     /// The case itself, for one [`Select`](super::Select). What it received before, and was not asked for, is dropped.
@@ -91,16 +122,89 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
 
     #[inline]
     fn take(&mut self) -> Option<Result<T, RecvError>> {
-        match mem::replace(&mut self.outcome, Outcome::Pending) {
+        match self.outcome.replace(Outcome::Pending) {
             Outcome::Pending => None,
             // SAFETY: the value was there, and no longer is: the outcome says so now.
-            Outcome::Moved => Some(Ok(unsafe { self.place.assume_init_read() })),
+            Outcome::Moved => Some(Ok(unsafe { self.place.get_mut().assume_init_read() })),
             Outcome::Closed => {
                 self.channel.header.check_closed(SELECT_ON);
                 Some(Err(RecvError))
             }
         }
     }
+}
+
+impl<T, P: Platform> RecvCase<'_, T, P> {
+    /// The case was chosen, and no value has moved.
+    #[cold]
+    #[inline(never)]
+    fn result_of_closed(mut self) -> Result<T, RecvError> {
+        self.take().expect(CHOSEN)
+    }
+}
+
+impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
+    type Result = Result<T, RecvError>;
+    type Platform = P;
+
+    #[inline(always)]
+    fn looks_ready(&self) -> bool {
+        self.channel.header.looks_ready(Side::Receive)
+    }
+
+    #[inline(never)]
+    fn try_now(&mut self) -> bool {
+        try_now(&self.channel.header, self)
+    }
+
+    #[inline(always)]
+    fn fresh_case(&mut self) -> Case<'_, P> {
+        Case::new(&self.channel.header, Side::Receive, self)
+    }
+
+    #[inline(always)]
+    fn result(mut self) -> Result<T, RecvError> {
+        if self.outcome.get() == Outcome::Moved {
+            self.outcome.set(Outcome::Pending);
+            // SAFETY: the value was there, and no longer is: the outcome says so now.
+            return Ok(unsafe { self.place.get_mut().assume_init_read() });
+        }
+        self.result_of_closed()
+    }
+
+    #[inline(always)]
+    fn discard(self) {
+        // There is no value to drop, and to find that out takes longer.
+        mem::forget(self);
+    }
+}
+
+impl<T, P: Platform> Arm for SendCase<'_, T, P> {
+    type Result = Result<(), SendError<T>>;
+    type Platform = P;
+
+    #[inline(always)]
+    fn looks_ready(&self) -> bool {
+        self.channel.header.looks_ready(Side::Send)
+    }
+
+    #[inline(never)]
+    fn try_now(&mut self) -> bool {
+        try_now(&self.channel.header, self)
+    }
+
+    #[inline(always)]
+    fn fresh_case(&mut self) -> Case<'_, P> {
+        Case::new(&self.channel.header, Side::Send, self)
+    }
+
+    #[inline]
+    fn result(self) -> Result<(), SendError<T>> {
+        self.into_result().expect(CHOSEN)
+    }
+
+    #[inline(always)]
+    fn discard(self) {}
 }
 
 impl<'a, T, P: Platform> SendCase<'a, T, P> {
@@ -112,8 +216,8 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     #[inline]
     #[track_caller]
     pub fn case(&mut self) -> Case<'_, P> {
-        assert!(self.outcome != Outcome::Moved, "the value of this case has been sent");
-        self.outcome = Outcome::Pending;
+        assert!(self.outcome.get() != Outcome::Moved, "the value of this case has been sent");
+        self.outcome.set(Outcome::Pending);
         Case::new(&self.channel.header, Side::Send, self)
     }
 
@@ -137,7 +241,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     /// ```
     #[inline]
     pub fn into_result(self) -> Option<Result<(), SendError<T>>> {
-        match self.outcome {
+        match self.outcome.get() {
             Outcome::Pending => None,
             Outcome::Moved => Some(Ok(())),
             Outcome::Closed => {
@@ -151,11 +255,11 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     #[inline]
     pub fn into_inner(self) -> Option<T> {
         let mut this = ManuallyDrop::new(self);
-        if this.outcome == Outcome::Moved {
+        if this.outcome.get() == Outcome::Moved {
             return None;
         }
         // SAFETY: it is there, and is taken once: what it is taken from is not dropped.
-        Some(unsafe { ManuallyDrop::take(&mut this.value) })
+        Some(unsafe { ManuallyDrop::take(this.value.get_mut()) })
     }
 }
 
@@ -169,67 +273,75 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
 impl<T, P: Platform> Drop for SendCase<'_, T, P> {
     #[inline]
     fn drop(&mut self) {
-        if self.outcome != Outcome::Moved {
+        if self.outcome.get() != Outcome::Moved {
             // SAFETY: the value is there, and nobody comes after this.
-            unsafe { ManuallyDrop::drop(&mut self.value) }
+            unsafe { ManuallyDrop::drop(self.value.get_mut()) }
         }
     }
 }
 
 /// What a select does with a case of whatever type.
-pub(super) trait Transfer<P: Platform> {
+///
+/// # Safety
+///
+/// The value is, or is to be left, at the address of the implementor itself, in an [`UnsafeCell`].
+pub(super) unsafe trait Transfer<P: Platform> {
     /// Moves the value, if that can be done now.
-    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P>;
-
-    /// Where the value is, or is to be left, by whoever finds the case waiting.
-    fn place(&mut self) -> *mut ();
+    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
     /// Somebody found the case waiting: whether the value has moved, else the channel is closed.
-    fn finish(&mut self, moved: bool);
+    fn finish(&self, moved: bool);
 }
 
-impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
-    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
+// SAFETY: the place comes first.
+unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
+    #[inline]
+    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
         // SAFETY: the place is free: `case` has emptied it, and a select makes one attempt that succeeds.
-        let attempt = unsafe { self.channel.take(held, self.place.as_mut_ptr()) };
-        self.outcome = outcome_of(&attempt);
-        attempt
+        note(&self.outcome, unsafe { self.channel.take(held, self.place.get().cast()) })
     }
 
-    fn place(&mut self) -> *mut () {
-        self.place.as_mut_ptr().cast()
-    }
-
-    fn finish(&mut self, moved: bool) {
-        self.outcome = if moved { Outcome::Moved } else { Outcome::Closed };
+    fn finish(&self, moved: bool) {
+        self.outcome.set(if moved { Outcome::Moved } else { Outcome::Closed });
     }
 }
 
-impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
-    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
+// SAFETY: the value comes first.
+unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
+    #[inline]
+    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
         // SAFETY: the value is there: `case` has seen to it, and a select makes one attempt that succeeds; then the
         // outcome says that it is gone.
-        let attempt = unsafe { self.channel.offer(held, &raw const *self.value) };
-        self.outcome = outcome_of(&attempt);
-        attempt
+        note(&self.outcome, unsafe { self.channel.offer(held, self.value.get().cast()) })
     }
 
-    fn place(&mut self) -> *mut () {
-        (&raw mut *self.value).cast()
-    }
-
-    fn finish(&mut self, moved: bool) {
-        self.outcome = if moved { Outcome::Moved } else { Outcome::Closed };
+    fn finish(&self, moved: bool) {
+        self.outcome.set(if moved { Outcome::Moved } else { Outcome::Closed });
     }
 }
 
-#[inline]
-pub(super) fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
-    match attempt {
-        Attempt::Moved(_) => Outcome::Moved,
-        Attempt::Closed => Outcome::Closed,
-        Attempt::NotReady => Outcome::Pending,
+/// [`Arm::try_now`], on that channel.
+#[inline(always)]
+pub(super) fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
+    let pinned = Pinned::new();
+    let held = header.lock(&pinned);
+    match target.attempt(&held) {
+        Attempt::Moved(waiter) => unlock_and_ready(&pinned, held, waiter),
+        Attempt::Closed => {}
+        Attempt::NotReady => return false,
     }
+    true
+}
+
+/// Notes how an attempt went.
+#[inline(always)]
+pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) -> Attempt<P> {
+    match attempt {
+        Attempt::Moved(_) => outcome.set(Outcome::Moved),
+        Attempt::Closed => outcome.set(Outcome::Closed),
+        Attempt::NotReady => {}
+    }
+    attempt
 }
 
 /// A case of a select, whatever the type of its values; see [`Select`](super::Select) for an example. Made by
@@ -238,21 +350,19 @@ pub(super) fn outcome_of<P: Platform>(attempt: &Attempt<P>) -> Outcome {
 pub struct Case<'a, P: Platform> {
     header: &'a Header<P>,
     side: Side,
-    /// Whether this case keeps the lock of its channel. A cell, because it is given back on the far side of the switch.
-    holds: Cell<bool>,
     /// For whoever needs a list of some of the cases, in some order: the number of the one that comes at this place. No
     /// property of this case.
     pub(super) listed: u32,
-    target: &'a mut dyn Transfer<P>,
+    target: &'a dyn Transfer<P>,
     /// Its place in the channel's queue while the G waits; nothing before.
     waiter: MaybeUninit<Waiter<P>>,
 }
 
 impl<'a, P: Platform> Case<'a, P> {
+    /// A case on that channel. The caller has borrowed `target` for as long as nobody else uses it.
     #[inline(always)]
-    pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a mut dyn Transfer<P>) -> Self {
-        let (holds, waiter) = (Cell::new(false), MaybeUninit::uninit());
-        Self { header, side, holds, listed: 0, target, waiter }
+    pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a dyn Transfer<P>) -> Self {
+        Self { header, side, listed: 0, target, waiter: MaybeUninit::uninit() }
     }
 
     #[inline(always)]
@@ -268,40 +378,33 @@ impl<'a, P: Platform> Case<'a, P> {
 
     /// Does it now, if it is ready. The channel is not locked by this select.
     #[inline(always)]
-    pub(super) fn lock_and_attempt(&mut self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
+    pub(super) fn lock_and_attempt(&self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
         let held = self.header.lock(pinned);
         let attempt = self.target.attempt(&held);
         (held, attempt)
     }
 
-    /// Does it now, if it is ready. The channel is locked by this case or by another one on it.
-    pub(super) fn attempt(&mut self) -> Attempt<P> {
+    /// Does it now, if it is ready. The channel is locked by this select.
+    pub(super) fn attempt(&self) -> Attempt<P> {
         let held = ManuallyDrop::new(self.header.assume_locked());
         self.target.attempt(&held)
     }
 
-    /// Locks its channel, for this case to keep.
+    /// Locks its channel, for the select to keep.
     pub(super) fn lock(&self, pinned: &Pinned<P>) {
         mem::forget(self.header.lock(pinned));
-        self.holds.set(true);
     }
 
     /// [`lock`](Self::lock), unless somebody has the lock, be it this select itself. Tells whether it has it now.
     #[inline(always)]
     pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
-        let locked = self.header.try_lock(pinned).map(mem::forget).is_some();
-        self.holds.set(locked);
-        locked
+        self.header.try_lock(pinned).map(mem::forget).is_some()
     }
 
-    /// Unlocks its channel if it keeps the lock; tells whether it did.
+    /// Unlocks its channel, which the select keeps locked.
     #[inline(always)]
-    pub(super) fn unlock(&self) -> bool {
-        let holds = self.holds.replace(false);
-        if holds {
-            drop(self.header.assume_locked());
-        }
-        holds
+    pub(super) fn unlock(&self) {
+        drop(self.header.assume_locked());
     }
 
     /// Puts the calling G, `me`, into the queue of its channel, which is locked.
@@ -309,11 +412,35 @@ impl<'a, P: Platform> Case<'a, P> {
     /// The case stays where it is until [`leave_queue`](Self::leave_queue) has been called, or its waiter has woken the G.
     #[inline(always)]
     pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, ticket: Ticket) {
-        let place = self.target.place();
-        self.waiter.write(Waiter::new());
-        let waiter = self.waiter();
-        waiter.prepare(me, ticket, place);
-        self.header.queue(self.side).push_back(waiter);
+        self.enter(self.header.queue(self.side), me, ticket);
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, queue: &WaitQueue<P>, me: &'static Goroutine<P>, ticket: Ticket) {
+        // There, by the promise of `Transfer`.
+        let place = ptr::from_ref(self.target).cast_mut().cast();
+        self.waiter.write(Waiter::of(Some(me), ticket, place));
+        queue.push_back(self.waiter());
+    }
+
+    /// Locks its channel, keeps the lock, and puts `me` into the queue, if nobody has the lock and it does not seem to be ready;
+    /// tells whether it did. Each word of the case is read once.
+    #[inline(always)]
+    pub(super) fn lock_and_enter(&mut self, pinned: &Pinned<P>, me: &'static Goroutine<P>, ticket: Ticket) -> bool {
+        let (header, side) = (self.header, self.side);
+        let Some(held) = header.try_lock(pinned) else { return false };
+        if header.looks_ready(side) {
+            return false;
+        }
+        mem::forget(held);
+        self.enter(header.queue(side), me, ticket);
+        true
+    }
+
+    /// Takes the calling G out of the queue of its channel, which is still locked since it entered.
+    #[cold]
+    pub(super) fn take_back(&self) {
+        self.header.queue(self.side).remove(self.waiter());
     }
 
     /// Takes the calling G out of the queue of its channel, if it still stands there; and no one is at the waiter any more.
@@ -333,7 +460,7 @@ impl<'a, P: Platform> Case<'a, P> {
 
     /// The G was woken by the waiter of this case.
     #[inline]
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(&self) {
         let moved = self.waiter().outcome.load(Ordering::Relaxed) == MOVED;
         self.target.finish(moved);
     }
@@ -347,12 +474,12 @@ impl<P: Platform> fmt::Debug for Case<'_, P> {
 
 impl<T, P: Platform> fmt::Debug for RecvCase<'_, T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvCase").field("outcome", &self.outcome).finish_non_exhaustive()
+        f.debug_struct("RecvCase").field("outcome", &self.outcome.get()).finish_non_exhaustive()
     }
 }
 
 impl<T, P: Platform> fmt::Debug for SendCase<'_, T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendCase").field("outcome", &self.outcome).finish_non_exhaustive()
+        f.debug_struct("SendCase").field("outcome", &self.outcome.get()).finish_non_exhaustive()
     }
 }

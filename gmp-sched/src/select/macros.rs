@@ -112,24 +112,64 @@ macro_rules! __select {
     (@make send_from($sender:expr, $value:expr)) => { $crate::select::send_from(&$sender, &mut $value) };
 
     // The cases are gone, and with them what they borrow, before a body runs.
-    (@run ($($ordered:tt)*) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
+    (@run () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
         // A match, so that what the operands borrow (a timer that is made for this select, say) lives until it is over.
-        let ($($case,)*) = match ($($made,)*) {
+        let result = match ($($made,)*) {
             ($(mut $case,)*) => {
-                let _ = $crate::select::Select::new(&mut [$($case.case()),*])$($ordered)* $($wait)*;
-                ($($case.into_result(),)*)
+                // Step 1. A list of the cases is only made if that is not enough.
+                let mut ready = $crate::select::Ready::new();
+                $(ready.look(&$case);)*
+                let mut chosen = ready.choose();
+                if !$crate::__select!(@try chosen [$($case)*]) {
+                    let waited = $crate::select::Select::after_look(&mut [$($crate::select::Arm::fresh_case(&mut $case)),*])$($wait)*;
+                    chosen = $crate::select::Chosen::number(waited);
+                }
+                $crate::__select!(@take chosen [$($case)*])
             }
         };
-        $crate::__select!(@dispatch [$(($case $pattern $body))*] $otherwise)
+        $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
+    }};
+    (@run ($($ordered:tt)+) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
+        let result = match ($($made,)*) {
+            ($(mut $case,)*) => {
+                let chosen = $crate::select::Select::new(&mut [$($case.case()),*])$($ordered)+ $($wait)*;
+                let chosen = $crate::select::Chosen::number(chosen);
+                $crate::__select!(@take chosen [$($case)*])
+            }
+        };
+        $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
     }};
 
-    (@dispatch [] ($otherwise:expr)) => { $otherwise };
-    (@dispatch [($case:ident ($pattern:pat) ($body:expr)) $($rest:tt)*] $otherwise:tt) => {
-        if let ::core::option::Option::Some(result) = $case {
-            let $pattern = result;
-            $body
+    (@try $chosen:ident []) => { { let _ = $chosen; false } };
+    (@try $chosen:ident [$case:ident $($later:ident)*]) => {
+        if $chosen == 0 {
+            $crate::select::Arm::try_now(&mut $case)
         } else {
-            $crate::__select!(@dispatch [$($rest)*] $otherwise)
+            let later = $chosen.wrapping_sub(1);
+            $crate::__select!(@try later [$($later)*])
+        }
+    };
+
+    (@take $chosen:ident []) => { { let _ = $chosen; } };
+    (@take $chosen:ident [$case:ident $($later:ident)*]) => {
+        if $chosen == 0 {
+            $($crate::select::Arm::discard($later);)*
+            $crate::select::OneOf::This($crate::select::Arm::result($case))
+        } else {
+            $crate::select::Arm::discard($case);
+            let later = $chosen.wrapping_sub(1);
+            $crate::select::OneOf::Later($crate::__select!(@take later [$($later)*]))
+        }
+    };
+
+    (@dispatch $result:ident [] ($otherwise:expr)) => {{ let () = $result; $otherwise }};
+    (@dispatch $result:ident [(($pattern:pat) ($body:expr)) $($rest:tt)*] $otherwise:tt) => {
+        match $result {
+            $crate::select::OneOf::This(result) => {
+                let $pattern = result;
+                $body
+            }
+            $crate::select::OneOf::Later(later) => $crate::__select!(@dispatch later [$($rest)*] $otherwise),
         }
     };
 }

@@ -10,9 +10,11 @@
 //! # How it goes
 //!
 //! 1. Look, without locks, which cases seem to be ready. Choose one of them, lock its channel, do it. Most selects are
-//!    through after this, with one lock.
+//!    through after this, with one lock. The macro, which knows the types of its cases, does it before it makes a list of
+//!    them.
 //! 2. Nothing seemed to be ready: lock all channels, each once. Look again; now it is exact. If there is something, do
-//!    it; if the select is not to wait, that was the instant at which nothing was ready.
+//!    it; if the select is not to wait, that was the instant at which nothing was ready. One that waits for ever for any
+//!    case does this and the next in one go, case by case, and begins anew if it comes upon one that is ready or busy.
 //! 3. Put a waiter, which lies in the case, on the G's stack, into the queue of each case, with one ticket for all, park,
 //!    and unlock on the far side. Whoever comes upon one of the waiters claims the ticket, moves the value and readies the
 //!    G.
@@ -22,14 +24,24 @@
 
 #[expect(unsafe_code, reason = "keeps values in places that are not always full")]
 mod case;
+mod locks;
 mod macros;
+mod parts;
 #[expect(unsafe_code, reason = "moves values out of places that are borrowed")]
 mod send_from;
 mod source;
 
 use core::time::Duration;
 
+#[doc(hidden)]
+pub use case::Arm;
 pub use case::{Case, RecvCase, SendCase, send};
+pub(crate) use locks::{Locked, enter_all, leave_queues, unlock_all};
+use locks::{lock_all, unlock_each};
+#[cfg(gmp_loom)]
+pub(crate) use locks::{lock_in_order, sort_by_address};
+#[doc(hidden)]
+pub use parts::{Chosen, OneOf, Ready};
 pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 
@@ -74,6 +86,8 @@ use crate::waiter::{Waiter, wait_for_any, wait_until};
 pub struct Select<'s, 'a, P: Platform> {
     cases: &'s mut [Case<'a, P>],
     choice: Choice,
+    /// Step 1 has been done.
+    has_looked: bool,
 }
 
 /// Which of the cases that are ready is taken.
@@ -99,7 +113,14 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
     /// A select over `cases`, each of which is known by its place among them. See [`Select`] for an example.
     #[inline]
     pub fn new(cases: &'s mut [Case<'a, P>]) -> Self {
-        Self { cases, choice: Choice::Random }
+        Self { cases, choice: Choice::Random, has_looked: false }
+    }
+
+    /// [`new`](Self::new) for a caller that has looked which cases are ready, and found none, or one that was not any more.
+    #[doc(hidden)]
+    #[inline]
+    pub fn after_look(cases: &'s mut [Case<'a, P>]) -> Self {
+        Self { cases, choice: Choice::Random, has_looked: true }
     }
 
     /// Takes the first case that is ready, instead of any.
@@ -216,14 +237,19 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
     #[inline]
     fn run(self, patience: Patience<'_, P>) -> Option<usize> {
         let pinned = Pinned::new();
-        if let Some(chosen) = try_one(&pinned, self.cases, self.choice) {
+        if !self.has_looked
+            && let Some(chosen) = try_one(&pinned, self.cases, self.choice)
+        {
             return Some(chosen);
         }
         if matches!(patience, Patience::None) && self.cases.len() <= 1 {
             // There was a moment at which the one case was not ready: see `Header::looks_ready`.
             return None;
         }
-        with_all_locks(pinned, self.cases, self.choice, patience)
+        match patience {
+            Patience::Full if self.choice == Choice::Random => Some(wait_for_one(pinned, self.cases)),
+            _ => with_all_locks(pinned, self.cases, self.choice, patience),
+        }
     }
 }
 
@@ -252,6 +278,32 @@ fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: C
 /// One of the cases that seem to be ready, each as likely as the other.
 #[inline]
 fn choose<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> Option<usize> {
+    if cases.len() > u64::BITS as usize {
+        return choose_of_many(pinned, cases);
+    }
+    let mut ready = 0u64;
+    for (number, case) in cases.iter().enumerate() {
+        ready |= u64::from(case.looks_ready()) << number;
+    }
+    choose_bit(pinned, ready)
+}
+
+/// The number of one of the bits that are set.
+#[inline(always)]
+fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
+    // Nearly always there is none, or one.
+    if bits & bits.wrapping_sub(1) != 0 {
+        for _ in 0..random_below(pinned, bits.count_ones()) {
+            bits &= bits - 1;
+        }
+    }
+    (bits != 0).then_some(bits.trailing_zeros() as usize)
+}
+
+/// [`choose`] where there are too many cases for the bits of a word.
+#[cold]
+#[inline(never)]
+fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> Option<usize> {
     let mut ready = 0;
     for number in 0..cases.len() {
         if cases[number].looks_ready() {
@@ -259,12 +311,30 @@ fn choose<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> Option<
             ready += 1;
         }
     }
-    let nth = match ready {
-        0 => return None,
-        1 => 0,
-        _ => ((u64::from(pinned.processor().random()) * ready as u64) >> 32) as usize,
-    };
-    Some(cases[nth].listed as usize)
+    let nth = if ready == 0 { return None } else { random_below(pinned, ready as u32) };
+    Some(cases[nth as usize].listed as usize)
+}
+
+fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
+    ((u64::from(pinned.processor().random()) * u64::from(limit)) >> 32) as u32
+}
+
+/// Steps 2 to 4 of the usual select, which may take any case and waits for ever: where none of the channels is busy, and none
+/// is ready, it looks and queues in one go.
+#[inline(never)]
+fn wait_for_one<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
+    let machine = pinned.machine();
+    let me = machine.running_goroutine();
+    let ticket = me.open_wait();
+    if cases.is_empty() || !enter_all(&pinned, me, ticket, cases) {
+        return with_all_locks(pinned, cases, Choice::Random, Patience::Full).expect("nothing else ends this wait");
+    }
+    // As in `park`.
+    let cases = &*cases;
+    let waker = wait_for_any(pinned, machine, me, WaitReason::Select, || unlock_each(cases));
+    let chosen = leave_queues(cases, Some(waker)).expect("one of them is the waker");
+    cases[chosen].finish();
+    chosen
 }
 
 /// Steps 2 to 4.
@@ -315,11 +385,11 @@ pub(crate) fn try_locked<P: Platform>(
     }
 }
 
-/// Steps 3 and 4: all channels are locked, by as many cases as `locked`, and none is ready.
+/// Steps 3 and 4: all channels are locked, and none is ready.
 fn park<P: Platform>(
     pinned: Pinned<P>,
     cases: &mut [Case<'_, P>],
-    locked: usize,
+    locked: Locked,
     limit: Option<&Limit<'_, P>>,
 ) -> Option<usize> {
     let machine = pinned.machine();
@@ -339,99 +409,4 @@ fn park<P: Platform>(
     let chosen = leave_queues(cases_shared, waker)?;
     cases[chosen].finish();
     Some(chosen)
-}
-
-/// Takes the waiters of all cases but that of `waker` out of their queues. Tells which case's `waker` is.
-pub(crate) fn leave_queues<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
-    let pinned = Pinned::new();
-    let mut chosen = None;
-    for (number, case) in cases.iter().enumerate() {
-        if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
-            chosen = Some(number);
-        } else {
-            case.leave_queue(&pinned);
-        }
-    }
-    chosen
-}
-
-/// Locks each channel once; gives how many cases keep a lock, and whether any case seems to be ready.
-///
-/// At first without an order, which takes no time and cannot end in a deadlock, since a lock that somebody has is not
-/// waited for. If there is one, in the order of their addresses, as everybody does.
-#[inline]
-pub(crate) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (usize, bool) {
-    let mut is_any_ready = false;
-    for number in 0..cases.len() {
-        if !cases[number].try_lock(pinned) {
-            unlock_all(cases, number);
-            return lock_all_in_order(pinned, cases);
-        }
-        is_any_ready |= cases[number].looks_ready();
-    }
-    (cases.len(), is_any_ready)
-}
-
-#[cold]
-#[inline(never)]
-fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (usize, bool) {
-    sort_by_address(cases);
-    let locked = lock_in_order(pinned, cases);
-    (locked, cases.iter().any(Case::looks_ready))
-}
-
-/// Distances at which cases are compared, from far to near: Shell's sort, with Ciura's gaps. For a few cases it is
-/// insertion, and for many it is not slow.
-const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
-
-/// Lists the cases by the addresses of their channels.
-pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
-    fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
-        cases[number as usize].address()
-    }
-    for (number, case) in (0..).zip(cases.iter_mut()) {
-        case.listed = number;
-    }
-    let count = cases.len();
-    for gap in GAPS.into_iter().filter(|&gap| gap < count) {
-        for start in gap..count {
-            let number = cases[start].listed;
-            let mut position = start;
-            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {
-                cases[position].listed = cases[position - gap].listed;
-                position -= gap;
-            }
-            cases[position].listed = number;
-        }
-    }
-}
-
-/// Locks each channel once, in the order in which the cases are listed; gives how many cases keep a lock.
-pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> usize {
-    let mut locked = 0;
-    let mut last = None;
-    for position in 0..cases.len() {
-        let case = &cases[cases[position].listed as usize];
-        if last != Some(case.address()) {
-            case.lock(pinned);
-            last = Some(case.address());
-            locked += 1;
-        }
-    }
-    locked
-}
-
-/// Unlocks the channels, of which as many cases as `locked` keep the lock.
-///
-/// On the far side of a park the G may be running again as soon as one channel is free, but it locks each channel itself
-/// before it leaves the select. So the cases are there until the last channel is unlocked, and nothing of them is
-/// touched after that.
-pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: usize) {
-    let mut left = locked;
-    for case in cases {
-        if left == 0 {
-            return;
-        }
-        left -= usize::from(case.unlock());
-    }
 }

@@ -1,9 +1,10 @@
 //! A case that sends what is in an `Option`, and leaves it there if it is not chosen.
 
+use core::cell::{Cell, UnsafeCell};
 use core::fmt;
-use core::ptr;
+use core::mem::{self, MaybeUninit};
 
-use super::case::{Case, Outcome, SELECT_ON, Transfer, outcome_of};
+use super::case::{Arm, Case, Outcome, SELECT_ON, Transfer, note, try_now};
 use crate::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
 use crate::synctest::Home;
@@ -15,11 +16,16 @@ pub struct SendFromCase<'a, T, P: Platform> {
     nowhere: Header<P>,
 }
 
+#[repr(C)]
 struct Target<'a, T, P: Platform> {
+    /// The value, while a select may send it; then the outcome says that it is [away](Self::take_out).
+    place: UnsafeCell<MaybeUninit<T>>,
     channel: &'a Channel<T, P>,
-    /// `None` once it is sent.
-    value: &'a mut Option<T>,
-    outcome: Outcome,
+    /// Where it comes from, and goes back to if it is not sent.
+    home: &'a mut Option<T>,
+    /// Whether it is in `place` unless it is sent.
+    is_away: bool,
+    outcome: Cell<Outcome>,
 }
 
 /// A case that sends the value in `value` to `sender`: if it is chosen, `None` is left, else the value is where it was. A
@@ -53,7 +59,9 @@ struct Target<'a, T, P: Platform> {
 /// ```
 #[inline]
 pub fn send_from<'a, T, P: Platform>(sender: &'a Sender<T, P>, value: &'a mut Option<T>) -> SendFromCase<'a, T, P> {
-    let target = Target { channel: sender.channel(), value, outcome: Outcome::Pending };
+    let place = UnsafeCell::new(MaybeUninit::uninit());
+    let outcome = Cell::new(Outcome::Pending);
+    let target = Target { place, channel: sender.channel(), home: value, is_away: false, outcome };
     SendFromCase { target, nowhere: Header::new(0, true, Home::none()) }
 }
 
@@ -61,9 +69,9 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     /// The case itself, for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
     #[inline]
     pub fn case(&mut self) -> Case<'_, P> {
-        self.target.outcome = Outcome::Pending;
-        let header = if self.target.value.is_some() { &self.target.channel.header } else { &self.nowhere };
-        Case::new(header, Side::Send, &mut self.target)
+        self.target.bring_home();
+        let header = if self.target.take_out() { &self.target.channel.header } else { &self.nowhere };
+        Case::new(header, Side::Send, &self.target)
     }
 
     /// How it went; `None` if the case was not chosen. If the channel is closed the error has the value.
@@ -90,43 +98,85 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     /// });
     /// ```
     #[inline]
-    pub fn into_result(self) -> Option<Result<(), SendError<T>>> {
-        match self.target.outcome {
+    pub fn into_result(mut self) -> Option<Result<(), SendError<T>>> {
+        match self.target.bring_home() {
             Outcome::Pending => None,
             Outcome::Moved => Some(Ok(())),
             Outcome::Closed => {
                 self.target.channel.header.check_closed(SELECT_ON);
-                self.target.value.take().map(|value| Err(SendError(value)))
+                self.target.home.take().map(|value| Err(SendError(value)))
             }
         }
     }
 }
 
+impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
+    type Result = Result<(), SendError<T>>;
+    type Platform = P;
+
+    #[inline]
+    fn looks_ready(&self) -> bool {
+        self.target.home.is_some() && self.target.channel.header.looks_ready(Side::Send)
+    }
+
+    #[inline(never)]
+    fn try_now(&mut self) -> bool {
+        self.target.take_out() && try_now(&self.target.channel.header, &self.target)
+    }
+
+    #[inline]
+    fn fresh_case(&mut self) -> Case<'_, P> {
+        self.case()
+    }
+
+    #[inline]
+    fn result(self) -> Result<(), SendError<T>> {
+        self.into_result().expect("the select has chosen this case")
+    }
+
+    #[inline]
+    fn discard(self) {}
+}
+
 impl<T, P: Platform> Target<'_, T, P> {
-    fn set_outcome(&mut self, outcome: Outcome) {
-        self.outcome = outcome;
-        if outcome == Outcome::Moved {
-            // SAFETY: the place is ours. What was in it is somebody else's now, so it is written over and not dropped.
-            unsafe { ptr::write(self.value, None) }
+    /// Takes the value to where it may be sent from; tells whether there is one. It is at home.
+    fn take_out(&mut self) -> bool {
+        if let Some(value) = self.home.take() {
+            self.place.get_mut().write(value);
+            self.is_away = true;
         }
+        self.is_away
+    }
+
+    /// Takes the value back if it was taken out and has not been sent. Tells how it went with the case, once.
+    fn bring_home(&mut self) -> Outcome {
+        let outcome = self.outcome.replace(Outcome::Pending);
+        if mem::replace(&mut self.is_away, false) && outcome != Outcome::Moved {
+            // SAFETY: `take_out` put it there, nobody has moved it, and nobody looks there any more.
+            *self.home = Some(unsafe { self.place.get_mut().assume_init_read() });
+        }
+        outcome
     }
 }
 
-impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
-    fn attempt(&mut self, held: &Held<'_, P>) -> Attempt<P> {
-        let Some(value) = self.value else { return Attempt::NotReady };
-        // SAFETY: the value is there, and ours to move; if it has moved, `set_outcome` forgets it.
-        let attempt = unsafe { self.channel.offer(held, ptr::from_mut(value)) };
-        self.set_outcome(outcome_of(&attempt));
-        attempt
+impl<T, P: Platform> Drop for Target<'_, T, P> {
+    fn drop(&mut self) {
+        self.bring_home();
+    }
+}
+
+// SAFETY: the place comes first.
+unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
+    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+        if !self.is_away {
+            return Attempt::NotReady;
+        }
+        // SAFETY: the value is there, and ours to move; if it has moved the outcome says so.
+        note(&self.outcome, unsafe { self.channel.offer(held, self.place.get().cast()) })
     }
 
-    fn place(&mut self) -> *mut () {
-        self.value.as_mut().map_or(ptr::null_mut(), |value| ptr::from_mut(value).cast())
-    }
-
-    fn finish(&mut self, moved: bool) {
-        self.set_outcome(if moved { Outcome::Moved } else { Outcome::Closed });
+    fn finish(&self, moved: bool) {
+        self.outcome.set(if moved { Outcome::Moved } else { Outcome::Closed });
     }
 }
 

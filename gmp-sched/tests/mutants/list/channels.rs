@@ -21,18 +21,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "chan/channel.rs",
         "the length of the buffer is not told",
-        "            held.set_len(length + 1);",
+        "            held.set_len(word, 1);",
         "",
         Model("channel::the_buffer"),
     ),
     mutant(
         "chan/channel.rs",
         "a sender does not see that the channel is closed",
-        "        if self.header.refuses() {
+        "        if word.is_special() && self.header.refuses() {
             return Attempt::Closed;
         }
-        if let Some(receiver)",
-        "        if let Some(receiver)",
+",
+        "",
         Model("channel::sender_and_receiver"),
     ),
     mutant(
@@ -45,25 +45,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "chan/header.rs",
         "whoever looks without the lock looks first whether the channel is closed",
-        "        (self.len() != 0) | !self.senders.is_empty() | self.is_closed_by_now()",
-        "        let is_closed = self.is_closed();
+        "        !self.senders.is_empty() | (self.word_by_now().level() != 0)",
+        "        let word = self.word_by_now();
         P::point(Site::Channel);
-        (self.len() != 0) | !self.senders.is_empty() | is_closed",
-        Model("channel::a_look_without"),
+        !self.senders.is_empty() | (word.level() != 0)",
+        Model("channel::a_look_at"),
     ),
     mutant(
-        "chan/header.rs",
-        "whoever looks without the lock sees a length without what came before it",
-        "        self.length.load(Ordering::Acquire)",
-        "        self.length.load(Ordering::Relaxed)",
-        Model("channel::a_look_without"),
+        "waiter.rs",
+        "whoever looks without the lock sees an empty queue without what came before it",
+        "        self.first.load(Ordering::Acquire).is_none()",
+        "        self.first.load(Ordering::Relaxed).is_none()",
+        Model("channel::a_look_at"),
     ),
     mutant(
-        "chan/header.rs",
-        "a length is told without what came before it",
-        "        self.header.length.store(length, Ordering::Release);",
-        "        self.header.length.store(length, Ordering::Relaxed);",
-        Model("channel::a_look_without"),
+        "waiter.rs",
+        "a queue is empty before what came before that",
+        "            self.first.store(None, Ordering::Release);",
+        "            self.first.store(None, Ordering::Relaxed);",
+        Model("channel::a_look_at"),
     ),
     mutant(
         "waiter.rs",
@@ -95,7 +95,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::a_select"),
     ),
     mutant(
-        "select/mod.rs",
+        "select/locks.rs",
         "a select leaves its waiters in the queues of the others",
         "            case.leave_queue(&pinned);",
         "            if false {
@@ -106,13 +106,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "select/case.rs",
         "a select waits in each queue as if it stood in that one alone",
-        "        waiter.prepare(me, ticket, place);",
+        "        self.waiter.write(Waiter::of(Some(me), ticket, place));",
         "        let _ = ticket;
-        waiter.prepare(me, Ticket::SOLE, place);",
+        self.waiter.write(Waiter::of(Some(me), Ticket::SOLE, place));",
         Model("channel::a_select"),
     ),
     mutant(
-        "select/mod.rs",
+        "select/locks.rs",
         "two selects lock their channels in different orders",
         "            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
         "            while false && position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",

@@ -1,0 +1,150 @@
+//! Locking the channels of a select, all of them and each once, and standing in their queues.
+
+use super::case::Case;
+use crate::goroutine::{Goroutine, Ticket};
+use crate::platform::{Pinned, Platform};
+use crate::waiter::Waiter;
+
+/// Which locks a select keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Locked {
+    /// Each case that of its channel: they are all different.
+    Each,
+    /// The first one of each channel in the order in which the cases are listed, as many as that.
+    Listed(usize),
+}
+
+/// Locks each channel, keeps the locks, and queues `me` there with that ticket; if one of them is busy, be it with this
+/// select itself, or seems to be ready, undoes it all and tells `false`. Nobody has noticed: who looks at a queue has the
+/// lock.
+#[inline(always)]
+pub(crate) fn enter_all<P: Platform>(
+    pinned: &Pinned<P>,
+    me: &'static Goroutine<P>,
+    ticket: Ticket,
+    cases: &mut [Case<'_, P>],
+) -> bool {
+    let count = cases.len();
+    let mut left = cases.iter_mut();
+    while let Some(case) = left.next() {
+        if !case.lock_and_enter(pinned, me, ticket) {
+            let entered = count - left.len() - 1;
+            take_back_all(&cases[..entered]);
+            return false;
+        }
+    }
+    true
+}
+
+/// Undoes [`enter_all`].
+#[cold]
+#[inline(never)]
+fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
+    for case in entered {
+        case.take_back();
+        case.unlock();
+    }
+}
+
+/// Takes the waiters of all cases but that of `waker` out of their queues. Tells which case's `waker` is.
+#[inline(always)]
+pub(crate) fn leave_queues<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
+    let pinned = Pinned::new();
+    for case in cases {
+        if !waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
+            case.leave_queue(&pinned);
+        }
+    }
+    // By the distance, since to look for it would take longer.
+    let (waker, first) = (core::ptr::from_ref(waker?), core::ptr::from_ref(cases.first()?.waiter()));
+    Some((waker.addr() - first.addr()) / size_of::<Case<'_, P>>())
+}
+
+/// Locks each channel once; gives which locks are kept, and whether any case seems to be ready.
+///
+/// At first without an order, which takes no time and cannot end in a deadlock, since a lock that somebody has is not
+/// waited for. If there is one, in the order of their addresses, as everybody does.
+#[inline]
+pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (Locked, bool) {
+    let mut is_any_ready = false;
+    for number in 0..cases.len() {
+        if !cases[number].try_lock(pinned) {
+            unlock_each(&cases[..number]);
+            return lock_all_in_order(pinned, cases);
+        }
+        is_any_ready |= cases[number].looks_ready();
+    }
+    (Locked::Each, is_any_ready)
+}
+
+#[cold]
+#[inline(never)]
+fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (Locked, bool) {
+    sort_by_address(cases);
+    let locked = lock_in_order(pinned, cases);
+    (locked, cases.iter().any(Case::looks_ready))
+}
+
+/// Distances at which cases are compared, from far to near: Shell's sort, with Ciura's gaps. For a few cases it is
+/// insertion, and for many it is not slow.
+const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
+
+/// Lists the cases by the addresses of their channels.
+pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
+    fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
+        cases[number as usize].address()
+    }
+    for (number, case) in (0..).zip(cases.iter_mut()) {
+        case.listed = number;
+    }
+    let count = cases.len();
+    for gap in GAPS.into_iter().filter(|&gap| gap < count) {
+        for start in gap..count {
+            let number = cases[start].listed;
+            let mut position = start;
+            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {
+                cases[position].listed = cases[position - gap].listed;
+                position -= gap;
+            }
+            cases[position].listed = number;
+        }
+    }
+}
+
+/// The first case of each channel, in the order in which the cases are listed.
+fn firsts<'c, 'a, P: Platform>(cases: &'c [Case<'a, P>]) -> impl Iterator<Item = &'c Case<'a, P>> {
+    let mut last = None;
+    cases.iter().map(|place| &cases[place.listed as usize]).filter(move |case| {
+        let address = Some(case.address());
+        core::mem::replace(&mut last, address) != address
+    })
+}
+
+/// Locks each channel once, in the order in which the cases are listed.
+pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Locked {
+    let mut locked = 0;
+    for case in firsts(cases) {
+        case.lock(pinned);
+        locked += 1;
+    }
+    Locked::Listed(locked)
+}
+
+/// Unlocks the channels.
+///
+/// On the far side of a park the G may be running again as soon as one channel is free, but it locks each channel itself
+/// before it leaves the select. So the cases are there until the last channel is unlocked, and nothing of them is
+/// touched after that.
+pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
+    match locked {
+        Locked::Each => unlock_each(cases),
+        // No more than that: what comes behind the last one is not looked at.
+        Locked::Listed(count) => firsts(cases).take(count).for_each(Case::unlock),
+    }
+}
+
+/// [`unlock_all`] where each case has a channel of its own.
+#[inline(always)]
+pub(super) fn unlock_each<P: Platform>(cases: &[Case<'_, P>]) {
+    cases.iter().for_each(Case::unlock);
+}
