@@ -114,8 +114,11 @@ fn a_greedy_holder_starves_nobody() {
             let (before, turns) = (sim::elapsed(), *mutex.lock());
             let _ = turns;
             let waited = sim::elapsed() - before;
-            // A millisecond of unfairness, the turn that goes on, and with one P the slice of the other.
-            assert!(waited < Duration::from_millis(25), "waited for {waited:?}");
+            // A millisecond of unfairness, the turn that goes on, with one P the slice of the other, and with more Ps than
+            // CPUs the turns of threads.
+            let config = sim::config();
+            let turns = if config.processors > config.cpus { 40 } else { 0 };
+            assert!(waited < Duration::from_millis(25 + turns), "waited for {waited:?}");
         }
         stop.store(true, Ordering::Relaxed);
         hog.join().unwrap();

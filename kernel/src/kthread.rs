@@ -1,7 +1,5 @@
 //! Kernel threads on this machine: the hardware's half of [`gmp_sched::kthread`].
 
-use core::sync::atomic::Ordering;
-
 use gmp_sched::kthread::{Cpu, Thread, Threads};
 use gmp_sched::platform::Points;
 use gmp_sched::time::Instant;
@@ -52,16 +50,19 @@ unsafe impl Cpu for KernelCpu {
         arm(deadline);
     }
 
-    fn switching_to(thread: Option<&'static Thread<Self>>) {
-        percpu::set_current_machine(thread.map_or(0, Thread::argument));
-        if thread.is_some() {
-            watchdog::runs_thread();
-            let now = now();
-            percpu::local().thread_since.store(now.as_nanos(), Ordering::Relaxed);
-            arm(platform::first_tick(now));
-        } else {
-            watchdog::runs_nothing();
-        }
+    fn now() -> Instant {
+        now()
+    }
+
+    fn switching_to(thread: &'static Thread<Self>, now: Instant) {
+        percpu::set_current_machine(thread.argument());
+        watchdog::runs_thread();
+        arm(platform::first_tick(now));
+    }
+
+    fn switching_to_idle() {
+        percpu::set_current_machine(0);
+        watchdog::runs_nothing();
     }
 
     fn halt() {

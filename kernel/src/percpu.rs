@@ -93,8 +93,6 @@ pub struct CpuLocal {
     pub(crate) apic_id: AtomicU32,
     /// When the timer of this CPU is to fire, in ns; `u64::MAX` while it is not armed.
     pub(crate) timer_deadline: AtomicU64,
-    /// What the clock was when the thread that runs on this CPU began to, in ns.
-    pub(crate) thread_since: AtomicU64,
     /// What the clock was when this CPU came up, in ns.
     pub(crate) started_at: AtomicU64,
     /// Where this CPU was when another one asked it.
@@ -123,7 +121,6 @@ impl CpuLocal {
             trap_depth: AtomicU32::new(0),
             apic_id: AtomicU32::new(apic_id),
             timer_deadline: AtomicU64::new(u64::MAX),
-            thread_since: AtomicU64::new(0),
             started_at: AtomicU64::new(0),
             snapshot: Snapshot::new(),
             questions: AtomicU32::new(0),

@@ -293,10 +293,8 @@ pub(crate) fn tick(now: Instant) -> Instant {
     if let Some(wait) = storm::strike(machine) {
         next = NextTick { at: next.at.min(now.after(wait)), gives_way: machine.is_some_and(preempt::is_wanted) };
     }
-    // Threads that wait for this CPU take turns with the one that runs, once a slice: with a timer due on each of their Ps
-    // there is a tick as soon as one of them runs, and none would get any further.
-    let ran_for = now.since(Instant::from_nanos(percpu::local().thread_since.load(Ordering::Relaxed)));
-    if next.gives_way | (ran_for >= Kernel::slice() && kthread::all().end_turn()) {
+    // Threads that wait for this CPU take turns with the one that runs, once a slice.
+    if next.gives_way | kthread::all().end_turn(now, Kernel::slice()) {
         percpu::set_pending();
     }
     next.at

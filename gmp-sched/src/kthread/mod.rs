@@ -26,6 +26,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::fmt::Debug;
+use core::time::Duration;
 
 use crate::context::SavedContext;
 use crate::list::{Linked, List};
@@ -66,8 +67,14 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     /// This CPU must call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
     fn arm(deadline: Instant);
 
-    /// `thread` is about to run on this CPU, `None` for the idle loop.
-    fn switching_to(thread: Option<&'static Thread<Self>>);
+    /// The clock. The caller is pinned.
+    fn now() -> Instant;
+
+    /// `thread` is about to run on this CPU; it is `now`.
+    fn switching_to(thread: &'static Thread<Self>, now: Instant);
+
+    /// This CPU is about to go to its idle loop.
+    fn switching_to_idle();
 
     /// Waits for an interrupt and handles it: called with interrupts off, enables them in one step with halting, and
     /// returns with interrupts off.
@@ -140,6 +147,8 @@ struct CpuState<C: Cpu> {
     idle: AtomicBool,
     /// The thread that runs here.
     current: AtomicRef<Thread<C>>,
+    /// Since when. Written and read by this CPU only.
+    turn_since: AtomicU64,
     /// It is to make room for one on the list. Written and read by this CPU only.
     is_displaced: AtomicBool,
     /// The saved context of the idle loop.
@@ -162,6 +171,7 @@ impl<C: Cpu> Threads<C> {
             ready_length: AtomicUsize::new(0),
             idle: AtomicBool::new(false),
             current: AtomicRef::none(),
+            turn_since: AtomicU64::new(0),
             is_displaced: AtomicBool::new(false),
             idle_context: SavedContext::new(0),
             sleepers: InterruptLock::new(List::new()),
@@ -185,10 +195,18 @@ impl<C: Cpu> Threads<C> {
         self.here().ready_length.load(Ordering::Relaxed) != 0
     }
 
-    /// The thread that runs on this CPU has had its turn: if another waits it makes room as soon as it is in user code, and
-    /// this tells so. Called by the timer's interrupt handler, once in a time that is enough for the thread to get on: not
-    /// each time that the timer fires, which may be as soon as the thread runs.
-    pub fn end_turn(&self) -> bool {
+    /// If another thread waits for this CPU, and the one that runs here has done so for as long as its `turn` is, that one
+    /// makes room as soon as it is in user code; tells whether it is to. Called by the timer's interrupt handler.
+    ///
+    /// Not each time that the timer fires: with a timer due on each of their Ps it does so as soon as a thread runs, and
+    /// they would take turns without any of them getting on.
+    pub fn end_turn(&self, now: Instant, turn: Duration) -> bool {
+        let since = Instant::from_nanos(self.here().turn_since.load(Ordering::Relaxed));
+        now.since(since) >= turn && self.make_room()
+    }
+
+    /// If a thread waits for this CPU, the one that runs here makes room for it; tells whether it is to.
+    fn make_room(&self) -> bool {
         let is_anyone_ready = self.is_anyone_ready();
         if is_anyone_ready {
             self.here().is_displaced.store(true, Ordering::Relaxed);

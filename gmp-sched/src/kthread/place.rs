@@ -72,7 +72,7 @@ impl<C: Cpu> Threads<C> {
     /// Another CPU put a thread on this CPU's list. Called by the interrupt handler.
     pub fn reschedule_interrupt(&'static self) {
         // Also while the CPU is on its way out of the idle loop, with a thread that is to be displaced at once.
-        if self.end_turn() {
+        if self.make_room() {
             C::request_displacement();
         }
     }

@@ -52,7 +52,7 @@ impl<C: Cpu> Threads<C> {
             None => {
                 let cpu = self.here();
                 cpu.current.store(None, Ordering::Relaxed);
-                C::switching_to(None);
+                C::switching_to_idle();
                 cpu.idle_context.get()
             }
         };
@@ -76,7 +76,9 @@ impl<C: Cpu> Threads<C> {
         cpu.current.store(Some(next), Ordering::Relaxed);
         cpu.is_displaced.store(false, Ordering::Relaxed);
         next.last_cpu.store(u32::try_from(C::current()).unwrap_or(0), Ordering::Relaxed);
-        C::switching_to(Some(next));
+        let now = C::now();
+        cpu.turn_since.store(now.as_nanos(), Ordering::Relaxed);
+        C::switching_to(next, now);
         next.context.get()
     }
 }

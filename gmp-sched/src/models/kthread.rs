@@ -54,7 +54,13 @@ unsafe impl Cpu for ModelCpu {
 
     fn arm(_: Instant) {}
 
-    fn switching_to(_: Option<&'static Thread<Self>>) {}
+    fn now() -> Instant {
+        Instant::from_nanos(0)
+    }
+
+    fn switching_to(_: &'static Thread<Self>, _: Instant) {}
+
+    fn switching_to_idle() {}
 
     fn halt() {}
 

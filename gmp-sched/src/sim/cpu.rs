@@ -7,7 +7,7 @@ use super::{Sim, platform};
 use crate::context::SavedContext;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::machine::Machine;
-use crate::platform::{Pinned, Points, Site};
+use crate::platform::{Pinned, Platform, Points, Site};
 use crate::preempt;
 use crate::time::Instant;
 
@@ -62,16 +62,20 @@ impl SimCpu {
     }
 
     /// Handles what is pending, if interrupts are on, and returns as a kernel would: by way of a preemption, if one is
-    /// asked for and a G in user code was interrupted.
-    pub(super) fn take_interrupts(&self) {
+    /// asked for and a G in user code was interrupted. Tells whether it was: the G is back, perhaps on another CPU, and what
+    /// is pending there comes before its next step.
+    #[must_use]
+    pub(super) fn take_interrupts(&self) -> bool {
         if !self.interrupts_on.get() {
-            return;
+            return false;
         }
         self.handle_pending(false);
-        if self.is_pending.get() && self.is_in_user_code() {
+        let gives_way = self.is_pending.get() && self.is_in_user_code();
+        if gives_way {
             self.pins.set(1);
             platform::honour_pending();
         }
+        gives_way
     }
 
     /// On the stack of what was interrupted, with interrupts off. An IPI takes a while, so it need not be there at the first
@@ -110,7 +114,7 @@ impl SimCpu {
                 sysmon.unpark();
             }
             let tick = preempt::tick(self.machine.get(), now);
-            if tick.gives_way || world.threads.end_turn() {
+            if tick.gives_way | world.threads.end_turn(now, Sim::slice()) {
                 self.is_pending.set(true);
             }
             next = next.min(tick.at);
@@ -168,13 +172,18 @@ unsafe impl Cpu for Sim {
         }
     }
 
-    fn switching_to(thread: Option<&'static Thread<Self>>) {
-        let world = current();
-        let machine = thread.and_then(platform::machine_of);
-        world.cpu().machine.set(machine);
-        if thread.is_some() {
-            Self::arm(preempt::first_tick(machine, world.instant()));
-        }
+    fn now() -> Instant {
+        current().instant()
+    }
+
+    fn switching_to(thread: &'static Thread<Self>, now: Instant) {
+        let machine = platform::machine_of(thread);
+        current().cpu().machine.set(machine);
+        Self::arm(preempt::first_tick(machine, now));
+    }
+
+    fn switching_to_idle() {
+        current().cpu().machine.set(None);
     }
 
     fn halt() {

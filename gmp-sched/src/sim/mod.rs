@@ -111,6 +111,12 @@ pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Repor
     World::new(config).run(Box::new(main))
 }
 
+/// What is simulated: that of the run that the caller is part of.
+#[must_use]
+pub fn config() -> Config {
+    world::current().config()
+}
+
 /// The virtual clock: time since the machine started.
 #[must_use]
 pub fn elapsed() -> Duration {
@@ -132,14 +138,20 @@ pub fn longest_stop() -> Duration {
 /// The most that a CPU computes in one turn, in ns.
 const LONGEST_WORK: u64 = 500_000;
 
+/// The most that a CPU computes after its timer has come due, in ns.
+const LONGEST_LATENCY: u64 = 300;
+
 /// Computes for about that long without calling the scheduler: interrupts come, and with them preemptions.
 pub fn work(duration: Duration) {
     let world = world::current();
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     while left > 0 {
-        let done = left.min(1 + world.random() % LONGEST_WORK);
         // The CPUs take turns, but would compute at the same time: each turn is this CPU's part of the clock.
-        world.advance(done.div_ceil(world.cpus.len() as u64));
+        let parts = world.cpus.len() as u64;
+        let until_interrupt = world.cpu().timer().as_nanos().saturating_sub(world.now());
+        let longest = LONGEST_WORK.min(until_interrupt.saturating_mul(parts).saturating_add(LONGEST_LATENCY));
+        let done = left.min(1 + world.random() % longest);
+        world.advance(done.div_ceil(parts));
         left -= done;
         world.step();
     }

@@ -41,7 +41,8 @@ impl Lasting {
         let nobody_looks = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
         let turn = TURN / able as u64;
-        // Who looks at all Ps takes a turn for each, and may have to look twice.
+        // Who looks at all Ps takes a turn for each, and may have to look twice: also the handler of a device's interrupt,
+        // before its CPU takes the thread it was woken for.
         let patience = PATIENCE + 2 * scheduler.procs() as u64 * TURN;
         if add(&self.idle_processor, turn, is_queued && is_idle && nobody_looks) > patience {
             return Err(format!("a G stays runnable, a P idle, and nobody looks: {}", goroutines(scheduler)));
@@ -53,7 +54,7 @@ impl Lasting {
             if cpu == waiting.len() {
                 waiting.push(Cell::new(0));
             }
-            if add(&waiting[cpu], turn, is_waited_for && is_any_idle) > PATIENCE {
+            if add(&waiting[cpu], turn, is_waited_for && is_any_idle) > patience {
                 return Err(format!("a thread stays ready for CPU {cpu}, and a CPU idle"));
             }
         }

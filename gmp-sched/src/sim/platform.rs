@@ -54,7 +54,7 @@ unsafe impl Platform for Sim {
     }
 
     fn seed(index: usize) -> u64 {
-        (current().seed() + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(index as u64 + 1)
+        (current().config().seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(index as u64 + 1)
     }
 
     fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {

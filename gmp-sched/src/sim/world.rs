@@ -198,7 +198,7 @@ impl World {
         }
         self.steps.set(self.steps.get() + 1);
         self.to_driver();
-        self.cpu().take_interrupts();
+        while self.cpu().take_interrupts() {}
     }
 
     /// Ends the run. Called by what runs on a CPU.
@@ -258,8 +258,8 @@ impl World {
         state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 
-    pub(super) fn seed(&self) -> u64 {
-        self.config.seed
+    pub(super) fn config(&self) -> Config {
+        self.config
     }
 }
 

@@ -26,7 +26,8 @@ pub(crate) fn explore(program: fn(u64)) {
 pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     for seed in seeds() {
         let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
-        let processors = [cpus, cpus, 1.max(cpus / 2), 1][seed as usize / 6 % 4];
+        // With more Ps than CPUs threads have to take turns.
+        let processors = [cpus, cpus, 1.max(cpus / 2), 1, 2 * cpus][seed as usize / 6 % 5];
         let config = Config { cpus, processors, procs_limit, seed, ..Config::default() };
         if let Err(failure) = sim::run(config, move || program(seed)) {
             panic!("{failure}\nrepeat it with GMP_SIM_SEED={seed}");

@@ -1,6 +1,6 @@
 //! Kernel threads.
 
-use super::Catcher::Model;
+use super::Catcher::{Model, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -73,5 +73,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "                Some(idle) => C::kick(idle),",
         "                Some(_) => C::kick(target),",
         Model("kthread::two_ready_threads_against_a_halting"),
+    ),
+    mutant(
+        "kthread/mod.rs",
+        "threads take turns whenever the timer fires",
+        "        now.since(since) >= turn && self.make_room()",
+        "        now.since(since) >= turn.min(core::time::Duration::ZERO) && self.make_room()",
+        Simulation("simulation_preemption", "threads_take_turns", 300),
+    ),
+    mutant(
+        "kthread/mod.rs",
+        "threads do not take turns",
+        "        now.since(since) >= turn && self.make_room()",
+        "        false && now.since(since) >= turn",
+        Simulation("simulation_preemption", "hogs", 300),
     ),
 ];

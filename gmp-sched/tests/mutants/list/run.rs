@@ -18,7 +18,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a batch from the global queue loses Gs",
         "        processor.queue.push_back(goroutine).expect(\"an empty ring has room for half of its capacity\");",
         "        let _ = goroutine;",
-        Simulation("simulation", "hogs", 300),
+        Simulation("simulation_preemption", "hogs", 300),
     ),
     mutant(
         "syscall.rs",
@@ -29,7 +29,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     true",
         "    let _ = earliest;
     true",
-        Simulation("simulation", "a_system_call_does_not", 300),
+        Simulation("simulation_preemption", "a_system_call_does_not", 300),
     ),
     mutant(
         "kthread/sleepers.rs",
