@@ -45,6 +45,8 @@
 //! `select`), values under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and
 //! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
 //! preemption, sysmon) has none.
+// With loom there are only the models: nobody links the library that the tests of the crate depend on otherwise.
+#![cfg(any(test, not(gmp_loom)))]
 #![no_std]
 #![deny(unsafe_code)]
 

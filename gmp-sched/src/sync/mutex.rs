@@ -17,7 +17,7 @@
 //! and nobody can get in between. Go keeps a starvation mode for this, which newcomers look at; here the time that the
 //! first waiter began to wait is looked at by unlock, and newcomers need not know.
 
-#![expect(unsafe_code, reason = "promises mutual exclusion to lock_api")]
+#![cfg_attr(not(gmp_loom), expect(unsafe_code, reason = "promises mutual exclusion to lock_api"))]
 
 use core::fmt;
 use core::time::Duration;
@@ -285,6 +285,7 @@ impl<P: Platform> RawMutex<P> {
     }
 
     /// [`release`](Self::release) by a caller that is pinned, and readies the waiter it is given when it holds no lock.
+    #[cfg(not(gmp_loom))]
     #[must_use = "the waiter is to be readied"]
     pub(super) fn release_for(&self) -> Option<&'static Waiter<P>> {
         self.let_go(Fairness::Normal)

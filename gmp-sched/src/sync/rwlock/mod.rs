@@ -172,6 +172,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// Takes it to read, if no writer has it or waits for it.
+    #[cfg(not(gmp_loom))]
     #[inline]
     pub(super) fn try_share(&self) -> Option<Place> {
         let place = R::here::<P>();
@@ -339,6 +340,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// The writer becomes a reader.
+    #[cfg(not(gmp_loom))]
     fn downgrade(&self) -> Place {
         let place = self.add_reader();
         self.include();
@@ -346,6 +348,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 
     /// Counts a reader in whom the holder of `writers` vouches for.
+    #[cfg(not(gmp_loom))]
     fn add_reader(&self) -> Place {
         let place = R::here::<P>();
         self.readers.admit::<P>(place);
