@@ -44,6 +44,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "chan/header.rs",
+        "a close forgets what is in the buffer",
+        "self.header.word().0 | SPECIAL | CLOSED",
+        "SPECIAL | CLOSED",
+        Model("channel::a_look_without"),
+    ),
+    mutant(
+        "chan/header.rs",
         "whoever looks without the lock looks first whether the channel is closed",
         "        !self.senders.is_empty() | (self.word_by_now().level() != 0)",
         "        let word = self.word_by_now();
