@@ -99,7 +99,12 @@ where
     unsafe {
         core::ptr::with_exposed_provenance_mut::<F>(body).write(closure);
     }
-    let below = body.min(place::<Outcome<T>>(top));
+    let below = if align_of::<F>().max(align_of::<Outcome<T>>()) > ALIGN {
+        body.min(place::<Outcome<T>>(top))
+    } else {
+        // The same, by the larger size, which is known beforehand.
+        top - size_of::<F>().max(size_of::<Outcome<T>>()).next_multiple_of(ALIGN)
+    };
     #[expect(unsafe_code, reason = "lays the first frame on the stack of a G that does not run")]
     // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16.
     let stack_pointer = unsafe { context::prepare(below, run) };
@@ -141,7 +146,9 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let body = core::ptr::with_exposed_provenance::<F>(place::<F>(me.stack_top()));
+    // One that captures nothing is anywhere.
+    let address = if size_of::<F>() == 0 { align_of::<F>() } else { place::<F>(me.stack_top()) };
+    let body = core::ptr::with_exposed_provenance::<F>(address);
     #[expect(unsafe_code, reason = "moves the closure out of its place")]
     // SAFETY: `install` with the same types put it there, and each G runs its body once.
     let closure = unsafe { body.read() };

@@ -42,19 +42,21 @@ pub(crate) fn park_pinned<P: Platform>(
         }
     });
     let machine = pinned.machine();
-    park_with(pinned, machine, machine.running_goroutine(), reason, commit_closure(&commit));
+    let (processor, me) = (machine.held_processor(), machine.running_goroutine());
+    park_with(pinned, machine, processor, me, reason, commit_closure(&commit));
 }
 
-/// [`park_pinned`] for a caller that knows where it is: the M it runs on, and that it is `me`. `commit` makes the G known.
+/// [`park_pinned`] for a caller that knows where it is: the M it runs on, the P that this one holds, and that it is `me`.
+/// `commit` makes the G known.
 #[inline(always)]
 pub(crate) fn park_with<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
     commit: Commit<P>,
 ) {
-    let processor = machine.held_processor();
     processor.counters.parks.add(1);
     me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
     if let Some(bubble) = me.bubble() {

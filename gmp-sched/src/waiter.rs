@@ -29,6 +29,7 @@ use crate::machine::Machine;
 use crate::park::{park_pinned, park_with, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::processor::Processor;
 use crate::reference::AtomicRef;
 use crate::switch::commit_closure;
 use crate::time::Instant;
@@ -288,19 +289,21 @@ impl<P: Platform> Woken<P> {
     }
 }
 
-/// Parks `me`, the calling G, which runs on `machine` and has put its waiter into one queue, with [`Ticket::SOLE`].
+/// Parks `me`, the calling G, which runs on `machine` with `processor` and has put its waiter into one queue, with
+/// [`Ticket::SOLE`].
 ///
 /// `unlock` releases the queue's lock; it is run on the far side, when the G may be readied. The caller is pinned once.
 #[inline(always)]
 pub(crate) fn wait<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
     unlock: impl FnOnce(),
 ) {
     let unlock = ManuallyDrop::new(|_: &Pinned<P>, _: &'static Goroutine<P>| unlock());
-    park_with(pinned, machine, me, reason, commit_closure(&unlock));
+    park_with(pinned, machine, processor, me, reason, commit_closure(&unlock));
 }
 
 /// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by.
@@ -308,11 +311,12 @@ pub(crate) fn wait<P: Platform>(
 pub(crate) fn wait_for_any<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
     unlock: impl FnOnce(),
 ) -> &'static Waiter<P> {
-    wait(pinned, machine, me, reason, unlock);
+    wait(pinned, machine, processor, me, reason, unlock);
     me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
 }
 
@@ -386,7 +390,7 @@ mod tests {
         let guard = queue.lock();
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        wait(pinned, machine, me, WaitReason::Parked, || drop(guard));
+        wait(pinned, machine, machine.held_processor(), me, WaitReason::Parked, || drop(guard));
     }
 
     fn stand_in_for(queue: &Queue, time: Duration) -> bool {

@@ -333,10 +333,10 @@ impl<T, P: Platform> Channel<T, P> {
     #[inline(always)]
     fn wait_for_turn(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, place: *mut T) -> bool {
         let machine = pinned.machine();
-        let me = machine.running_goroutine();
+        let (processor, me) = (machine.held_processor(), machine.running_goroutine());
         me.waiter.prepare(me, Ticket::SOLE, place.cast());
         self.header.queue(side).push_back(&me.waiter);
-        park_with(pinned, machine, me, self.header.wait_reason(side), held.into_commit());
+        park_with(pinned, machine, processor, me, self.header.wait_reason(side), held.into_commit());
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 

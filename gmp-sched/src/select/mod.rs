@@ -324,14 +324,14 @@ fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
 #[inline(never)]
 fn wait_for_one<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
     let machine = pinned.machine();
-    let me = machine.running_goroutine();
+    let (processor, me) = (machine.held_processor(), machine.running_goroutine());
     let ticket = me.open_wait();
     if cases.is_empty() || !enter_all(&pinned, me, ticket, cases) {
         return with_all_locks(pinned, cases, Choice::Random, Patience::Full).expect("nothing else ends this wait");
     }
     // As in `park`.
     let cases = &*cases;
-    let waker = wait_for_any(pinned, machine, me, WaitReason::Select, || unlock_each(cases));
+    let waker = wait_for_any(pinned, machine, processor, me, WaitReason::Select, || unlock_each(cases));
     let chosen = leave_queues(cases, Some(waker)).expect("one of them is the waker");
     cases[chosen].finish();
     chosen
@@ -393,7 +393,7 @@ fn park<P: Platform>(
     limit: Option<&Limit<'_, P>>,
 ) -> Option<usize> {
     let machine = pinned.machine();
-    let me = machine.running_goroutine();
+    let (processor, me) = (machine.held_processor(), machine.running_goroutine());
     let ticket = me.open_wait();
     for case in &mut *cases {
         case.enter_queue(me, ticket);
@@ -403,7 +403,7 @@ fn park<P: Platform>(
     // are only read.
     let cases_shared = &*cases;
     let waker = match limit {
-        None => Some(wait_for_any(pinned, machine, me, reason, || unlock_all(cases_shared, locked))),
+        None => Some(wait_for_any(pinned, machine, processor, me, reason, || unlock_all(cases_shared, locked))),
         Some(limit) => wait_until(pinned, me, reason, ticket, *limit, || unlock_all(cases_shared, locked)),
     };
     let chosen = leave_queues(cases_shared, waker)?;

@@ -7,6 +7,7 @@ use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::machine::Machine;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
+use crate::processor::Processor;
 use crate::waiter::{WaitQueue, Waiter};
 #[cfg(not(gmp_loom))]
 use crate::waiter::{wait, wait_until};
@@ -18,6 +19,7 @@ use crate::waiter::{wait, wait_until};
 pub(super) struct Blocking<'a, P: Platform> {
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
     limit: Option<&'a Limit<'a, P>>,
@@ -34,8 +36,8 @@ impl<'a, P: Platform> Blocking<'a, P> {
         P::assert_pinned_once();
         let machine = pinned.machine();
         let me = machine.running_goroutine();
-        machine.held_processor();
-        Self { pinned, machine, me, reason, limit }
+        let processor = machine.held_processor();
+        Self { pinned, machine, processor, me, reason, limit }
     }
 
     /// Whether the limit is over already. Reads the clock only if there is a deadline.
@@ -48,26 +50,26 @@ impl<'a, P: Platform> Blocking<'a, P> {
     /// Gives what the waker left as outcome, `None` if the limit came first: then the waiter may still stand in the queue.
     ///
     /// `note` is what the waker finds as outcome before it leaves its own.
-    #[inline]
+    #[inline(always)]
     pub(super) fn wait<G>(
         self,
         mut guard: G,
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
     ) -> Option<usize> {
-        let Self { pinned, machine, me, reason, limit } = self;
+        let Self { pinned, machine, processor, me, reason, limit } = self;
         let ticket = if limit.is_some() { me.open_wait() } else { Ticket::SOLE };
         me.waiter.prepare(me, ticket, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
         #[cfg(gmp_loom)]
         {
-            let _ = (pinned, machine, reason);
+            let _ = (pinned, machine, processor, reason);
             model::wait(me, guard);
         }
         #[cfg(not(gmp_loom))]
         match limit {
-            None => wait(pinned, machine, me, reason, || drop(guard)),
+            None => wait(pinned, machine, processor, me, reason, || drop(guard)),
             Some(limit) => {
                 wait_until(pinned, me, reason, ticket, *limit, || drop(guard))?;
             }

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 #[cfg(not(gmp_loom))]
 use super::blocking::OnDrop;
-use super::blocking::{Blocking, Roused, my_waiter};
+use super::blocking::{Blocking, Roused, my_waiter, ready};
 use crate::cancel::{ContextError, Limit};
 use crate::goroutine::WaitReason;
 use crate::lock::Lock;
@@ -85,6 +85,16 @@ impl<P: Platform> WaitGroup<P> {
         P::point(Site::Sync);
         // Ordering: Relaxed: what is under way tells nobody anything until it is done.
         let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
+        // Most often nobody waits.
+        if before & WAITERS != 0 || (before >> 32) + u64::from(count) > i32::MAX as u64 {
+            self.check_add(before, count);
+        }
+    }
+
+    /// `count` has been added to `before`: undoes that and panics if it was a mistake.
+    #[inline(never)]
+    #[track_caller]
+    fn check_add(&self, before: u64, count: u32) {
         let is_late = before < ONE && before & WAITERS != 0 && count != 0;
         if is_late || (before >> 32) + u64::from(count) > i32::MAX as u64 {
             self.word.fetch_sub(u64::from(count) * ONE, Ordering::Relaxed);
@@ -109,7 +119,7 @@ impl<P: Platform> WaitGroup<P> {
     /// # Panics
     ///
     /// Nothing was under way.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     #[doc(alias = "Done")]
     pub fn done(&self) {
@@ -117,28 +127,46 @@ impl<P: Platform> WaitGroup<P> {
         // Ordering: Release: what was done comes before the return of `wait`; Acquire: the last one passes on what the
         // others did.
         let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
-        if before < ONE {
-            self.word.fetch_add(ONE, Ordering::Relaxed);
-            panic!("sync: negative WaitGroup counter");
+        let after = before.wrapping_sub(ONE);
+        if after.cast_signed() < 0 {
+            self.undo_done();
         }
-        if before >> 32 == 1 && before & WAITERS != 0 {
+        if after < ONE && after != 0 {
             self.release();
         }
     }
 
-    /// The counter is zero and Gs wait.
     #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn undo_done(&self) -> ! {
+        self.word.fetch_add(ONE, Ordering::Relaxed);
+        panic!("sync: negative WaitGroup counter");
+    }
+
+    /// The counter is zero and Gs wait: one, as a rule.
+    #[inline(always)]
     fn release(&self) {
         let pinned = Pinned::<P>::new();
-        let roused = {
-            let queue = self.queue.lock();
-            let roused = Roused::all_of(&queue);
-            P::point(Site::Sync);
-            // Those whose deadline has passed are out of the queue, too.
-            self.word.fetch_and(!WAITERS, Ordering::Relaxed);
-            roused
-        };
-        roused.ready(&pinned);
+        let queue = self.queue.lock();
+        let first = queue.pop();
+        let others = if queue.is_empty() { None } else { Some(Self::rouse_others(&queue)) };
+        P::point(Site::Sync);
+        // Those whose deadline has passed are out of the queue, too.
+        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+        drop(queue);
+        if let Some(first) = first {
+            ready(first, &pinned);
+        }
+        if let Some(others) = others {
+            others.ready(&pinned);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rouse_others(queue: &WaitQueue<P>) -> Roused<P> {
+        Roused::all_of(queue)
     }
 
     /// Waits until nothing is under way. Blocks the G; not callable from interrupts. Go: `Wait`.
@@ -187,7 +215,7 @@ impl<P: Platform> WaitGroup<P> {
         if self.wait_for(Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
     }
 
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     fn wait_for(&self, limit: Option<&Limit<'_, P>>) -> bool {
         P::point(Site::Sync);
@@ -195,7 +223,7 @@ impl<P: Platform> WaitGroup<P> {
         self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)
     }
 
-    #[cold]
+    #[inline(always)]
     #[track_caller]
     fn wait_slow(&self, limit: Option<&Limit<'_, P>>) -> bool {
         let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, limit);
