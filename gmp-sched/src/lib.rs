@@ -35,7 +35,7 @@
 //! | `deadlock` | deadlock detection | `checkdead` |
 //! | [`debugger`] | where a debugger finds things | |
 //! | `detail`, `picture` | what goes on, in lines; what ran where, drawn | `schedtrace` |
-//! | [`context`] | the context switch | `gogo`, `mcall`, `gosave` |
+//! | [`context`] | the context switch; with the feature `control-words` it keeps the floating-point control words | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
 //! | `sim` | a seeded simulation of the whole, both levels (feature `std`) | |
 //! | `native` | the platform of operating-system threads (feature `std`) | |

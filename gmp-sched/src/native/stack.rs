@@ -19,9 +19,9 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
         return Err(OutOfResources);
     }
     // SAFETY: the lowest page of the mapping just made, which nobody uses.
-    let guarded = unsafe { libc::mprotect(base, PAGE, libc::PROT_NONE) };
+    let is_guarded = unsafe { guard(base) };
     let bottom = base.expose_provenance() + PAGE;
-    if guarded != 0 {
+    if !is_guarded {
         // SAFETY: as above; nobody has seen it.
         unsafe { release(bottom..bottom + size) };
         return Err(OutOfResources);
@@ -29,6 +29,21 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     #[cfg(gmp_tsan)]
     crate::context::fibers::add(&(bottom..bottom + size));
     Ok(bottom..bottom + size)
+}
+
+/// Makes any access to the page at `base` a fault; tells whether it could.
+///
+/// # Safety
+///
+/// It is mapped, and nobody uses it.
+#[expect(unsafe_code, reason = "changes mappings")]
+unsafe fn guard(base: *mut libc::c_void) -> bool {
+    /// Linux 6.13 and later: the mapping stays one with its neighbours, of which there may be 65,530.
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+    // SAFETY: by the caller.
+    let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;
+    // SAFETY: as above.
+    is_installed || unsafe { libc::mprotect(base, PAGE, libc::PROT_NONE) } == 0
 }
 
 /// Unmaps a stack with its guard page.
