@@ -11,8 +11,11 @@ use x86_64::VirtAddr;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::mm::{layout, paging, physical_to_virtual};
 
-/// Longer backtraces are cut: the chain may be a circle.
+/// Frames that are not the same as the one before, in a backtrace at most.
 const MAX_FRAMES: usize = 64;
+
+/// Longer backtraces are cut: the chain may be a circle.
+const MAX_DEPTH: usize = 1 << 17;
 
 /// The program counters of a chain of calls, innermost first.
 #[derive(Clone, Debug)]
@@ -22,7 +25,10 @@ pub struct Backtrace {
     /// The return address of the innermost frame, if the chain does not have it.
     caller: Option<u64>,
     frame_pointer: u64,
+    /// The return address that was the last.
+    last: u64,
     left: usize,
+    depth: usize,
 }
 
 impl Backtrace {
@@ -32,7 +38,7 @@ impl Backtrace {
         let frame_pointer;
         // SAFETY: reads a register.
         unsafe { asm!("mov {}, rbp", out(reg) frame_pointer, options(nomem, nostack, preserves_flags)) };
-        Self { innermost: None, caller: None, frame_pointer, left: MAX_FRAMES }
+        Self { innermost: None, ..Self::from(0, frame_pointer) }
     }
 
     /// Where interrupted code is. If that is not code at all, as after a call through a bad pointer, the call is shown
@@ -45,7 +51,8 @@ impl Backtrace {
 
     /// From a program counter and the frame pointer that belongs to it, such as those of code that is not running.
     pub fn from(program_counter: u64, frame_pointer: u64) -> Self {
-        Self { innermost: Some(program_counter), caller: None, frame_pointer, left: MAX_FRAMES }
+        let innermost = Some(program_counter);
+        Self { innermost, caller: None, frame_pointer, last: 0, left: MAX_FRAMES, depth: MAX_DEPTH }
     }
 }
 
@@ -61,8 +68,12 @@ impl Iterator for Backtrace {
         if let Some(return_address) = self.caller.take() {
             return Some(return_address - 1);
         }
-        self.left = self.left.checked_sub(1)?;
+        self.depth = self.depth.checked_sub(1)?;
         let return_address = read(self.frame_pointer.checked_add(8)?)?;
+        if return_address != self.last {
+            self.left = self.left.checked_sub(1)?;
+            self.last = return_address;
+        }
         let caller = read(self.frame_pointer)?;
         if !layout::text().contains(&return_address) {
             return None;

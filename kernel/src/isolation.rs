@@ -23,7 +23,7 @@ use core::fmt;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use boot_protocol::console::Frame;
+use boot_protocol::console::Frames;
 use gmp_sched::JoinError;
 use gmp_sched::exit::abandon;
 use gmp_sched::goroutine::{Goroutine, GoroutineId, Status};
@@ -100,7 +100,7 @@ impl fmt::Display for Report<'_> {
             Cause::Overflow(slot) => writeln!(f, "stack overflow:\n{}\n", StackOverflow { goroutine: id, slot })?,
         }
         writeln!(f, "goroutine {id} [running] on CPU {}:", self.cpu)?;
-        self.backtrace.clone().try_for_each(|address| writeln!(f, "{}", Frame(address)))?;
+        write!(f, "{}", Frames(self.backtrace.clone()))?;
         let stack = self.goroutine.stack();
         writeln!(
             f,

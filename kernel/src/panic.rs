@@ -8,7 +8,7 @@ use core::fmt::{self, Write};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use boot_protocol::console::Frame;
+use boot_protocol::console::Frames;
 use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
 use gmp_sched::goroutine::GoroutineId;
 use x86_64::instructions::interrupts;
@@ -48,7 +48,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
                 None => writeln!(console, "panic: {}\n", info.message())?,
             }
             writeln!(console, "goroutine {} [running] on CPU {cpu}:", goroutine.id())?;
-            print_backtrace(console, backtrace.clone())
+            write!(console, "{}", Frames(backtrace.clone()))
         })
     }
     end(KERNEL_BROKEN, None, Show::Cpus, |console, cpu| {
@@ -56,7 +56,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
             Some(location) => writeln!(console, "panic on CPU {cpu} at {location}:\n{}", info.message())?,
             None => writeln!(console, "panic on CPU {cpu}: {}", info.message())?,
         }
-        print_backtrace(console, backtrace.clone())
+        write!(console, "{}", Frames(backtrace.clone()))
     })
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
     end(EXCEPTION, Some(frame), Show::Cpus, |console, cpu| {
         writeln!(console, "exception on CPU {cpu}: {description}")?;
         write!(console, "{}", Registers(frame))?;
-        print_backtrace(console, Backtrace::of(frame))
+        write!(console, "{}", Frames(Backtrace::of(frame)))
     })
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Sl
     end(platform::STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
         writeln!(console, "{}", StackOverflow { goroutine, slot })?;
         writeln!(console, "fatal error: stack overflow\n\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
-        print_backtrace(console, Backtrace::of(frame))
+        write!(console, "{}", Frames(Backtrace::of(frame)))
     })
 }
 
@@ -150,11 +150,4 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
     exit::end_qemu(status);
     let _ = console.write_str("The machine has stopped.\n");
     cpu::halt()
-}
-
-fn print_backtrace(console: &mut Emergency, backtrace: Backtrace) -> fmt::Result {
-    for address in backtrace {
-        writeln!(console, "{}", Frame(address))?;
-    }
-    Ok(())
 }

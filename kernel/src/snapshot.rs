@@ -10,7 +10,7 @@ use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use boot_protocol::console::Frame;
+use boot_protocol::console::Frames;
 use x86_64::registers::rflags::RFlags;
 
 use crate::arch::x86_64::apic;
@@ -127,7 +127,7 @@ impl fmt::Display for Snapshot {
         writeln!(f, "{}", if self.trap_depth.load(Ordering::Relaxed) == 0 { "" } else { ", in a handler" })?;
         write!(f, "{}", GeneralRegisters(&registers))?;
         let count = self.frame_count.load(Ordering::Relaxed).min(MAX_FRAMES);
-        self.frames[..count].iter().try_for_each(|address| writeln!(f, "{}", Frame(address.load(Ordering::Relaxed))))
+        write!(f, "{}", Frames(self.frames[..count].iter().map(|address| address.load(Ordering::Relaxed))))
     }
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
 pub fn write_all(out: &mut impl fmt::Write) -> fmt::Result {
     let _asking = ASKING.lock();
     writeln!(out, "CPU {} runs this:", percpu::current())?;
-    Backtrace::here().try_for_each(|address| writeln!(out, "{}", Frame(address)))?;
+    write!(out, "{}", Frames(Backtrace::here()))?;
     ask_others();
     write_others(out)
 }

@@ -46,6 +46,46 @@ impl fmt::Display for Frame {
     }
 }
 
+/// A backtrace, a line for each [`Frame`]. Of frames that are the same, as those of a function that calls itself, the first
+/// stands for all, and a line with their number follows.
+///
+/// ```
+/// # extern crate std; use std::string::ToString;
+/// use boot_protocol::console::Frames;
+///
+/// let shown = Frames([1, 2, 2, 2, 2, 3, 3].into_iter()).to_string();
+/// let lines: std::vec::Vec<_> = shown.lines().collect();
+/// assert_eq!(lines.len(), 5);
+/// assert_eq!(lines[0], "  at 0x0000000000000001");
+/// assert_eq!(lines[1], "  at 0x0000000000000002");
+/// assert_eq!(lines[2], "     ... 3 more times");
+/// assert_eq!(lines[3], "  at 0x0000000000000003");
+/// assert_eq!(lines[4], "     ... once more");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Frames<I>(pub I);
+
+impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut addresses = self.0.clone();
+        let mut next = addresses.next();
+        while let Some(address) = next {
+            writeln!(formatter, "{}", Frame(address))?;
+            let mut more = 0_usize;
+            next = addresses.find(|&other| {
+                more += usize::from(other == address);
+                other != address
+            });
+            match more {
+                0 => {}
+                1 => writeln!(formatter, "     ... once more")?,
+                _ => writeln!(formatter, "     ... {more} more times")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What stands behind the number of seconds of a [`SincePowerOn`]. `boot` adds how long ago it started QEMU, the first
 /// time that this passes, for the machine does not know when that was.
 pub const POWER_ON: &str = "s after power-on";
