@@ -92,7 +92,8 @@ pub(crate) enum Due<P: Platform> {
 }
 
 /// Looks for a G that is due in place of one that leaves. That one may hold a lock until the far side: only what takes none
-/// can be done here, which is to wake one that nobody watches and that any M may run.
+/// can be done here, which is to wake one that any M may run and no bubble counts; and none of which a trace would tell,
+/// where it would look as if the one that leaves had woken it.
 #[inline]
 pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> Due<P> {
     let earliest = processor.timers.earliest();
@@ -109,8 +110,14 @@ pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Proc
     if is_turn_of_others || !P::TIMER_INTERRUPTS {
         return Due::Other;
     }
-    let is_simple =
-        |action| matches!(action, Action::Wake(goroutine, _) if goroutine.is_parked_as(ParkedStatus::UNWATCHED));
+    let is_traced = processor.watch.wants_all();
+    let is_simple = |action| match action {
+        Action::Wake(goroutine, _) => {
+            goroutine.is_parked_as(ParkedStatus::UNWATCHED)
+                || goroutine.is_parked_as(ParkedStatus::WATCHED) && !is_traced
+        }
+        Action::Fire(..) | Action::Resume(_) => false,
+    };
     let readied = match processor.timers.pop_due_if(now, is_simple) {
         Some(action) => action.run(pinned, now),
         None => None,

@@ -212,10 +212,12 @@ impl<P: Platform> Timers<P> {
         let mut wheel = self.wheel.lock();
         timer.home.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
-        wheel.insert(timer, when);
-        let before = self.earliest();
-        self.publish_earliest(&wheel);
-        self.earliest() < before
+        let when = wheel.insert(timer, when);
+        let is_earliest = when < self.earliest();
+        if is_earliest {
+            self.earliest.store(when.as_nanos(), Ordering::Relaxed);
+        }
+        is_earliest
     }
 
     /// Takes over the timers of `other`. Called with the world stopped. Go: `timers.take`.

@@ -117,15 +117,16 @@ impl<T: Timed> TimingWheel<T> {
         }
     }
 
-    /// Puts in an element that is in no wheel, after those of the same time. A time that is over, since others have been
-    /// taken out that were due later, is taken for theirs.
+    /// Puts in an element that is in no wheel, after those of the same time; tells when it is due now: a time that is over,
+    /// since others have been taken out that were due later, is taken for theirs.
     #[inline]
-    pub(crate) fn insert(&mut self, element: &'static T, when: Instant) {
+    pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
         debug_assert!(!element.place().is_somewhere(), "put in a wheel what is in one");
         let when = when.as_nanos().max(self.base);
         element.place().when.store(when, Ordering::Relaxed);
         self.length += 1;
         self.append(element, when);
+        Instant::from_nanos(when)
     }
 
     /// Takes out an element that is in this wheel.
@@ -379,7 +380,9 @@ mod tests {
                         let expected: Vec<_> = model.iter().map(|(&(when, _), element)| (element.number, when)).collect();
                         let found: Vec<_> = drained.iter().map(|(element, when)| (element.number, when.as_nanos())).collect();
                         prop_assert_eq!(found, expected);
-                        drained.into_iter().for_each(|(element, when)| wheel.insert(element, when));
+                        for (element, when) in drained {
+                            wheel.insert(element, when);
+                        }
                         is_vague = false;
                     }
                 }
@@ -401,7 +404,9 @@ mod tests {
         for count in [2, 3] {
             let mut wheel = TimingWheel::<Element>::new().unwrap();
             let elements: Vec<_> = (0..count).map(new).collect();
-            elements.iter().zip(times).for_each(|(element, when)| wheel.insert(element, when));
+            for (element, when) in elements.iter().zip(times) {
+                wheel.insert(element, when);
+            }
             wheel.remove(elements[0]);
             assert_eq!(wheel.earliest(), times[0]);
             assert!(wheel.pop_due_if(times[0], |_| true).is_none());
