@@ -9,8 +9,8 @@ extern crate std;
 mod platform {
     pub(crate) use gmp_sched::native::*;
 
-    /// How many Gs a test may have at the same time, where it takes many. Each stack takes two mappings of the 65,530 that
-    /// Linux allows a process, and a scheduler keeps its stacks to the end of it.
+    /// How many Gs a test may have at the same time, where it takes many. Before Linux 6.13 each stack takes two mappings of
+    /// the 65,530 that a process may have, and a scheduler keeps its stacks to the end of it.
     pub(crate) const MANY: usize = 2_000;
 }
 
