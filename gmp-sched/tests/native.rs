@@ -10,6 +10,7 @@ use gmp_sched::JoinError;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{self, JoinHandle, Native};
 use gmp_sched::platform::{Pinned, Platform};
+use gmp_sched::spawn::STACK_SIZE;
 
 /// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
 fn with_processors(body: fn(usize)) {
@@ -334,17 +335,30 @@ fn names_and_stack_sizes_are_as_chosen() {
 
 #[test]
 fn a_scheduler_that_has_ended_keeps_no_stacks() {
-    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
-    let before = mappings();
-    for _ in 0..40 {
+    const RUNS: usize = 40;
+    const STACKS: usize = 500;
+    // Bytes that may be written: the allocator reserves more than that.
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let size = |line: &str| {
+            let (range, rights) = line.split_once(' ')?;
+            let (start, end) = range.split_once('-')?;
+            let address = |digits| usize::from_str_radix(digits, 16).unwrap();
+            rights.starts_with("rw").then(|| address(end) - address(start))
+        };
+        maps.lines().filter_map(size).sum::<usize>()
+    };
+    let before = mapped();
+    for _ in 0..RUNS {
         native::run(8, || {
-            let all: Vec<_> = (0..500).map(|_| native::go(|| native::sleep(Duration::from_micros(100)))).collect();
+            let all: Vec<_> = (0..STACKS).map(|_| native::go(|| native::sleep(Duration::from_micros(100)))).collect();
             for handle in all {
                 handle.join().unwrap();
             }
         });
     }
-    // Threads of the last runs may not have ended yet; 40 runs would have 40,000 otherwise.
-    let after = mappings();
-    assert!(after < before + 8_000, "{before} mappings before, {after} after");
+    let after = mapped();
+    // Threads of the last runs may not have ended yet.
+    let limit = RUNS * STACKS * STACK_SIZE / 2;
+    assert!(after < before + limit, "{before} bytes mapped before, {after} after, not to be {limit} more");
 }
