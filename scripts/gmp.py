@@ -103,10 +103,10 @@ def place(pc):
     return f"{pc:#018x} {function}{where}"
 
 
-def frames(stack_pointer):
-    """The program counters of a saved context: the address to go on at, RBX and RBP lie on its stack."""
-    yield word(stack_pointer)
-    frame = word(stack_pointer + 16)
+def frames(context):
+    """The program counters of a saved context: its stack pointer and the address to go on at; RBX and RBP lie on its stack."""
+    yield word(context + 8)
+    frame = word(word(context) + 8)
     for _ in range(MOST_FRAMES):
         if not frame or frame % 8:
             return
@@ -188,7 +188,7 @@ class Backtrace(gdb.Command):
         print(scheduler.describe(g))
         if any(scheduler.current(m) == g for m in scheduler.machines()):
             raise gdb.GdbError("it is on a CPU: `info threads`, `thread N`, `backtrace`")
-        for number, address in enumerate(frames(word(g + scheduler.at["goroutine_context"]))):
+        for number, address in enumerate(frames(g + scheduler.at["goroutine_context"])):
             print(f"#{number:<3}{place(address)}")
 
 

@@ -29,22 +29,22 @@ fn measure(name: &str, processors: usize, operations: usize, body: impl FnOnce()
 /// Two contexts that switch to each other and do nothing else.
 fn raw_switch() {
     const SWITCHES: usize = 10_000_000;
-    static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new(0) }; 2];
-    extern "sysv64" fn other(_: usize, _: usize, _: usize) -> ! {
+    static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new() }; 2];
+    extern "sysv64" fn other(_: usize, _: usize, _: usize, _: usize) -> ! {
         loop {
             // SAFETY: the other context waits in the same kind of switch; one thread, so nobody else resumes either.
-            unsafe { context::switch(CONTEXTS[1].as_ptr(), CONTEXTS[0].get(), NOTHING) };
+            unsafe { context::switch(&CONTEXTS[1], &CONTEXTS[0], NOTHING) };
         }
     }
     const NOTHING: context::Transfer = context::Transfer { function: 0, subject: 0, argument: 0 };
     let mut stack = vec![0u128; 4096];
     let top = stack.as_mut_ptr_range().end.expose_provenance();
     // SAFETY: the stack is ours and outlives the last switch to it.
-    CONTEXTS[1].set(unsafe { context::prepare(top, other) });
+    unsafe { context::prepare(&CONTEXTS[1], top, other) };
     let start = Instant::now();
     for _ in 0..SWITCHES / 2 {
         // SAFETY: as above.
-        unsafe { context::switch(CONTEXTS[0].as_ptr(), CONTEXTS[1].get(), NOTHING) };
+        unsafe { context::switch(&CONTEXTS[0], &CONTEXTS[1], NOTHING) };
     }
     report("raw_switch", 1, start.elapsed().as_nanos() as f64 / SWITCHES as f64, "ns/op");
     black_box(&stack);

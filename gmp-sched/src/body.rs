@@ -106,36 +106,51 @@ where
         top - size_of::<F>().max(size_of::<Outcome<T>>()).next_multiple_of(ALIGN)
     };
     #[expect(unsafe_code, reason = "lays the first frame on the stack of a G that does not run")]
-    // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16.
-    let stack_pointer = unsafe { context::prepare(below, run) };
+    // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16. The slot is the caller's.
+    unsafe {
+        context::prepare(&goroutine.context, below, run);
+    }
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
-    goroutine.context.set(stack_pointer);
 }
 
 /// The first function of a G, and the last: completes the switch that brought it here, runs the closure, ends the G. One for
 /// each kind of closure, so that nothing is called in between that would save registers which nobody wants back.
-extern "sysv64" fn run<P, F, T>(subject: usize, argument: usize, function: usize) -> !
+extern "sysv64" fn run<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let me = spawn::arrive_first(subject, argument, function);
+    spawn::arrive_first::<P>(subject, argument, function);
+    let me = owner(context);
     let panicked = run_closure::<P, F, T>(me);
     let drop_result = |me| drop(take_result::<T, P>(me));
     spawn::finish(me, panicked, core::mem::needs_drop::<T>().then_some(drop_result))
 }
 
 /// [`run`] of a child of a scope.
-extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: usize, function: usize) -> !
+extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let me = spawn::arrive_first(subject, argument, function);
+    spawn::arrive_first::<P>(subject, argument, function);
+    let me = owner(context);
     let panicked = run_closure::<P, F, T>(me);
     spawn::finish_scoped(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)), children(me))
+}
+
+/// The G whose context that is.
+#[inline(always)]
+fn owner<P: Platform>(context: usize) -> &'static Goroutine<P> {
+    const { assert!(core::mem::offset_of!(Goroutine<P>, context) == 0) }
+    #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+    // SAFETY: `install_with` prepares contexts of Gs only, each is resumed by a reference to its G's, and it comes first there;
+    // Gs are never freed.
+    unsafe {
+        &*core::ptr::with_exposed_provenance::<Goroutine<P>>(context)
+    }
 }
 
 /// Runs the closure of the calling G and puts its result in its place; tells whether it panicked.

@@ -150,8 +150,9 @@ impl fmt::Display for GoroutineId {
 
 /// A G. Go: `g` (runtime/runtime2.go).
 #[doc(alias = "g")]
+#[repr(C)]
 pub struct Goroutine<P: Platform> {
-    /// Saved while it does not run.
+    /// Saved while it does not run. Comes first: its address is that of the G.
     pub(crate) context: SavedContext,
     /// The link of the one list it is on.
     link: AtomicRef<Self>,
@@ -204,7 +205,7 @@ impl<P: Platform> Goroutine<P> {
     /// A slot without a stack, in no list.
     pub(crate) fn new() -> Self {
         Self {
-            context: SavedContext::new(0),
+            context: SavedContext::new(),
             link: AtomicRef::none(),
             status: AtomicU8::new(Status::Dead as u8),
             wait_reason: AtomicU8::new(WaitReason::None as u8),

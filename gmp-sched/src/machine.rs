@@ -68,7 +68,7 @@ impl<P: Platform> Machine<P> {
         Self {
             id,
             scheduler,
-            g0: SavedContext::new(0),
+            g0: SavedContext::new(),
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
             next_processor: AtomicRef::none(),

@@ -285,11 +285,10 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// The first step of a new G: completes the switch that brought it here, and finds out which one it is.
+/// The first step of a new G: completes the switch that brought it here.
 #[inline(always)]
-pub(crate) fn arrive_first<P: Platform>(subject: usize, argument: usize, function: usize) -> &'static Goroutine<P> {
-    let pinned = arrive_words::<P>(function, subject, argument);
-    pinned.goroutine()
+pub(crate) fn arrive_first<P: Platform>(subject: usize, argument: usize, function: usize) {
+    drop(arrive_words::<P>(function, subject, argument));
 }
 
 /// The last steps of the calling G: its result is in place. `drop_result` is for results that have something to drop.

@@ -131,7 +131,12 @@ pub(crate) fn arrive_words<P: Platform>(function: usize, subject: usize, argumen
 }
 
 #[inline(always)]
-fn switch<P: Platform>(pinned: Pinned<P>, save: &'static SavedContext, to: usize, transfer: Transfer) -> Pinned<P> {
+fn switch<P: Platform>(
+    pinned: Pinned<P>,
+    save: &'static SavedContext,
+    to: &'static SavedContext,
+    transfer: Transfer,
+) -> Pinned<P> {
     P::assert_pinned_once();
     // The far side lowers this pin, and this side the one of whoever resumes it.
     mem::forget(pinned);
@@ -139,7 +144,7 @@ fn switch<P: Platform>(pinned: Pinned<P>, save: &'static SavedContext, to: usize
     // SAFETY: `to` was saved by this function or made by `prepare`, and the caller has claimed its G: it was taken from
     // a queue or is this M's g0. What is saved becomes visible to others by the commit only, on the far side. The pin
     // goes over to the far side.
-    let transfer = unsafe { context::switch(save.as_ptr(), to, transfer) };
+    let transfer = unsafe { context::switch(save, to, transfer) };
     arrive(transfer)
 }
 
@@ -272,7 +277,7 @@ pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutin
 }
 
 #[inline(always)]
-fn start_running<P: Platform>(machine: &'static Machine<P>, next: &'static Goroutine<P>) -> usize {
+fn start_running<P: Platform>(machine: &'static Machine<P>, next: &'static Goroutine<P>) -> &'static SavedContext {
     debug_assert_eq!(next.status(), Status::Runnable, "{next:?} is not to be run");
     debug_assert!(
         next.locked_machine().is_none_or(|locked| core::ptr::eq(locked, machine))
@@ -281,10 +286,10 @@ fn start_running<P: Platform>(machine: &'static Machine<P>, next: &'static Gorou
     );
     next.set_status(Status::Running);
     machine.set_current(Some(next));
-    next.context.get()
+    &next.context
 }
 
-fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>, ends: bool) -> usize {
+fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>, ends: bool) -> &'static SavedContext {
     if machine.locked_goroutine().is_some() {
         if ends {
             machine.set_free();
@@ -292,7 +297,7 @@ fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>, e
         me.note_locked_wait();
     }
     machine.set_current(None);
-    machine.g0.get()
+    &machine.g0
 }
 
 /// The next G to run without a look beyond this P, `None` if g0 has to decide; also tells where the G was: one with a slice

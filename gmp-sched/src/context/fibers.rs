@@ -10,7 +10,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::cell::Cell;
 
-use super::{Transfer, x86_64};
+use super::{SavedContext, Transfer, x86_64};
 
 unsafe extern "C" {
     fn __tsan_get_current_fiber() -> *mut c_void;
@@ -91,8 +91,9 @@ fn find(to: usize) -> *mut c_void {
 ///
 /// As for that; stacks of the calling thread aside, all have been registered.
 #[inline(always)]
-pub unsafe fn switch(save: *mut usize, to: usize, transfer: Transfer) -> Transfer {
-    let fiber = find(to);
+pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
+    // SAFETY: by the caller it is a context.
+    let fiber = find(unsafe { (*to).stack_pointer() });
     // Nothing instrumented may come between this and the switch: it would be booked to the wrong fiber.
     // SAFETY: `fiber` is that of the stack which the next step switches to.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };

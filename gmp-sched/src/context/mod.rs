@@ -1,6 +1,6 @@
 //! The context switch: saving one flow of control and resuming another on its own stack.
 //!
-//! A context is its stack pointer; what has to survive lies on its stack. A switch carries a [`Transfer`] to the far
+//! A context is its stack pointer and the address to go on at; what else has to survive lies on its stack. A switch carries a [`Transfer`] to the far
 //! side in registers: what is to be done for the context that just left, once it is saved and its stack is no longer in
 //! use (invariant 1 of the design: nobody may see a G before its context is saved).
 
@@ -23,36 +23,35 @@ pub use x86_64::{prepare, switch_without_control_words};
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the context switch is written for x86_64");
 
-/// Where the stack pointer of a context is kept while it does not run.
+/// A context while it does not run. The assembly knows the order of the fields.
 ///
-/// The one atomic that is not imported through `primitives`: the switch writes it in assembly, and loom, which could not
-/// see that, never runs a switch.
+/// The one place with atomics that are not imported through `primitives`: the switch writes them in assembly, and loom,
+/// which could not see that, never runs a switch.
 #[derive(Debug, Default)]
-pub struct SavedContext(AtomicUsize);
+#[repr(C)]
+pub struct SavedContext {
+    stack_pointer: AtomicUsize,
+    /// Where it goes on. Not on the stack, whence it would have to be taken before the jump.
+    resume: AtomicUsize,
+}
 
 impl SavedContext {
-    /// A context that [`prepare`] or nobody has made yet.
+    /// A context that is to be [prepared](prepare) or saved before it is resumed.
     #[must_use]
-    pub const fn new(stack_pointer: usize) -> Self {
-        Self(AtomicUsize::new(stack_pointer))
+    pub const fn new() -> Self {
+        Self { stack_pointer: AtomicUsize::new(0), resume: AtomicUsize::new(0) }
     }
 
-    /// The stack pointer, for [`switch`] to resume.
-    #[inline(always)]
-    pub fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+    /// The stack pointer. Of a context that does not run.
+    #[must_use]
+    pub fn stack_pointer(&self) -> usize {
+        self.stack_pointer.load(Ordering::Relaxed)
     }
 
-    /// Replaces the context.
     #[inline(always)]
-    pub fn set(&self, stack_pointer: usize) {
-        self.0.store(stack_pointer, Ordering::Relaxed);
-    }
-
-    /// Where [`switch`] is to save the context that leaves.
-    #[inline(always)]
-    pub fn as_ptr(&self) -> *mut usize {
-        self.0.as_ptr()
+    fn set(&self, stack_pointer: usize, resume: usize) {
+        self.stack_pointer.store(stack_pointer, Ordering::Relaxed);
+        self.resume.store(resume, Ordering::Relaxed);
     }
 }
 
@@ -68,6 +67,6 @@ pub struct Transfer {
     pub argument: usize,
 }
 
-/// The function a fresh context starts in; its arguments are the words of the [`Transfer`]. It never returns: there is
-/// nothing to return to.
-pub type Entry = extern "sysv64" fn(subject: usize, argument: usize, function: usize) -> !;
+/// The function a fresh context starts in; its arguments are the words of the [`Transfer`], and the address of the context
+/// that was resumed, its own. It never returns: there is nothing to return to.
+pub type Entry = extern "sysv64" fn(subject: usize, argument: usize, function: usize, context: usize) -> !;

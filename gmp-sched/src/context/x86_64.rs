@@ -1,16 +1,15 @@
 //! The switch for x86-64 (System V ABI).
 //!
 //! ```text
-//!   a saved context                       a prepared context
-//!   stack pointer → resume address        stack pointer → `start`
-//!                   rbx                                   entry
+//!   a saved context                       a prepared context, which goes on at `start`
+//!   stack pointer → rbx                   stack pointer → entry
 //!                   rbp                                   unused word
 //!                   (control words)                       control words, top of stack (16-byte aligned)
 //!                   … frames of the caller
 //! ```
 //!
 //! Only `rbx` and `rbp` are pushed, because inline assembly cannot name them as clobbered; the compiler keeps whatever
-//! else is live across the switch, and only that. The resume address is taken with an indirect `jmp`: a `ret` into
+//! else is live across the switch, and only that. The address to go on at is taken with an indirect `jmp`: a `ret` into
 //! another stack is always mispredicted by the return stack buffer, which costs about 7 ns where the jump costs 1.
 //!
 //! # Floating-point control words
@@ -22,7 +21,7 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{Entry, Transfer};
+use super::{Entry, SavedContext, Transfer};
 
 /// The switch; what is saved more lies above `rbp`.
 macro_rules! switch {
@@ -36,22 +35,26 @@ macro_rules! switch {
             "push rbp",
             "push rbx",
             "lea r8, [rip + 2f]",
-            "push r8",
-            "mov [r9], rsp",
-            "mov rsp, rcx",
+            "mov [{save}], rsp",
+            "mov [{save} + 8], r8",
+            "mov rsp, [rcx]",
             $($load_more,)*
-            "pop r8",
-            "jmp r8",
+            "jmp [rcx + 8]",
             "2:",
             "pop rbx",
             "pop rbp",
             $($drop_more,)*
-            inout("r9") $save => _,
+            save = in(reg) $save,
+            // The transfer travels where its function, and a fresh context's entry, expect their arguments; so does the
+            // context that is resumed.
             inout("rcx") $to => _,
-            // The transfer travels where its function, and a fresh context's entry, expect their arguments.
             inout("rdi") $transfer.subject => subject,
             inout("rsi") $transfer.argument => argument,
             inout("rdx") $transfer.function => function,
+            // Written before `save` is used for the last time.
+            out("r8") _,
+            out("r10") _,
+            out("r11") _,
             lateout("r12") _,
             lateout("r13") _,
             lateout("r14") _,
@@ -61,16 +64,20 @@ macro_rules! switch {
         Transfer { function, subject, argument }
     }};
 }
-/// Saves this context in `*save`, resumes the one whose stack pointer is `to`, and hands `transfer` to it. Returns
-/// when something switches back here, with what that one handed over.
+/// Saves this context in `*save`, resumes `*to`, and hands `transfer` to it. Returns when something switches back here,
+/// with what that one handed over.
 ///
 /// # Safety
 ///
-/// - `to` is the stack pointer of a context saved by this function or made by [`prepare`], and nobody else resumes it.
-/// - `save` may be written; nobody resumes the value written there before the far side has this call's transfer.
+/// - `*to` is a context saved by this function or made by [`prepare`], and nobody else resumes it.
+/// - `*save` may be written; nobody resumes what is written there before the far side has this call's transfer.
 /// - What the caller holds (locks, pins, references to per-CPU data) is good for the flow of control that goes on.
 #[inline(always)]
-pub unsafe fn switch_without_control_words(save: *mut usize, to: usize, transfer: Transfer) -> Transfer {
+pub unsafe fn switch_without_control_words(
+    save: *const SavedContext,
+    to: *const SavedContext,
+    transfer: Transfer,
+) -> Transfer {
     // SAFETY: by the caller.
     unsafe { switch!(save, to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
@@ -79,10 +86,14 @@ pub unsafe fn switch_without_control_words(save: *mut usize, to: usize, transfer
 ///
 /// # Safety
 ///
-/// As for [`switch_without_control_words`]; `to` was saved by this function or made by [`prepare`].
+/// As for [`switch_without_control_words`]; `*to` was saved by this function or made by [`prepare`].
 #[cfg(target_feature = "sse")]
 #[inline(always)]
-pub unsafe fn switch_with_control_words(save: *mut usize, to: usize, transfer: Transfer) -> Transfer {
+pub unsafe fn switch_with_control_words(
+    save: *const SavedContext,
+    to: *const SavedContext,
+    transfer: Transfer,
+) -> Transfer {
     // SAFETY: by the caller.
     unsafe {
         switch!(save, to, transfer,
@@ -94,15 +105,15 @@ pub unsafe fn switch_with_control_words(save: *mut usize, to: usize, transfer: T
                 "movzx r11d, word ptr [rsp + 4]",
             ],
             load_more: [
-                // Below are the resume address, rbx and rbp. Of MXCSR the lower six bits are flags, which nobody keeps.
-                "xor r10d, [rsp + 24]",
+                // Below are rbx and rbp. Of MXCSR the lower six bits are flags, which nobody keeps.
+                "xor r10d, [rsp + 16]",
                 "test r10d, 0xffc0",
                 "jne 3f",
-                "cmp [rsp + 28], r11w",
+                "cmp [rsp + 20], r11w",
                 "je 4f",
                 "3:",
-                "ldmxcsr [rsp + 24]",
-                "fldcw [rsp + 28]",
+                "ldmxcsr [rsp + 16]",
+                "fldcw [rsp + 20]",
                 "4:",
             ],
             drop_more: ["add rsp, 8"]
@@ -114,15 +125,15 @@ pub unsafe fn switch_with_control_words(save: *mut usize, to: usize, transfer: T
 /// precision; MXCSR, and above it the control word of the x87.
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
-/// Lays a fresh context on the stack that ends at `top`; resuming the returned stack pointer calls `entry` with the
-/// transfer of that switch.
+/// Makes `context` a fresh one, on the stack that ends at `top`; resuming it calls `entry` with the transfer of that switch.
 ///
 /// # Safety
 ///
-/// The 64 bytes below `top` may be written, and no one else uses that stack. `top` is rounded down to 16.
-pub unsafe fn prepare(top: usize, entry: Entry) -> usize {
+/// The 64 bytes below `top` may be written, and no one else uses that stack. `top` is a multiple of 16. Nobody uses `context`.
+#[inline(always)]
+pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
     // SAFETY: by the caller.
-    unsafe { lay::<{ cfg!(all(feature = "control-words", target_feature = "sse")) }>(top, entry) }
+    unsafe { lay::<{ cfg!(all(feature = "control-words", target_feature = "sse")) }>(context, top, entry) }
 }
 
 /// [`prepare`], with control words or without.
@@ -131,18 +142,18 @@ pub unsafe fn prepare(top: usize, entry: Entry) -> usize {
 ///
 /// As for [`prepare`].
 #[inline(always)]
-unsafe fn lay<const WITH_CONTROL_WORDS: bool>(top: usize, entry: Entry) -> usize {
-    let frame = ((top & !15) as *mut usize).wrapping_sub(4);
+unsafe fn lay<const WITH_CONTROL_WORDS: bool>(context: &SavedContext, top: usize, entry: Entry) {
+    debug_assert!(top.is_multiple_of(16), "a stack that ends at {top:#x}");
+    let frame = (top as *mut usize).wrapping_sub(3);
     let write = |word: usize, value: usize| {
-        // SAFETY: one of the four words below the top: within the 64 bytes that the caller gives us, and aligned.
+        // SAFETY: one of the three words below the top: within the 64 bytes that the caller gives us, and aligned.
         unsafe { frame.wrapping_add(word).write(value) };
     };
-    write(0, start as *const () as usize);
-    write(1, entry as *const () as usize);
+    write(0, entry as *const () as usize);
     if WITH_CONTROL_WORDS {
-        write(3, CONTROL_WORDS);
+        write(2, CONTROL_WORDS);
     }
-    frame as usize
+    context.set(frame as usize, start as *const () as usize);
 }
 
 /// First instructions of a fresh context. It has no caller: a frame pointer of zero and an undefined return address end
@@ -165,7 +176,7 @@ mod tests {
     const OTHERS: (u32, u16) = (0x7f80, 0x0f7f);
     const DEFAULTS: (u32, u16) = (0x1f80, 0x037f);
 
-    type Switch = unsafe fn(*mut usize, usize, Transfer) -> Transfer;
+    type Switch = unsafe fn(*const SavedContext, *const SavedContext, Transfer) -> Transfer;
 
     fn control_words() -> (u32, u16) {
         let (mut mxcsr, mut x87) = (0, 0);
@@ -189,7 +200,7 @@ mod tests {
     }
 
     /// Notes what it finds, changes it, and goes back, twice.
-    extern "sysv64" fn other(pair: usize, _: usize, _: usize) -> ! {
+    extern "sysv64" fn other(pair: usize, _: usize, _: usize, _: usize) -> ! {
         let pair = ptr::with_exposed_provenance_mut::<Pair>(pair);
         loop {
             // SAFETY: the test lends it, and does not run meanwhile.
@@ -197,21 +208,22 @@ mod tests {
             pair.seen = control_words();
             set_control_words(OTHERS);
             // SAFETY: the test has been saved.
-            unsafe { (pair.switch)(pair.other.as_ptr(), pair.test.get(), NOTHING) };
+            unsafe { (pair.switch)(&raw const pair.other, &raw const pair.test, NOTHING) };
         }
     }
 
     /// What the other context finds first and again, and what is found after coming back from it.
     fn words_seen(switch: Switch) -> [(u32, u16); 3] {
         let mut stack = alloc::vec![0_usize; 8192];
+        let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
+        let top = stack.as_mut_ptr_range().end as usize & !15;
         // SAFETY: ours alone, and large enough.
-        let context = unsafe { lay::<true>(stack.as_mut_ptr_range().end as usize, other) };
-        let mut pair = Pair { test: SavedContext::new(0), other: SavedContext::new(context), switch, seen: DEFAULTS };
+        unsafe { lay::<true>(&pair.other, top, other) };
         let mut seen = [DEFAULTS; 3];
         for seen in &mut seen[..2] {
             let subject = (&raw mut pair).expose_provenance();
             // SAFETY: it has been prepared, then saved by itself.
-            unsafe { switch(pair.test.as_ptr(), pair.other.get(), Transfer { subject, ..NOTHING }) };
+            unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
             *seen = pair.seen;
         }
         seen[2] = control_words();

@@ -173,7 +173,7 @@ impl<C: Cpu> Threads<C> {
             current: AtomicRef::none(),
             turn_since: AtomicU64::new(0),
             is_displaced: AtomicBool::new(false),
-            idle_context: SavedContext::new(0),
+            idle_context: SavedContext::new(),
             sleepers: InterruptLock::new(List::new()),
         };
         Box::leak(Box::new(Self { cpus: (0..cpus).map(cpu).collect::<Vec<_>>().into_boxed_slice() }))

@@ -26,10 +26,11 @@ impl<C: Cpu> Threads<C> {
         entry: fn(usize) -> !,
         argument: usize,
     ) -> &'static Thread<C> {
+        let context = SavedContext::new();
         // SAFETY: the stack is ours by the caller's promise.
-        let stack_pointer = unsafe { context::prepare(stack.end, thread_main::<C>) };
+        unsafe { context::prepare(&context, stack.end & !15, thread_main::<C>) };
         Box::leak(Box::new(Thread {
-            context: SavedContext::new(stack_pointer),
+            context,
             token: Token::parked(),
             last_cpu: AtomicU32::new(u32::try_from(C::current()).unwrap_or(0)),
             link: AtomicRef::none(),
@@ -53,7 +54,7 @@ impl<C: Cpu> Threads<C> {
                 let cpu = self.here();
                 cpu.current.store(None, Ordering::Relaxed);
                 C::switching_to_idle();
-                cpu.idle_context.get()
+                &cpu.idle_context
             }
         };
         let transfer = Transfer {
@@ -71,7 +72,7 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// `next` runs on this CPU from now on.
-    fn start(&'static self, next: &'static Thread<C>) -> usize {
+    fn start(&'static self, next: &'static Thread<C>) -> &'static SavedContext {
         let cpu = self.here();
         cpu.current.store(Some(next), Ordering::Relaxed);
         cpu.is_displaced.store(false, Ordering::Relaxed);
@@ -79,15 +80,15 @@ impl<C: Cpu> Threads<C> {
         let now = C::now();
         cpu.turn_since.store(now.as_nanos(), Ordering::Relaxed);
         C::switching_to(next, now);
-        next.context.get()
+        &next.context
     }
 }
 
-fn switch<C: Cpu>(save: &SavedContext, to: usize, transfer: Transfer) {
+fn switch<C: Cpu>(save: &SavedContext, to: &SavedContext, transfer: Transfer) {
     #[expect(unsafe_code, reason = "the context switch")]
     // SAFETY: `to` is the context of a thread that this CPU took off a ready list, or of its own idle loop: nobody else
     // resumes it. The one saved becomes visible to others by the commit only.
-    let transfer = unsafe { context::switch(save.as_ptr(), to, transfer) };
+    let transfer = unsafe { context::switch(save, to, transfer) };
     arrive::<C>(transfer);
 }
 
@@ -107,7 +108,7 @@ fn arrive<C: Cpu>(transfer: Transfer) {
 }
 
 /// The first function of every thread.
-extern "sysv64" fn thread_main<C: Cpu>(subject: usize, argument: usize, function: usize) -> ! {
+extern "sysv64" fn thread_main<C: Cpu>(subject: usize, argument: usize, function: usize, _: usize) -> ! {
     arrive::<C>(Transfer { function, subject, argument });
     let me = C::threads().current().expect("a thread runs as the current one of its CPU");
     (me.entry)(me.argument)

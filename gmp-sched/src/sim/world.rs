@@ -120,12 +120,12 @@ impl World {
     /// Gives every CPU its idle loop, and makes sysmon.
     #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
     fn boot(&self) {
-        extern "sysv64" fn idle(_: usize, _: usize, _: usize) -> ! {
+        extern "sysv64" fn idle(_: usize, _: usize, _: usize, _: usize) -> ! {
             current().threads.idle_loop()
         }
         for cpu in &self.cpus {
             // SAFETY: the stack is fresh and stays this CPU's until the run is over.
-            cpu.context.set(unsafe { context::prepare(self.stack().end, idle) });
+            unsafe { context::prepare(&cpu.context, self.stack().end, idle) };
         }
         // SAFETY: as above, for sysmon's thread.
         self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
@@ -180,7 +180,7 @@ impl World {
         self.turn.set(cpu);
         self.is_inside.set(true);
         // SAFETY: the CPU's context was saved by `to_driver` or made by `boot`, and only the driver resumes it.
-        unsafe { context::switch(self.driver.as_ptr(), self.cpus[cpu].context.get(), NOTHING) };
+        unsafe { context::switch(&self.driver, &self.cpus[cpu].context, NOTHING) };
         self.is_inside.set(false);
     }
 
@@ -188,7 +188,7 @@ impl World {
     #[expect(unsafe_code, reason = "leaves a CPU")]
     pub(super) fn to_driver(&self) {
         // SAFETY: the driver waits in `resume`. What runs on this CPU is at a point where it may lose its turn.
-        unsafe { context::switch(self.cpu().context.as_ptr(), self.driver.get(), NOTHING) };
+        unsafe { context::switch(&self.cpu().context, &self.driver, NOTHING) };
     }
 
     /// A point at which another CPU may step, and an interrupt may come here.
