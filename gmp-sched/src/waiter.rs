@@ -41,7 +41,11 @@ use crate::timers::{Action, arm};
 /// to its G.
 #[doc(alias = "sudog")]
 pub(crate) struct Waiter<P: Platform> {
+    /// Its G if whoever takes this out of its queue ends the wait, so that one look tells both; else `None`.
+    sole: AtomicRef<Goroutine<P>>,
+    /// Its G if several may end the wait.
     goroutine: AtomicRef<Goroutine<P>>,
+    /// What they claim then.
     ticket: AtomicU64,
     /// The one behind it in its queue; nobody looks at that of the last one.
     next: AtomicRef<Self>,
@@ -61,7 +65,9 @@ impl<P: Platform> Waiter<P> {
     /// One that is [prepared](Self::prepare).
     #[inline(always)]
     pub(crate) fn of(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, place: *mut ()) -> Self {
+        let (sole, goroutine) = if ticket == Ticket::SOLE { (goroutine, None) } else { (None, goroutine) };
         Self {
+            sole: AtomicRef::new(sole),
             goroutine: AtomicRef::new(goroutine),
             ticket: AtomicU64::new(ticket.0),
             next: AtomicRef::none(),
@@ -72,10 +78,15 @@ impl<P: Platform> Waiter<P> {
     }
 
     /// Prepares it for a wait of `goroutine`, to which it belongs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, ticket: Ticket, place: *mut ()) {
-        self.goroutine.store(Some(goroutine), Ordering::Relaxed);
-        self.ticket.store(ticket.0, Ordering::Relaxed);
+        if ticket == Ticket::SOLE {
+            self.sole.store(Some(goroutine), Ordering::Relaxed);
+        } else {
+            self.sole.store(None, Ordering::Relaxed);
+            self.goroutine.store(Some(goroutine), Ordering::Relaxed);
+            self.ticket.store(ticket.0, Ordering::Relaxed);
+        }
         self.place.store(place, Ordering::Relaxed);
     }
 
@@ -86,24 +97,33 @@ impl<P: Platform> Waiter<P> {
     /// It has never been prepared.
     #[inline]
     pub(crate) fn goroutine(&self) -> &'static Goroutine<P> {
+        let sole = self.sole.load(Ordering::Relaxed);
+        sole.unwrap_or_else(|| self.goroutine_of_several())
+    }
+
+    #[inline(always)]
+    fn goroutine_of_several(&self) -> &'static Goroutine<P> {
         self.goroutine.load(Ordering::Relaxed).expect("a waiter is prepared before it is queued")
     }
 
-    /// Ends the wait; tells whether this was still to be done.
-    #[inline]
-    fn claim(&'static self) -> bool {
-        let ticket = Ticket(self.ticket.load(Ordering::Relaxed));
-        ticket == Ticket::SOLE || self.claim_of_several(ticket)
+    /// Ends the wait; gives the G, for the caller to ready, if this was still to be done.
+    #[inline(always)]
+    fn claim(&'static self) -> Option<&'static Goroutine<P>> {
+        match self.sole.load(Ordering::Relaxed) {
+            Some(goroutine) => Some(goroutine),
+            None => self.claim_of_several(),
+        }
     }
 
-    fn claim_of_several(&'static self, ticket: Ticket) -> bool {
+    #[inline]
+    fn claim_of_several(&'static self) -> Option<&'static Goroutine<P>> {
         P::point(Site::Wait);
-        let goroutine = self.goroutine();
-        let won = goroutine.claim(ticket);
-        if won {
-            goroutine.woken_by.store(Some(self), Ordering::Relaxed);
+        let goroutine = self.goroutine_of_several();
+        if !goroutine.claim(Ticket(self.ticket.load(Ordering::Relaxed))) {
+            return None;
         }
-        won
+        goroutine.woken_by.store(Some(self), Ordering::Relaxed);
+        Some(goroutine)
     }
 
     /// Makes the G runnable whose wait the caller has ended by taking this out of a queue. To be called without the
@@ -232,10 +252,16 @@ impl<P: Platform> WaitQueue<P> {
     /// that were woken from elsewhere are dropped from the queue on the way.
     #[inline]
     pub(crate) fn pop(&self) -> Option<&'static Waiter<P>> {
+        self.pop_with_goroutine().map(|(waiter, _)| waiter)
+    }
+
+    /// [`pop`](Self::pop) that gives the G as well, which it has come upon.
+    #[inline(always)]
+    pub(crate) fn pop_with_goroutine(&self) -> Option<(&'static Waiter<P>, &'static Goroutine<P>)> {
         loop {
             let waiter = self.remove_front()?;
-            if waiter.claim() {
-                return Some(waiter);
+            if let Some(goroutine) = waiter.claim() {
+                return Some((waiter, goroutine));
             }
         }
     }
@@ -257,7 +283,7 @@ impl<P: Platform> WaitQueue<P> {
         loop {
             let waiter = self.front().filter(|&first| wanted(first))?;
             self.remove(waiter);
-            if waiter.claim() {
+            if waiter.claim().is_some() {
                 return Some(waiter);
             }
         }

@@ -13,12 +13,12 @@ use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side, Word};
 use super::ring::Ring;
 use crate::cancel::{ContextError, Limit};
-use crate::goroutine::Ticket;
-use crate::park::park_with;
+use crate::goroutine::{Goroutine, Ticket};
+use crate::park::{park_with, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 use crate::synctest::Home;
-use crate::waiter::{Waiter, wait_until};
+use crate::waiter::wait_until;
 
 /// A channel with its values. Go: `hchan`.
 // In this order: a select keeps addresses of channels and of their headers, which are the same then.
@@ -40,8 +40,8 @@ unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 /// What came of trying to send or receive, under the lock.
 #[derive(Debug)]
 pub(crate) enum Attempt<P: Platform> {
-    /// The value has moved. The G of this waiter, if there is one, is to be readied once the lock is free.
-    Moved(Option<&'static Waiter<P>>),
+    /// The value has moved. The G that waited for that, if there is one, is to be readied once the lock is free.
+    Moved(Option<&'static Goroutine<P>>),
     /// The channel is closed, or the caller is outside of its bubble ([`Header::check_closed`] tells); nothing has moved.
     Closed,
     /// Nothing can move now.
@@ -92,13 +92,13 @@ impl<T, P: Platform> Channel<T, P> {
     #[inline(always)]
     unsafe fn offer_to_open(&self, held: &Held<'_, P>, from: *const T, word: Word, length: usize) -> Attempt<P> {
         debug_assert!(held.is_of(&self.header));
-        if let Some(receiver) = self.header.receivers.pop() {
+        if let Some((receiver, goroutine)) = self.header.receivers.pop_with_goroutine() {
             let place = receiver.place.load(Ordering::Relaxed).cast::<T>();
             // SAFETY: whoever queues among the receivers of this channel leaves the address of a free place for a `T`, which
             // is good until its G goes on; that one waits until it is readied, for we have ended its wait.
             unsafe { ptr::copy_nonoverlapping(from, place, 1) };
             receiver.outcome.store(MOVED, Ordering::Relaxed);
-            return Attempt::Moved(Some(receiver));
+            return Attempt::Moved(Some(goroutine));
         }
         if length < self.header.capacity {
             // SAFETY: the lock is held and the ring has room; the value is the caller's.
@@ -121,13 +121,13 @@ impl<T, P: Platform> Channel<T, P> {
         let word = self.header.word();
         if word.is_zero() {
             // With room for values nobody waits to send; so there is none.
-            let Some(sender) = self.header.senders.pop() else { return Attempt::NotReady };
+            let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
             let place = sender.place.load(Ordering::Relaxed).cast::<T>();
             // SAFETY: whoever queues among the senders leaves the address of a value, which is ours to move, for we have
             // ended its wait; `to` is free.
             unsafe { ptr::copy_nonoverlapping(place, to, 1) };
             sender.outcome.store(MOVED, Ordering::Relaxed);
-            return Attempt::Moved(Some(sender));
+            return Attempt::Moved(Some(goroutine));
         }
         // SAFETY: by the caller.
         unsafe { self.take_from_buffer(held, to, word) }
@@ -141,7 +141,7 @@ impl<T, P: Platform> Channel<T, P> {
             // SAFETY: the lock is held and the ring is not empty; the place is the caller's.
             unsafe { self.ring.pop(to) };
         }
-        let Some(sender) = self.header.senders.pop() else {
+        let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else {
             return if length > 0 {
                 held.set_len(word, -1);
                 Attempt::Moved(None)
@@ -161,7 +161,7 @@ impl<T, P: Platform> Channel<T, P> {
             unsafe { ptr::copy_nonoverlapping(place, to, 1) };
         }
         sender.outcome.store(MOVED, Ordering::Relaxed);
-        Attempt::Moved(Some(sender))
+        Attempt::Moved(Some(goroutine))
     }
 }
 
@@ -229,15 +229,15 @@ impl<T, P: Platform> Channel<T, P> {
         Err((ManuallyDrop::into_inner(value), matches!(attempt, Attempt::Closed)))
     }
 
-    /// Sends `value` if that needs no waiting, and drops it otherwise. Gives the waiter to be readied, if it was waited for.
-    pub(crate) fn leave(&self, pinned: &Pinned<P>, value: T) -> Option<&'static Waiter<P>>
+    /// Sends `value` if that needs no waiting, and drops it otherwise. Gives the G to be readied, if it was waited for.
+    pub(crate) fn leave(&self, pinned: &Pinned<P>, value: T) -> Option<&'static Goroutine<P>>
     where
         T: Copy,
     {
         let held = self.header.lock(pinned);
         // SAFETY: the value is ours, and a copy of it, or none, does not matter to its type.
         match unsafe { self.offer(&held, &raw const value) } {
-            Attempt::Moved(waiter) => waiter,
+            Attempt::Moved(waiting) => waiting,
             Attempt::Closed | Attempt::NotReady => None,
         }
     }
@@ -382,11 +382,15 @@ impl<T, P: Platform> Channel<T, P> {
     }
 }
 
-/// Frees the lock, then readies the G of `waiter`, if there is one. The caller goes on first.
+/// Frees the lock, then readies the G that waited, if there is one. The caller goes on first.
 #[inline(always)]
-pub(crate) fn unlock_and_ready<P: Platform>(pinned: &Pinned<P>, held: Held<'_, P>, waiter: Option<&'static Waiter<P>>) {
+pub(crate) fn unlock_and_ready<P: Platform>(
+    pinned: &Pinned<P>,
+    held: Held<'_, P>,
+    waiting: Option<&'static Goroutine<P>>,
+) {
     drop(held);
-    if let Some(waiter) = waiter {
-        waiter.ready(pinned);
+    if let Some(goroutine) = waiting {
+        ready_pinned(pinned, goroutine);
     }
 }

@@ -39,10 +39,10 @@ fn park(me: &'static Goroutine<Model>) {
     }
 }
 
-fn ready(waiter: Option<&'static Waiter<Model>>) {
-    if let Some(waiter) = waiter {
-        assert_eq!(waiter.goroutine().completion.swap(1, Ordering::Release), 0, "readied twice");
-        notify(waiter.goroutine()).notify();
+fn ready(waiting: Option<&'static Goroutine<Model>>) {
+    if let Some(goroutine) = waiting {
+        assert_eq!(goroutine.completion.swap(1, Ordering::Release), 0, "readied twice");
+        notify(goroutine).notify();
     }
 }
 
@@ -112,7 +112,7 @@ fn send(pinned: &Pinned<Model>, channel: &Channel<u32, Model>, value: u32) -> bo
 /// As `Channel::close`.
 fn close(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) {
     let woken = channel.header.lock(pinned).close();
-    woken.into_iter().flatten().for_each(|each| each.for_each(|waiter| ready(Some(waiter))));
+    woken.into_iter().flatten().for_each(|each| each.for_each(|waiter| ready(Some(waiter.goroutine()))));
 }
 
 /// As `select::with_all_locks`, for ever, and in order.

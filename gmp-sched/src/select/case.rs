@@ -326,7 +326,7 @@ pub(super) fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>
     let pinned = Pinned::new();
     let held = header.lock(&pinned);
     match target.attempt(&held) {
-        Attempt::Moved(waiter) => unlock_and_ready(&pinned, held, waiter),
+        Attempt::Moved(waiting) => unlock_and_ready(&pinned, held, waiting),
         Attempt::Closed => {}
         Attempt::NotReady => return false,
     }

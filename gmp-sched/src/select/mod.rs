@@ -47,9 +47,10 @@ pub use source::{Source, recv};
 
 use crate::cancel::{ContextError, Limit};
 use crate::chan::{Attempt, unlock_and_ready};
-use crate::goroutine::WaitReason;
+use crate::goroutine::{Goroutine, WaitReason};
+use crate::park::ready_pinned;
 use crate::platform::{Pinned, Platform};
-use crate::waiter::{Waiter, wait_for_any, wait_until};
+use crate::waiter::{wait_for_any, wait_until};
 
 /// A select over any number of cases. Go: `reflect.Select`.
 ///
@@ -264,8 +265,8 @@ fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: C
             Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
         };
         match cases[chosen].lock_and_attempt(pinned) {
-            (held, Attempt::Moved(waiter)) => {
-                unlock_and_ready(pinned, held, waiter);
+            (held, Attempt::Moved(waiting)) => {
+                unlock_and_ready(pinned, held, waiting);
                 return Some(chosen);
             }
             (_, Attempt::Closed) => return Some(chosen),
@@ -346,10 +347,10 @@ fn with_all_locks<P: Platform>(
     patience: Patience<'_, P>,
 ) -> Option<usize> {
     let (locked, is_any_ready) = lock_all(&pinned, cases);
-    if is_any_ready && let Some((chosen, waiter)) = try_locked(&pinned, cases, choice) {
+    if is_any_ready && let Some((chosen, waiting)) = try_locked(&pinned, cases, choice) {
         unlock_all(cases, locked);
-        if let Some(waiter) = waiter {
-            waiter.ready(&pinned);
+        if let Some(goroutine) = waiting {
+            ready_pinned(&pinned, goroutine);
         }
         return Some(chosen);
     }
@@ -371,14 +372,14 @@ pub(crate) fn try_locked<P: Platform>(
     pinned: &Pinned<P>,
     cases: &mut [Case<'_, P>],
     choice: Choice,
-) -> Option<(usize, Option<&'static Waiter<P>>)> {
+) -> Option<(usize, Option<&'static Goroutine<P>>)> {
     loop {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,
             Choice::First => cases.iter().position(Case::looks_ready)?,
         };
         match cases[chosen].attempt() {
-            Attempt::Moved(waiter) => return Some((chosen, waiter)),
+            Attempt::Moved(waiting) => return Some((chosen, waiting)),
             Attempt::Closed => return Some((chosen, None)),
             Attempt::NotReady => {}
         }

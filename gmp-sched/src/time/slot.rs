@@ -180,9 +180,9 @@ pub(crate) fn fire<P: Platform>(
         return Some(start_prepared(pinned, goroutine));
     }
     // There is room for one; the later ones are dropped.
-    let waiter = slot.ticks.leave(pinned, now);
+    let waiting = slot.ticks.leave(pinned, now);
     drop(setting);
-    waiter.and_then(|waiter| make_runnable(pinned, waiter.goroutine()))
+    waiting.and_then(|goroutine| make_runnable(pinned, goroutine))
 }
 
 impl<P: Platform> Linked for TimerSlot<P> {

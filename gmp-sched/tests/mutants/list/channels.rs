@@ -75,10 +75,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "waiter.rs",
         "a waiter is taken whose wait is over",
-        "            let waiter = self.remove_front()?;
-            if waiter.claim() {",
-        "            let waiter = self.remove_front()?;
-            if waiter.claim() || true {",
+        "            None => self.claim_of_several(),",
+        "            None => self.claim_of_several().or(Some(self.goroutine_of_several())),",
         Model("channel::a_select"),
     ),
     mutant(
