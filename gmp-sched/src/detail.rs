@@ -105,7 +105,7 @@ impl<P: Platform> Trace<P> {
             processor.syscall_tick.load(Ordering::Relaxed),
             OrNil(holder.map(|machine| machine.id().get())),
             processor.queue_length(),
-            processor.free_count(),
+            processor.free.len(),
         )?;
         match processor.timers.try_len() {
             Some(length) => write!(f, "{length}"),

@@ -26,6 +26,7 @@ use crate::name::{Name, NameCell};
 use crate::platform::Platform;
 use crate::primitives::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
+use crate::slots::BATCHES;
 use crate::synctest::Bubble;
 use crate::time::Instant;
 use crate::timers::Timer;
@@ -177,6 +178,8 @@ pub struct Goroutine<P: Platform> {
     pub(crate) open_scope: AtomicUsize,
     /// The bubble it is in, `None` for nearly all. Go: `g.bubble`.
     bubble: AtomicRef<Bubble<P>>,
+    /// The link of the list of batches, for a dead G that is the first of one.
+    batch_link: AtomicRef<Self>,
     /// The link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
     /// Its place in a queue, for waiting for one thing.
@@ -222,6 +225,7 @@ impl<P: Platform> Goroutine<P> {
             scope: AtomicUsize::new(0),
             open_scope: AtomicUsize::new(0),
             bubble: AtomicRef::none(),
+            batch_link: AtomicRef::none(),
             all_link: AtomicRef::none(),
             waiter: Waiter::new(),
             context_waiter: Waiter::new(),
@@ -433,6 +437,12 @@ impl<P: Platform> Linked for Goroutine<P> {
     #[inline(always)]
     fn link(&self) -> &AtomicRef<Self> {
         &self.link
+    }
+}
+
+impl<P: Platform> Linked<BATCHES> for Goroutine<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.batch_link
     }
 }
 

@@ -15,6 +15,7 @@ use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::run_queue::{RunQueue, Slice};
 use crate::schedule::RequeueLocal;
+use crate::slots::FreeList;
 use crate::switch::ChosenFarSide;
 use crate::sysmon::CallWatch;
 use crate::time::Instant;
@@ -127,8 +128,8 @@ pub struct Processor<P: Platform> {
     pub(crate) slice: SliceWatch<P>,
     /// Watched by sysmon.
     pub(crate) call: CallWatch,
-    free: AtomicRef<Goroutine<P>>,
-    free_count: AtomicU32,
+    /// Dead Gs with their stacks.
+    pub(crate) free: FreeList<P>,
     next_id: AtomicU64,
     random: AtomicU64,
     /// Link of the idle list.
@@ -165,8 +166,7 @@ impl<P: Platform> Processor<P> {
             timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
             slice: SliceWatch::new(),
             call: CallWatch::new(),
-            free: AtomicRef::none(),
-            free_count: AtomicU32::new(0),
+            free: FreeList::new(),
             next_id: AtomicU64::new(0),
             random: AtomicU64::new(P::seed(index) | 1),
             link: AtomicRef::none(),
@@ -316,30 +316,6 @@ impl<P: Platform> Processor<P> {
     /// Whether it has something to run, or a timer is due. From another M the answer may be old.
     pub(crate) fn has_work(&self) -> bool {
         !self.queue.is_empty() || has_due_timer(self)
-    }
-
-    /// Takes a dead G with its stack from this P's free list. Go: `gfget`.
-    #[inline]
-    pub(crate) fn pop_free(&self) -> Option<&'static Goroutine<P>> {
-        let goroutine = self.free.load(Ordering::Relaxed)?;
-        self.free.store(goroutine.link().load(Ordering::Relaxed), Ordering::Relaxed);
-        self.free_count.store(self.free_count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        Some(goroutine)
-    }
-
-    /// How many dead Gs are on this P's free list. From another M the answer may be old.
-    pub(crate) fn free_count(&self) -> u32 {
-        self.free_count.load(Ordering::Relaxed)
-    }
-
-    /// Puts a dead G with its stack on this P's free list; gives how many are there now. Go: `gfput`.
-    #[inline]
-    pub(crate) fn push_free(&self, goroutine: &'static Goroutine<P>) -> u32 {
-        goroutine.link().store(self.free.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.free.store(Some(goroutine), Ordering::Relaxed);
-        let count = self.free_count.load(Ordering::Relaxed) + 1;
-        self.free_count.store(count, Ordering::Relaxed);
-        count
     }
 }
 

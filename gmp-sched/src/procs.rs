@@ -173,7 +173,7 @@ impl<P: Platform> Scheduler<P> {
         }
         self.put_global_first(shared, &mut goroutines);
         heir.timers.adopt(&processor.timers);
-        slots::spill(self, processor, 0);
+        slots::spill(self, processor);
     }
 }
 

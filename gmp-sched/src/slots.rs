@@ -2,39 +2,123 @@
 //!
 //! | list | of | dead Gs | Go |
 //! |---|---|---|---|
-//! | `Processor::push_free` | each P, at most 64 | with a stack of the standard size | `p.gFree` |
-//! | `FreeSlots::with_stack` | all | the same | `sched.gFree.stack` |
+//! | [`FreeList`] | each P, at most 64 | with a stack of the standard size | `p.gFree` |
+//! | `FreeSlots::batches`, `FreeSlots::with_stack` | all | the same | `sched.gFree.stack` |
 //! | `FreeSlots::bare` | all | without a stack | `sched.gFree.noStack` |
+//!
+//! Between a P and all they go in batches of 32 that hang together, so that it takes no longer than for one. (Go moves them
+//! one by one.)
 //!
 //! Stacks of the standard size stay with their slots, so that the usual spawn finds both in one step. A stack of a chosen
 //! size goes back to the platform when its G is dead, which keeps such stacks by size; and so do the others when the
 //! platform is short of memory and asks for them ([`Scheduler::give_back_stacks`]).
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::goroutine::{Goroutine, StackSize};
-use crate::list::List;
+use crate::list::{Linked, List};
 use crate::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::primitives::{AtomicU32, Ordering};
 use crate::processor::Processor;
+use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
 use crate::spawn::STACK_SIZE;
 
-/// Free slots a P keeps at most, and how many it has after it gave the rest away or fetched new ones. Go: `gfput`.
-const FREE_LIMIT: u32 = 64;
-/// See [`FREE_LIMIT`].
-const FREE_KEPT: u32 = 32;
+/// Slots of a batch. A P keeps two of them at most.
+const BATCH: u32 = 32;
+
+/// Which link of a G is that of the list of batches.
+pub(crate) const BATCHES: usize = 1;
 
 /// The free slots that belong to no P. Go: `sched.gFree`.
 #[derive(Debug)]
 pub(crate) struct FreeSlots<P: Platform> {
+    /// The first one of each batch.
+    batches: List<Goroutine<P>, BATCHES>,
+    /// Those that make no batch.
     with_stack: List<Goroutine<P>>,
     bare: List<Goroutine<P>>,
 }
 
 impl<P: Platform> FreeSlots<P> {
     pub(crate) const fn new() -> Self {
-        Self { with_stack: List::new(), bare: List::new() }
+        Self { batches: List::new(), with_stack: List::new(), bare: List::new() }
+    }
+
+    /// One of those with a stack, from a batch if there is no other.
+    fn pop_with_stack(&mut self) -> Option<&'static Goroutine<P>> {
+        if self.with_stack.is_empty() {
+            let mut next = self.batches.pop_front();
+            while let Some(goroutine) = next {
+                next = link(goroutine).load(Ordering::Relaxed);
+                self.with_stack.push_back(goroutine);
+            }
+        }
+        self.with_stack.pop_front()
+    }
+}
+
+/// The link between dead Gs.
+#[inline(always)]
+fn link<P: Platform>(goroutine: &Goroutine<P>) -> &AtomicRef<Goroutine<P>> {
+    Linked::<0>::link(goroutine)
+}
+
+/// The dead Gs that a P keeps, with their stacks: the last one is the first to be used again. They belong to whoever holds
+/// the P. Go: `p.gFree`.
+pub(crate) struct FreeList<P: Platform> {
+    first: AtomicRef<Goroutine<P>>,
+    count: AtomicU32,
+    /// The first one of a whole batch more.
+    spare: AtomicRef<Goroutine<P>>,
+}
+
+impl<P: Platform> FreeList<P> {
+    pub(crate) fn new() -> Self {
+        Self { first: AtomicRef::none(), count: AtomicU32::new(0), spare: AtomicRef::none() }
+    }
+
+    /// How many there are. From another M the answer may be old.
+    pub(crate) fn len(&self) -> u32 {
+        let is_there_more = self.spare.load(Ordering::Relaxed).is_some();
+        self.count.load(Ordering::Relaxed) + if is_there_more { BATCH } else { 0 }
+    }
+
+    /// Takes one, if there is one outside of the spare batch.
+    #[inline(always)]
+    pub(crate) fn pop(&self) -> Option<&'static Goroutine<P>> {
+        let goroutine = self.first.load(Ordering::Relaxed)?;
+        self.first.store(link(goroutine).load(Ordering::Relaxed), Ordering::Relaxed);
+        self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        Some(goroutine)
+    }
+
+    /// Whether one more would make more than a batch.
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == BATCH
+    }
+
+    /// Adds one, if it is not full.
+    #[inline(always)]
+    fn push(&self, goroutine: &'static Goroutine<P>) {
+        link(goroutine).store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.first.store(Some(goroutine), Ordering::Relaxed);
+        self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Has a batch in place of what is there.
+    fn set(&self, batch: Option<&'static Goroutine<P>>) {
+        self.first.store(batch, Ordering::Relaxed);
+        self.count.store(if batch.is_some() { BATCH } else { 0 }, Ordering::Relaxed);
+    }
+}
+
+impl<P: Platform> fmt::Debug for FreeList<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FreeList({})", self.len())
     }
 }
 
@@ -45,29 +129,30 @@ pub(crate) fn take<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
 ) -> Result<&'static Goroutine<P>, OutOfResources> {
-    match processor.pop_free() {
+    match processor.free.pop() {
         Some(goroutine) => Ok(goroutine),
         None => refill(machine.scheduler(), processor),
     }
 }
 
-/// A slot from the common list, bringing more for later, or one with a new stack.
+/// A slot from the spare batch or the common lists, bringing more for later, or one with a new stack.
 #[cold]
 fn refill<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
 ) -> Result<&'static Goroutine<P>, OutOfResources> {
-    {
+    let own = &processor.free;
+    let spare = own.spare.swap(None, Ordering::Relaxed);
+    own.set(spare.or_else(|| scheduler.free.lock().batches.pop_front()));
+    if own.len() == 0 {
         let mut free = scheduler.free.lock();
-        if let Some(goroutine) = free.with_stack.pop_front() {
-            for _ in 1..FREE_KEPT {
-                let Some(spare) = free.with_stack.pop_front() else { break };
-                processor.push_free(spare);
-            }
-            return Ok(goroutine);
+        while !own.is_full()
+            && let Some(single) = free.with_stack.pop_front()
+        {
+            own.push(single);
         }
     }
-    take_with_stack(scheduler, STACK_SIZE)
+    own.pop().map_or_else(|| take_with_stack(scheduler, STACK_SIZE), Ok)
 }
 
 /// A slot with a new stack of at least `bytes` bytes. Go: `malg`.
@@ -123,30 +208,39 @@ pub(crate) fn recycle_on<P: Platform>(
         return;
     }
     match processor {
-        Some(processor) => {
-            if processor.push_free(goroutine) >= FREE_LIMIT {
-                spill_some(pinned, processor);
-            }
-        }
+        Some(processor) if processor.free.is_full() => recycle_on_full(pinned, processor, goroutine),
+        Some(processor) => processor.free.push(goroutine),
         None => pinned.machine().scheduler().free.lock().with_stack.push_front(goroutine),
     }
 }
 
-/// Moves the older half of the free slots of the current P to the common list.
+/// [`recycle_on`] a P that has a whole batch beside the spare one, if there is one: that goes to the common list, and the
+/// other becomes the spare one.
 #[cold]
 #[inline(never)]
-fn spill_some<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
-    spill(pinned.machine().scheduler(), processor, FREE_KEPT);
+fn recycle_on_full<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    let own = &processor.free;
+    let spare = own.spare.swap(own.first.load(Ordering::Relaxed), Ordering::Relaxed);
+    own.set(None);
+    own.push(goroutine);
+    if let Some(spare) = spare {
+        pinned.machine().scheduler().free.lock().batches.push_front(spare);
+    }
 }
 
-/// Moves the free slots of a P beyond `kept` to the common list.
+/// Moves the free slots of a P to the common lists.
 #[cold]
-pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, kept: u32) {
+pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>) {
     let mut free = scheduler.free.lock();
-    while processor.free_count() > kept
-        && let Some(goroutine) = processor.pop_free()
-    {
+    while let Some(goroutine) = processor.free.pop() {
         free.with_stack.push_front(goroutine);
+    }
+    if let Some(spare) = processor.free.spare.swap(None, Ordering::Relaxed) {
+        free.batches.push_front(spare);
     }
 }
 
@@ -174,11 +268,11 @@ impl<P: Platform> Scheduler<P> {
     pub fn give_back_stacks(&'static self, at_most: usize) -> usize {
         let pinned = Pinned::<P>::new();
         if let Some(processor) = pinned.try_machine().and_then(|machine| machine.processor()) {
-            spill(self, processor, 0);
+            spill(self, processor);
         }
         for given_back in 0..at_most {
             // The lock is free in between: the list may be long.
-            let dead = self.free.lock().with_stack.pop_front();
+            let dead = self.free.lock().pop_with_stack();
             let Some(goroutine) = dead else { return given_back };
             strip(self, goroutine);
         }
@@ -190,7 +284,7 @@ impl<P: Platform> Scheduler<P> {
         loop {
             let idle = self.take_idle_processor(&mut self.shared.lock());
             let Some(processor) = idle else { break };
-            spill(self, processor, 0);
+            spill(self, processor);
         }
         self.give_back_stacks(usize::MAX);
     }
@@ -199,9 +293,12 @@ impl<P: Platform> Scheduler<P> {
     #[must_use]
     pub fn cached_stacks(&'static self) -> usize {
         let pinned = Pinned::<P>::new();
-        let common = self.free.lock().with_stack.len();
+        let common = {
+            let free = self.free.lock();
+            free.with_stack.len() + free.batches.len() * BATCH as usize
+        };
         drop(pinned);
-        common + self.processors().iter().map(|processor| processor.free_count() as usize).sum::<usize>()
+        common + self.processors().iter().map(|processor| processor.free.len() as usize).sum::<usize>()
     }
 }
 
@@ -211,7 +308,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{FREE_KEPT, FREE_LIMIT, StackSize, recycle, take, take_with_stack};
+    use super::{BATCH, StackSize, recycle, take, take_with_stack};
     use crate::goroutine::Goroutine;
     use crate::native::{self, Native};
     use crate::platform::Pinned;
@@ -239,40 +336,63 @@ mod tests {
         prop::collection::vec(step, 0..24)
     }
 
-    /// How many free slots with a stack there are: on the P's list and on the common one. A list of one P is its own
+    /// How many free slots with a stack there are: on the P's list and on the common ones. A list of one P is its own
     /// model only in its order, so what is checked is that.
     #[derive(Debug, Default)]
     struct Model {
         local: u32,
-        common: u32,
+        spare: u32,
+        batches: u32,
+        singles: u32,
     }
 
     impl Model {
         fn take(&mut self) {
             if self.local == 0 {
                 // One for the caller, and more for later.
-                let fetched = self.common.min(FREE_KEPT);
-                self.common -= fetched;
-                self.local = fetched.saturating_sub(1);
-            } else {
-                self.local -= 1;
+                let from = if self.spare != 0 {
+                    &mut self.spare
+                } else if self.batches != 0 {
+                    &mut self.batches
+                } else {
+                    &mut self.singles
+                };
+                self.local = BATCH.min(*from);
+                *from -= self.local;
             }
+            self.local = self.local.saturating_sub(1);
         }
 
         fn recycle(&mut self) {
-            self.local += 1;
-            if self.local == FREE_LIMIT {
-                self.common += self.local - FREE_KEPT;
-                self.local = FREE_KEPT;
+            if self.local == BATCH {
+                self.batches += self.spare;
+                self.spare = self.local;
+                self.local = 0;
             }
+            self.local += 1;
+        }
+
+        /// Gives how many there were.
+        fn give_back(&mut self, count: u32) -> u32 {
+            self.singles += core::mem::take(&mut self.local);
+            self.batches += core::mem::take(&mut self.spare);
+            let given_back = count.min(self.singles + self.batches);
+            while self.singles < given_back {
+                self.batches -= BATCH;
+                self.singles += BATCH;
+            }
+            self.singles -= given_back;
+            given_back
         }
     }
 
     fn check(scheduler: &'static Scheduler<Native>, steps: &[Step]) {
         let pinned = Pinned::<Native>::new();
         let processor = pinned.processor();
-        let mut model = Model { local: processor.free_count(), common: 0 };
-        model.common = scheduler.cached_stacks() as u32 - model.local;
+        // All of them single.
+        scheduler.give_back_stacks(0);
+        let mut model = Model { singles: scheduler.cached_stacks() as u32, ..Model::default() };
+        assert!(model.singles < BATCH, "there is nothing more on a machine that has just been made");
         let mut in_use: Vec<&'static Goroutine<Native>> = Vec::new();
         for step in steps {
             match *step {
@@ -302,14 +422,11 @@ mod tests {
                     }
                 }
                 Step::GiveBack(count) => {
-                    let cached = model.local + model.common;
-                    let given_back = cached.min(count as u32);
-                    assert_eq!(scheduler.give_back_stacks(count), given_back as usize);
-                    model = Model { local: 0, common: cached - given_back };
+                    assert_eq!(scheduler.give_back_stacks(count), model.give_back(count as u32) as usize);
                 }
             }
-            assert_eq!(processor.free_count(), model.local);
-            assert_eq!(scheduler.cached_stacks() as u32, model.local + model.common);
+            assert_eq!(processor.free.len(), model.local + model.spare);
+            assert_eq!(scheduler.cached_stacks() as u32, processor.free.len() + model.batches + model.singles);
         }
         in_use.into_iter().for_each(|goroutine| recycle(&pinned, goroutine));
     }

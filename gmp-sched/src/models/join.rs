@@ -87,7 +87,7 @@ impl Finishing {
 
 /// What a spawn on this M would do: it overwrites the stack of a slot on the free list.
 fn reuse(pinned: &Pinned<Model>, stacks: &Stacks) {
-    if pinned.processor().pop_free().is_some() {
+    if pinned.processor().free.pop().is_some() {
         stacks.frames.used();
         assert_eq!(stacks.result.uses(), 2, "reused with its result still to be taken");
         stacks.reused.used();

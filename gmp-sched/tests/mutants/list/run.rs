@@ -48,8 +48,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "slots.rs",
         "a P that has too many dead Gs keeps them",
-        "            if processor.push_free(goroutine) >= FREE_LIMIT {",
-        "            if processor.push_free(goroutine) > FREE_LIMIT {",
+        "        self.count.load(Ordering::Relaxed) == BATCH",
+        "        self.count.load(Ordering::Relaxed) > BATCH",
         Properties("slots_are_spilled"),
     ),
     mutant(
