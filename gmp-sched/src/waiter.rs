@@ -298,8 +298,11 @@ pub(crate) struct Woken<P: Platform> {
 
 impl<P: Platform> Woken<P> {
     /// Readies all of them, those that came last first, as Go's `closechan` does: the one that waited longest is next.
+    #[inline]
     pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
-        self.for_each(|waiter| waiter.ready(pinned));
+        if self.last.is_some() {
+            self.for_each(|waiter| waiter.ready(pinned));
+        }
     }
 
     /// Hands out all of them in that order, each to be readied.

@@ -120,46 +120,53 @@ impl<T, P: Platform> Channel<T, P> {
         debug_assert!(held.is_of(&self.header));
         let word = self.header.word();
         if word.is_zero() {
-            // With room for values nobody waits to send; so there is none.
-            let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
-            let place = sender.place.load(Ordering::Relaxed).cast::<T>();
-            // SAFETY: whoever queues among the senders leaves the address of a value, which is ours to move, for we have
-            // ended its wait; `to` is free.
-            unsafe { ptr::copy_nonoverlapping(place, to, 1) };
-            sender.outcome.store(MOVED, Ordering::Relaxed);
-            return Attempt::Moved(Some(goroutine));
+            // SAFETY: by the caller.
+            return unsafe { self.take_from_sender(to) };
         }
-        // SAFETY: by the caller.
+        if word.is_special() && word.length() == 0 {
+            // SAFETY: by the caller.
+            return unsafe { self.take_from_empty_special(to) };
+        }
+        // SAFETY: by the caller; there is a value in the buffer.
         unsafe { self.take_from_buffer(held, to, word) }
     }
 
-    /// [`take`](Self::take) where there is something in the buffer, or the channel is closed or in a bubble.
+    /// [`take`](Self::take) where nothing is in the buffer: what a sender has that waits.
+    #[inline(always)]
+    unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<P> {
+        let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
+        let place = sender.place.load(Ordering::Relaxed).cast::<T>();
+        // SAFETY: whoever queues among the senders leaves the address of a value, which is ours to move, for we have
+        // ended its wait; `to` is free.
+        unsafe { ptr::copy_nonoverlapping(place, to, 1) };
+        sender.outcome.store(MOVED, Ordering::Relaxed);
+        Attempt::Moved(Some(goroutine))
+    }
+
+    /// [`take`](Self::take) where nothing is in the buffer, and the channel is closed or in a bubble.
+    #[cold]
+    #[inline(never)]
+    unsafe fn take_from_empty_special(&self, to: *mut T) -> Attempt<P> {
+        // SAFETY: by the caller.
+        match unsafe { self.take_from_sender(to) } {
+            Attempt::NotReady if self.header.refuses() => Attempt::Closed,
+            attempt => attempt,
+        }
+    }
+
+    /// [`take`](Self::take) where there is something in the buffer.
     #[inline(always)]
     unsafe fn take_from_buffer(&self, held: &Held<'_, P>, to: *mut T, word: Word) -> Attempt<P> {
-        let length = word.length();
-        if length > 0 {
-            // SAFETY: the lock is held and the ring is not empty; the place is the caller's.
-            unsafe { self.ring.pop(to) };
-        }
+        // SAFETY: the lock is held and the ring is not empty; the place is the caller's.
+        unsafe { self.ring.pop(to) };
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else {
-            return if length > 0 {
-                held.set_len(word, -1);
-                Attempt::Moved(None)
-            } else if self.header.refuses() {
-                Attempt::Closed
-            } else {
-                Attempt::NotReady
-            };
+            held.set_len(word, -1);
+            return Attempt::Moved(None);
         };
         let place = sender.place.load(Ordering::Relaxed).cast::<T>();
-        if length > 0 {
-            // SAFETY: the lock is held, and a place has just become free; whoever queues among the senders leaves the
-            // address of a value, which is ours to move, for we have ended its wait.
-            unsafe { self.ring.push(place) };
-        } else {
-            // SAFETY: as above; `to` is free.
-            unsafe { ptr::copy_nonoverlapping(place, to, 1) };
-        }
+        // SAFETY: the lock is held, and a place has just become free; whoever queues among the senders leaves the
+        // address of a value, which is ours to move, for we have ended its wait.
+        unsafe { self.ring.push(place) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
     }
@@ -368,17 +375,17 @@ impl<T, P: Platform> Channel<T, P> {
     /// Closes the channel and readies all who wait; tells whether it was open. Go: `closechan`.
     pub(super) fn close(&self) -> bool {
         let pinned = Pinned::new();
-        let woken = self.header.lock(&pinned).close();
-        let was_open = woken.is_some();
-        for each in woken.into_iter().flatten() {
-            each.ready_all(&pinned);
-        }
-        was_open
+        let Some([senders, receivers]) = self.header.lock(&pinned).close() else { return false };
+        senders.ready_all(&pinned);
+        receivers.ready_all(&pinned);
+        true
     }
 
-    /// Drops what is in the buffer, one by one, without the lock.
+    /// Drops what is in the buffer of a closed channel, one by one, without the lock.
+    #[inline]
     pub(super) fn drain(&self) {
-        while self.try_recv().is_ok() {}
+        // Most often that is nothing.
+        while self.header.len() != 0 && self.try_recv().is_ok() {}
     }
 }
 

@@ -61,7 +61,10 @@ impl<T, P: Platform, const SIDE: bool> Handle<T, P, SIDE> {
 
     #[cold]
     fn last_of_its_side(&self) {
-        self.close();
+        // Once closed it stays so. Nearly always the other side has gone before, or goes after this.
+        if !self.header.is_closed() {
+            self.close();
+        }
         if SIDE == RECEIVE {
             // Nobody is left to receive these, and none is added any more.
             self.drain();
