@@ -41,15 +41,15 @@ impl<P: Platform> Ready<P> {
         if self.bits.is_power_of_two() {
             return self.bits.trailing_zeros() as usize;
         }
-        self.choose_of_several()
+        Self::choose_of_several(self.bits)
     }
 }
 
 impl<P: Platform> Ready<P> {
     #[cold]
     #[inline(never)]
-    fn choose_of_several(&self) -> usize {
-        choose_bit(&Pinned::<P>::new(), self.bits).number()
+    fn choose_of_several(bits: u64) -> usize {
+        choose_bit(&Pinned::<P>::new(), bits).number()
     }
 }
 
