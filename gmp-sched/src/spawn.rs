@@ -14,7 +14,7 @@ use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::scope::Children;
 use crate::slots;
-use crate::switch::{Commit, FarSide, Leave, arrive_words, leave};
+use crate::switch::{Commit, FarSide, arrive_words, leave_for_good};
 use crate::trace::EventKind;
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
@@ -358,8 +358,7 @@ fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audie
         Audience::Handle => Commit::on::<BuryJoined>(processor),
         Audience::Nobody => Commit::on::<BuryDetached>(processor),
     };
-    drop(leave(pinned, machine, processor, me, Leave::End, commit));
-    unreachable!("a finished G was resumed: {me:?}")
+    leave_for_good(pinned, machine, processor, me, commit)
 }
 
 /// [`return_never`], apart from what depends on the types of a body.

@@ -148,6 +148,19 @@ fn switch<P: Platform>(
     arrive(transfer)
 }
 
+/// [`switch`] without a way back.
+#[inline(always)]
+fn resume<P: Platform>(pinned: Pinned<P>, to: &'static SavedContext, transfer: Transfer) -> ! {
+    P::assert_pinned_once();
+    // The far side lowers this pin.
+    mem::forget(pinned);
+    #[expect(unsafe_code, reason = "the context switch")]
+    // SAFETY: as in `switch`; nobody resumes the context that is left, since it is not saved.
+    unsafe {
+        context::resume(to, transfer)
+    }
+}
+
 /// Runs `next` from g0; comes back when a G finds nothing to run. Go: `execute`, `gogo`.
 #[doc(alias = "gogo")]
 pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
@@ -166,8 +179,6 @@ pub(crate) enum Leave {
     Park,
     /// It has to give way.
     Preempt,
-    /// It has finished.
-    End,
 }
 
 impl Leave {
@@ -175,7 +186,6 @@ impl Leave {
         let (kind, detail) = match self {
             Self::Park => (EventKind::Park, me.wait_reason() as u64),
             Self::Preempt => (EventKind::Preempt, 0),
-            Self::End => (EventKind::End, 0),
         };
         processor.tracer.note::<P>(kind, Some(me.id()), detail);
     }
@@ -229,10 +239,83 @@ fn leave_for_picked<P: Platform>(
         Some(next) => start_running(machine, next),
         None => {
             why.note(processor, me);
-            to_g0(machine, me, why == Leave::End)
+            to_g0(machine, me)
         }
     };
     switch(pinned, &me.context, to, commit.transfer(me))
+}
+
+/// Leaves `me`, the calling G, for good: as [`leave`], but there is nothing to save.
+#[inline(always)]
+pub(crate) fn leave_for_good<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+    commit: Commit<P>,
+) -> ! {
+    if processor.is_look_wanted() {
+        end_after_look(pinned, machine, processor, me, commit);
+    }
+    let picked = pick_at_once(processor);
+    end_for_picked(pinned, machine, processor, me, commit, picked)
+}
+
+/// [`leave_for_good`] when a pick has to look further.
+#[cold]
+#[inline(never)]
+fn end_after_look<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+    commit: Commit<P>,
+) -> ! {
+    let picked = pick_after_look(&pinned, machine, processor);
+    end_for_picked(pinned, machine, processor, me, commit, picked)
+}
+
+#[inline(always)]
+fn end_for_picked<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+    commit: Commit<P>,
+    picked: Option<(&'static Goroutine<P>, Slice)>,
+) -> ! {
+    match picked {
+        Some((next, _)) if !next.is_watched() => {
+            let to = start_running(machine, next);
+            resume(pinned, to, commit.transfer(me))
+        }
+        picked => end_for_watched(pinned, machine, processor, me, commit, picked.map(|(next, _)| next)),
+    }
+}
+
+/// [`leave_for_good`] for a G that is watched, or for g0.
+#[cold]
+#[inline(never)]
+fn end_for_watched<P: Platform>(
+    pinned: Pinned<P>,
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    me: &'static Goroutine<P>,
+    commit: Commit<P>,
+    next: Option<&'static Goroutine<P>>,
+) -> ! {
+    processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
+    let to = match next {
+        Some(next) => {
+            observe::running(machine, next);
+            start_running(machine, next)
+        }
+        None => {
+            machine.set_free();
+            to_g0(machine, me)
+        }
+    };
+    resume(pinned, to, commit.transfer(me))
 }
 
 /// Leaves `me` for `next`, which the caller has claimed.
@@ -272,7 +355,7 @@ fn leave_for_watched<P: Platform>(
 
 /// Leaves `me` for g0.
 pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
-    let to = to_g0(pinned.machine(), me, false);
+    let to = to_g0(pinned.machine(), me);
     switch(pinned, &me.context, to, commit.transfer(me))
 }
 
@@ -289,11 +372,8 @@ fn start_running<P: Platform>(machine: &'static Machine<P>, next: &'static Gorou
     &next.context
 }
 
-fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>, ends: bool) -> &'static SavedContext {
+fn to_g0<P: Platform>(machine: &'static Machine<P>, me: &'static Goroutine<P>) -> &'static SavedContext {
     if machine.locked_goroutine().is_some() {
-        if ends {
-            machine.set_free();
-        }
         me.note_locked_wait();
     }
     machine.set_current(None);

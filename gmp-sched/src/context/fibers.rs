@@ -100,3 +100,18 @@ pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfe
     // SAFETY: by the caller.
     unsafe { x86_64::switch_without_control_words(save, to, transfer) }
 }
+
+/// [`x86_64::resume_without_control_words`], announced.
+///
+/// # Safety
+///
+/// As for [`switch`].
+#[inline(always)]
+pub unsafe fn resume(to: *const SavedContext, transfer: Transfer) -> ! {
+    // SAFETY: by the caller it is a context.
+    let fiber = find(unsafe { (*to).stack_pointer() });
+    // SAFETY: as in `switch`.
+    unsafe { __tsan_switch_to_fiber(fiber, 0) };
+    // SAFETY: by the caller.
+    unsafe { x86_64::resume_without_control_words(to, transfer) }
+}

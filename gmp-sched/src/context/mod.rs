@@ -11,15 +11,15 @@ pub(crate) mod fibers;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(all(gmp_tsan, feature = "std"))]
-pub use fibers::switch;
-#[cfg(all(feature = "control-words", target_feature = "sse", not(all(gmp_tsan, feature = "std"))))]
-pub use switch_with_control_words as switch;
-#[cfg(not(any(all(feature = "control-words", target_feature = "sse"), all(gmp_tsan, feature = "std"))))]
-pub use switch_without_control_words as switch;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse"))]
-pub use x86_64::switch_with_control_words;
+pub use fibers::{resume, switch};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{prepare, switch_without_control_words};
+pub use x86_64::{prepare, resume_without_control_words, switch_without_control_words};
+#[cfg(all(target_arch = "x86_64", target_feature = "sse"))]
+pub use x86_64::{resume_with_control_words, switch_with_control_words};
+#[cfg(all(feature = "control-words", target_feature = "sse", not(all(gmp_tsan, feature = "std"))))]
+pub use {resume_with_control_words as resume, switch_with_control_words as switch};
+#[cfg(not(any(all(feature = "control-words", target_feature = "sse"), all(gmp_tsan, feature = "std"))))]
+pub use {resume_without_control_words as resume, switch_without_control_words as switch};
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the context switch is written for x86_64");
 

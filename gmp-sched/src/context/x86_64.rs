@@ -64,6 +64,26 @@ macro_rules! switch {
         Transfer { function, subject, argument }
     }};
 }
+
+/// The end of a [`switch!`], without its beginning.
+macro_rules! resume {
+    ($to:ident, $transfer:ident,
+     save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {
+        // The caller vouches for `to`.
+        asm!(
+            $($save_more,)*
+            "mov rsp, [rcx]",
+            $($load_more,)*
+            "jmp [rcx + 8]",
+            in("rcx") $to,
+            in("rdi") $transfer.subject,
+            in("rsi") $transfer.argument,
+            in("rdx") $transfer.function,
+            options(noreturn),
+        )
+    };
+}
+
 /// Saves this context in `*save`, resumes `*to`, and hands `transfer` to it. Returns when something switches back here,
 /// with what that one handed over.
 ///
@@ -82,21 +102,22 @@ pub unsafe fn switch_without_control_words(
     unsafe { switch!(save, to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
-/// [`switch_without_control_words`] that keeps those as well.
+/// Resumes `*to`, hands `transfer` to it, and leaves this context for good: it is not saved.
 ///
 /// # Safety
 ///
-/// As for [`switch_without_control_words`]; `*to` was saved by this function or made by [`prepare`].
-#[cfg(target_feature = "sse")]
+/// As for [`switch_without_control_words`].
 #[inline(always)]
-pub unsafe fn switch_with_control_words(
-    save: *const SavedContext,
-    to: *const SavedContext,
-    transfer: Transfer,
-) -> Transfer {
+pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
     // SAFETY: by the caller.
-    unsafe {
-        switch!(save, to, transfer,
+    unsafe { resume!(to, transfer, save_more: [], load_more: [], drop_more: []) }
+}
+
+/// Adds what keeps the control words to a [`switch!`] or a [`resume!`].
+#[cfg(target_feature = "sse")]
+macro_rules! keeping_control_words {
+    ($what:ident!($($arguments:tt)*)) => {
+        $what!($($arguments)*,
             save_more: [
                 "sub rsp, 8",
                 "stmxcsr [rsp]",
@@ -118,7 +139,35 @@ pub unsafe fn switch_with_control_words(
             ],
             drop_more: ["add rsp, 8"]
         )
-    }
+    };
+}
+
+/// [`switch_without_control_words`] that keeps those as well.
+///
+/// # Safety
+///
+/// As for [`switch_without_control_words`]; `*to` was saved by this function or made by [`prepare`].
+#[cfg(target_feature = "sse")]
+#[inline(always)]
+pub unsafe fn switch_with_control_words(
+    save: *const SavedContext,
+    to: *const SavedContext,
+    transfer: Transfer,
+) -> Transfer {
+    // SAFETY: by the caller.
+    unsafe { keeping_control_words!(switch!(save, to, transfer)) }
+}
+
+/// [`resume_without_control_words`] that loads those as well.
+///
+/// # Safety
+///
+/// As for [`switch_with_control_words`].
+#[cfg(target_feature = "sse")]
+#[inline(always)]
+pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Transfer) -> ! {
+    // SAFETY: by the caller.
+    unsafe { keeping_control_words!(resume!(to, transfer)) }
 }
 
 /// What a context begins with, as functions of the ABI may expect: all exceptions masked, to the nearest, in full
