@@ -60,37 +60,53 @@ impl<T: Send> Types<T> {
     }
 }
 
-/// Puts `closure` on the stack of `goroutine` and prepares its first frame. The caller owns the slot, and sees to it that
+/// The upper end of the stack of a G that is being made.
+///
+/// To be looked up before the body goes on its way: with that look in between the compiler would move it twice.
+pub(crate) struct StackEnd<'a, P: Platform> {
+    goroutine: &'a Goroutine<P>,
+    address: usize,
+}
+
+impl<'a, P: Platform> StackEnd<'a, P> {
+    /// Of a slot that is the caller's.
+    #[inline(always)]
+    pub(crate) fn of(goroutine: &'a Goroutine<P>) -> Self {
+        Self { goroutine, address: goroutine.stack_top() }
+    }
+}
+
+/// Puts `closure` at the end of the stack of a G and prepares its first frame. The caller owns the slot, and sees to it that
 /// what closure and result borrow lives long enough.
-#[inline]
-pub(crate) fn install<P, F, T>(goroutine: &Goroutine<P>, closure: F)
+#[inline(always)]
+pub(crate) fn install<P, F, T>(end: StackEnd<'_, P>, closure: F)
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    install_with::<P, F, T>(goroutine, closure, run::<P, F, T>, Types::<T>::functions());
+    install_with::<P, F, T>(end, closure, run::<P, F, T>, Types::<T>::functions());
 }
 
 /// [`install`] for a child of a scope.
-pub(crate) fn install_scoped<P, F, T>(goroutine: &Goroutine<P>, closure: F, children: &Children<P>)
+pub(crate) fn install_scoped<P, F, T>(end: StackEnd<'_, P>, closure: F, children: &Children<P>)
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
-    install_with::<P, F, T>(goroutine, closure, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
+    end.goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
+    install_with::<P, F, T>(end, closure, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
 }
 
 #[inline(always)]
-fn install_with<P, F, T>(goroutine: &Goroutine<P>, closure: F, run: Entry, functions: &'static BodyFunctions<P>)
+fn install_with<P, F, T>(end: StackEnd<'_, P>, closure: F, run: Entry, functions: &'static BodyFunctions<P>)
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let top = goroutine.stack_top();
+    let StackEnd { goroutine, address: top } = end;
     debug_assert!(top.is_multiple_of(ALIGN), "the stack of {goroutine:?} ends at {top:#x}");
     let body = place::<F>(top);
     #[expect(unsafe_code, reason = "writes to the stack of a G that does not run")]

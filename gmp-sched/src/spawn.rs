@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::body;
+use crate::body::{self, StackEnd};
 use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::machine::Machine;
@@ -48,7 +48,8 @@ where
     let processor = machine.held_processor();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
-    Ok(start(machine, processor, goroutine, body))
+    let end = StackEnd::of(goroutine);
+    Ok(start(machine, processor, goroutine, end, body))
 }
 
 /// Makes a named slot of the caller's a G, next on the current P.
@@ -57,6 +58,7 @@ fn start<P, F, T>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     goroutine: &'static Goroutine<P>,
+    end: StackEnd<'_, P>,
     body: F,
 ) -> JoinHandle<T, P>
 where
@@ -64,7 +66,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    body::install(goroutine, body);
+    body::install(end, body);
     let creator = begin(machine, processor, goroutine);
     enter(machine, processor, creator, goroutine);
     JoinHandle::new(goroutine)
@@ -123,7 +125,7 @@ where
     let processor = machine.held_processor();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
-    body::install_scoped(goroutine, body, children);
+    body::install_scoped(StackEnd::of(goroutine), body, children);
     let creator = begin(machine, processor, goroutine);
     enter(machine, processor, creator, goroutine);
     Ok(JoinHandle::new(goroutine))
@@ -146,7 +148,7 @@ where
     let processor = machine.held_processor();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
-    body::install(goroutine, body);
+    body::install(StackEnd::of(goroutine), body);
     let creator = begin(machine, processor, goroutine);
     goroutine.set_bubble(creator.bubble());
     goroutine.set_status(Status::Idle);
@@ -255,7 +257,7 @@ impl<'a, P: Platform> Builder<'a, P> {
             slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
         };
         goroutine.set_name(self.name);
-        Ok(start(machine, processor, goroutine, body))
+        Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body))
     }
 }
 
@@ -276,7 +278,7 @@ impl<P: Platform> Scheduler<P> {
         F: FnOnce() + Send + 'static,
     {
         let goroutine = slots::take_with_stack(self, STACK_SIZE)?;
-        body::install(goroutine, body);
+        body::install(StackEnd::of(goroutine), body);
         goroutine.completion.store(ATTACHED, Ordering::Relaxed);
         goroutine.begin(GoroutineId(1), None);
         goroutine.set_status(Status::Runnable);

@@ -13,7 +13,7 @@ use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
 use crate::observe;
 use crate::platform::{Pinned, Platform};
-use crate::primitives::{AtomicUsize, Ordering};
+use crate::primitives::{AtomicU32, AtomicUsize, Ordering};
 use crate::processor::Processor;
 use crate::run_queue::Slice;
 use crate::trace::EventKind;
@@ -63,6 +63,21 @@ fn run_far_side<P: Platform, F: FarSide<P>>(
     pinned
 }
 
+/// The most usual commit: `word`, the address of a lock's, is set to zero, which frees the lock.
+fn unlock<P: Platform>(pinned: Pinned<P>, _: &'static Goroutine<P>, word: usize) -> Pinned<P> {
+    unlock_word(word);
+    pinned
+}
+
+#[inline(always)]
+fn unlock_word(word: usize) {
+    #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
+    // SAFETY: `word` was exposed by `Commit::unlock`, and is good until somebody has taken that lock.
+    let word = unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(word) };
+    // Ordering: Release; partner: the Acquire of whoever takes the lock.
+    word.store(0, Ordering::Release);
+}
+
 /// What is to be done for a G once it has been left.
 pub(crate) struct Commit<P: Platform> {
     function: CommitFunction<P>,
@@ -86,6 +101,18 @@ impl<P: Platform> Commit<P> {
     #[inline(always)]
     pub(crate) fn chosen(chosen: &ChosenFarSide<P>, processor: &'static Processor<P>) -> Self {
         Self::new(chosen.get(), core::ptr::from_ref(processor).expose_provenance())
+    }
+
+    /// Frees the lock with that word, which the caller has and which is free at zero.
+    ///
+    /// # Safety
+    ///
+    /// The word is good until somebody has taken the lock after this.
+    #[cfg(not(gmp_loom))]
+    #[expect(unsafe_code, reason = "passes a reference on as an address")]
+    #[inline(always)]
+    pub(crate) unsafe fn unlock(word: &AtomicU32) -> Self {
+        Self::new(unlock, core::ptr::from_ref(word).expose_provenance())
     }
 
     /// Does it here and now, on the far side.
@@ -125,18 +152,31 @@ fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     function(Pinned::assume(), subject, transfer.argument)
 }
 
+/// [`arrive`] where the one who left has often begun to wait for a channel: it looks for that before it calls a function.
+#[inline(always)]
+fn arrive_from_wait<P: Platform>(transfer: Transfer) -> Pinned<P> {
+    // Should the compiler have made it twice, the other one is called.
+    if transfer.function != unlock::<P> as *const () as usize {
+        return arrive(transfer);
+    }
+    unlock_word(transfer.argument);
+    Pinned::assume()
+}
+
 /// [`arrive`] for the first function of a G, which gets the words as arguments.
+#[inline(always)]
 pub(crate) fn arrive_words<P: Platform>(function: usize, subject: usize, argument: usize) -> Pinned<P> {
     arrive(Transfer { function, subject, argument })
 }
 
+/// Switches; gives what whoever switches back hands over, still to be done.
 #[inline(always)]
 fn switch<P: Platform>(
     pinned: Pinned<P>,
     save: &'static SavedContext,
     to: &'static SavedContext,
     transfer: Transfer,
-) -> Pinned<P> {
+) -> Transfer {
     P::assert_pinned_once();
     // The far side lowers this pin, and this side the one of whoever resumes it.
     mem::forget(pinned);
@@ -144,8 +184,9 @@ fn switch<P: Platform>(
     // SAFETY: `to` was saved by this function or made by `prepare`, and the caller has claimed its G: it was taken from
     // a queue or is this M's g0. What is saved becomes visible to others by the commit only, on the far side. The pin
     // goes over to the far side.
-    let transfer = unsafe { context::switch(save, to, transfer) };
-    arrive(transfer)
+    unsafe {
+        context::switch(save, to, transfer)
+    }
 }
 
 /// [`switch`] without a way back.
@@ -169,7 +210,7 @@ pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P
         observe::running(machine, next);
     }
     let to = start_running(machine, next);
-    switch(pinned, &machine.g0, to, Commit::new(nothing, 0).transfer(next))
+    arrive(switch(pinned, &machine.g0, to, Commit::new(nothing, 0).transfer(next)))
 }
 
 /// Why a G leaves its M, for those who watch.
@@ -242,7 +283,7 @@ fn leave_for_picked<P: Platform>(
             to_g0(machine, me)
         }
     };
-    switch(pinned, &me.context, to, commit.transfer(me))
+    arrive_from_wait(switch(pinned, &me.context, to, commit.transfer(me)))
 }
 
 /// Leaves `me`, the calling G, for good: as [`leave`], but there is nothing to save.
@@ -331,7 +372,7 @@ pub(crate) fn leave_for<P: Platform>(
         return leave_for_watched(pinned, machine, me, next, None, commit);
     }
     let to = start_running(machine, next);
-    switch(pinned, &me.context, to, commit.transfer(me))
+    arrive(switch(pinned, &me.context, to, commit.transfer(me)))
 }
 
 /// [`leave_for`] a G that is watched. A switch of its own, so that the usual one keeps nothing for a call before it.
@@ -350,13 +391,13 @@ fn leave_for_watched<P: Platform>(
     }
     observe::running(machine, next);
     let to = start_running(machine, next);
-    switch(pinned, &me.context, to, commit.transfer(me))
+    arrive(switch(pinned, &me.context, to, commit.transfer(me)))
 }
 
 /// Leaves `me` for g0.
 pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
     let to = to_g0(pinned.machine(), me);
-    switch(pinned, &me.context, to, commit.transfer(me))
+    arrive(switch(pinned, &me.context, to, commit.transfer(me)))
 }
 
 #[inline(always)]

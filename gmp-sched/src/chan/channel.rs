@@ -123,9 +123,9 @@ impl<T, P: Platform> Channel<T, P> {
             // SAFETY: by the caller.
             return unsafe { self.take_from_sender(to) };
         }
-        if word.is_special() && word.length() == 0 {
+        if word.is_special() {
             // SAFETY: by the caller.
-            return unsafe { self.take_from_empty_special(to) };
+            return unsafe { self.take_from_special(to, word) };
         }
         // SAFETY: by the caller; there is a value in the buffer.
         unsafe { self.take_from_buffer(held, to, word) }
@@ -143,10 +143,16 @@ impl<T, P: Platform> Channel<T, P> {
         Attempt::Moved(Some(goroutine))
     }
 
-    /// [`take`](Self::take) where nothing is in the buffer, and the channel is closed or in a bubble.
+    /// [`take`](Self::take) where the channel is closed or in a bubble.
     #[cold]
     #[inline(never)]
-    unsafe fn take_from_empty_special(&self, to: *mut T) -> Attempt<P> {
+    unsafe fn take_from_special(&self, to: *mut T, word: Word) -> Attempt<P> {
+        if word.length() > 0 {
+            // Not the caller's: what has an address is kept in memory.
+            let held = ManuallyDrop::new(self.header.assume_locked());
+            // SAFETY: by the caller; there is a value in the buffer.
+            return unsafe { self.take_from_buffer(&held, to, word) };
+        }
         // SAFETY: by the caller.
         match unsafe { self.take_from_sender(to) } {
             Attempt::NotReady if self.header.refuses() => Attempt::Closed,

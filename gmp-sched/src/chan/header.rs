@@ -7,7 +7,7 @@ use core::mem::ManuallyDrop;
 use core::ptr;
 
 use super::lock::RawLock;
-use crate::goroutine::{Goroutine, WaitReason};
+use crate::goroutine::WaitReason;
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicUsize, Ordering};
 use crate::switch::Commit;
@@ -268,16 +268,12 @@ impl<P: Platform> Held<'_, P> {
     /// Unlocks on the far side of a park.
     #[inline(always)]
     pub(super) fn into_commit(self) -> Commit<P> {
-        fn unlock<P: Platform>(pinned: Pinned<P>, _: &'static Goroutine<P>, header: usize) -> Pinned<P> {
-            #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-            // SAFETY: the address is that of a header below, whose channel is borrowed by the G that waits; that one goes
-            // on only when somebody has locked the channel after this.
-            let header = unsafe { &*ptr::with_exposed_provenance::<Header<P>>(header) };
-            drop(Held { header });
-            pinned
-        }
         let held = ManuallyDrop::new(self);
-        Commit::new(unlock::<P>, ptr::from_ref(held.header).expose_provenance())
+        #[expect(unsafe_code, reason = "the channel has to be there when its lock is freed")]
+        // SAFETY: it is borrowed by the G that waits, which goes on only when somebody has locked it after this.
+        unsafe {
+            Commit::unlock(held.header.lock.word())
+        }
     }
 
     /// Takes `waiter` out of the queue of that side; tells whether it still stood there.

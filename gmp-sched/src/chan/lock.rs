@@ -77,6 +77,12 @@ impl<S: Points> RawLock<S> {
         }
     }
 
+    /// What is set to zero to unlock it.
+    #[inline(always)]
+    pub(super) fn word(&self) -> &AtomicU32 {
+        &self.locked
+    }
+
     /// By the holder.
     #[inline(always)]
     pub(super) fn unlock(&self) {
