@@ -272,7 +272,7 @@ impl<P: Platform> Held<'_, P> {
         #[expect(unsafe_code, reason = "the channel has to be there when its lock is freed")]
         // SAFETY: it is borrowed by the G that waits, which goes on only when somebody has locked it after this.
         unsafe {
-            Commit::unlock(held.header.lock.word())
+            held.header.lock.unlock_commit()
         }
     }
 

@@ -3,11 +3,14 @@
 
 use core::marker::PhantomData;
 
-use crate::platform::Points;
 #[cfg(not(gmp_loom))]
 use crate::platform::Site;
+use crate::platform::{Platform, Points};
 #[cfg(not(gmp_loom))]
 use crate::primitives::{AtomicU32, Ordering};
+use crate::switch::Commit;
+#[cfg(gmp_loom)]
+use crate::switch::nothing;
 
 /// How long to wait between two attempts to take a spinlock: longer after each that fails, up to some microseconds.
 ///
@@ -77,10 +80,16 @@ impl<S: Points> RawLock<S> {
         }
     }
 
-    /// What is set to zero to unlock it.
+    /// Unlocks it on the far side of a park.
+    ///
+    /// # Safety
+    ///
+    /// It is there until somebody has taken it after that.
     #[inline(always)]
-    pub(super) fn word(&self) -> &AtomicU32 {
-        &self.locked
+    #[expect(unsafe_code, reason = "passes the lock on as an address")]
+    pub(super) unsafe fn unlock_commit<P: Platform>(&self) -> Commit<P> {
+        // SAFETY: by the caller.
+        unsafe { Commit::unlock(&self.locked) }
     }
 
     /// By the holder.
@@ -117,6 +126,12 @@ impl<S: Points> RawLock<S> {
     pub(super) fn new() -> Self {
         let mutex = alloc::boxed::Box::leak(alloc::boxed::Box::new(loom::sync::Mutex::new(())));
         Self { mutex, guard: None.into(), _points: PhantomData }
+    }
+
+    /// No stack is switched under loom, and no commit run.
+    #[expect(unsafe_code, reason = "as above")]
+    pub(super) unsafe fn unlock_commit<P: Platform>(&self) -> Commit<P> {
+        Commit::new(nothing, 0)
     }
 
     pub(super) fn lock(&self) {

@@ -19,7 +19,6 @@ use crate::machine::Machine;
 use crate::platform::Pinned;
 use crate::primitives::{AtomicBool, Ordering};
 use crate::select::{self, Case};
-use crate::waiter::Waiter;
 
 std::thread_local! {
     /// What each G waits on that is parked, by address: a thread of loom's that is blocked, where turns of a loop would be
