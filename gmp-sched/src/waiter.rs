@@ -43,37 +43,42 @@ use crate::timers::{Action, arm};
 pub(crate) struct Waiter<P: Platform> {
     /// Its G if whoever takes this out of its queue ends the wait, so that one look tells both; else `None`.
     sole: AtomicRef<Goroutine<P>>,
-    /// Its G if several may end the wait.
-    goroutine: AtomicRef<Goroutine<P>>,
-    /// What they claim then.
-    ticket: AtomicU64,
     /// The one behind it in its queue; nobody looks at that of the last one.
     next: AtomicRef<Self>,
     /// The one before it in its queue; `None` for the first one, and in no queue.
     previous: AtomicRef<Self>,
-    /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
-    pub(crate) place: AtomicPtr<()>,
     /// What the waker tells the G, before it readies it; what it means is between the two.
     pub(crate) outcome: AtomicUsize,
+    /// Its G if several may end the wait.
+    goroutine: AtomicRef<Goroutine<P>>,
+    /// What they claim then.
+    ticket: AtomicU64,
+    /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
+    pub(crate) place: AtomicPtr<()>,
 }
 
 impl<P: Platform> Waiter<P> {
     pub(crate) fn new() -> Self {
-        Self::of(None, Ticket::SOLE, ptr::null_mut())
+        Self::with(None, Ticket::SOLE, ptr::null_mut())
     }
 
-    /// One that is [prepared](Self::prepare).
+    /// One that is [prepared](Self::prepare) for a wait that several may end.
     #[inline(always)]
-    pub(crate) fn of(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, place: *mut ()) -> Self {
-        let (sole, goroutine) = if ticket == Ticket::SOLE { (goroutine, None) } else { (None, goroutine) };
+    pub(crate) fn of_several(goroutine: &'static Goroutine<P>, ticket: Ticket, place: *mut ()) -> Self {
+        debug_assert_ne!(ticket, Ticket::SOLE);
+        Self::with(Some(goroutine), ticket, place)
+    }
+
+    #[inline(always)]
+    fn with(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, place: *mut ()) -> Self {
         Self {
-            sole: AtomicRef::new(sole),
-            goroutine: AtomicRef::new(goroutine),
-            ticket: AtomicU64::new(ticket.0),
+            sole: AtomicRef::none(),
             next: AtomicRef::none(),
             previous: AtomicRef::none(),
-            place: AtomicPtr::new(place),
             outcome: AtomicUsize::new(0),
+            goroutine: AtomicRef::new(goroutine),
+            ticket: AtomicU64::new(ticket.0),
+            place: AtomicPtr::new(place),
         }
     }
 
@@ -175,12 +180,19 @@ impl<P: Platform> WaitQueue<P> {
         debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} stands in a queue");
         if self.first.load(Ordering::Relaxed).is_none() {
             self.first.store(Some(waiter), Ordering::Release);
+            self.last.store(Some(waiter), Ordering::Relaxed);
         } else {
-            let last = self.last.load(Ordering::Relaxed);
-            waiter.previous.store(last, Ordering::Relaxed);
-            if let Some(last) = last {
-                last.next.store(Some(waiter), Ordering::Relaxed);
-            }
+            self.push_behind_others(waiter);
+        }
+    }
+
+    /// [`push_back`](Self::push_back) where somebody stands.
+    #[inline]
+    fn push_behind_others(&self, waiter: &'static Waiter<P>) {
+        let last = self.last.load(Ordering::Relaxed);
+        waiter.previous.store(last, Ordering::Relaxed);
+        if let Some(last) = last {
+            last.next.store(Some(waiter), Ordering::Relaxed);
         }
         self.last.store(Some(waiter), Ordering::Relaxed);
     }

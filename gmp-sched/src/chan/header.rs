@@ -218,6 +218,16 @@ impl<P: Platform> Header<P> {
         }
     }
 
+    /// [`looks_ready`](Self::looks_ready) for a caller that looks more closely if it says yes: a channel in a bubble may have
+    /// nothing for a receiver then.
+    #[inline(always)]
+    pub(crate) fn may_be_ready(&self, side: Side) -> bool {
+        match side {
+            Side::Send => self.may_send(),
+            Side::Receive => !self.senders.is_empty() | !self.word_by_now().is_zero(),
+        }
+    }
+
     /// Why a G waits on that side.
     #[inline(always)]
     pub(super) fn wait_reason(&self, side: Side) -> WaitReason {

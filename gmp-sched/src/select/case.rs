@@ -149,7 +149,7 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
 
     #[inline(always)]
     fn looks_ready(&self) -> bool {
-        self.channel.header.looks_ready(Side::Receive)
+        self.channel.header.may_be_ready(Side::Receive)
     }
 
     #[inline(never)]
@@ -347,22 +347,24 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
 /// A case of a select, whatever the type of its values; see [`Select`](super::Select) for an example. Made by
 /// [`RecvCase::case`], [`SendCase::case`] and [`SendFromCase::case`](super::SendFromCase::case). Go: `scase`.
 #[doc(alias = "scase")]
+// In this order: the address of the waiter, which is compared most often, is that of the case.
+#[repr(C)]
 pub struct Case<'a, P: Platform> {
+    /// Its place in the channel's queue while the G waits; nothing before.
+    waiter: MaybeUninit<Waiter<P>>,
     header: &'a Header<P>,
     side: Side,
     /// For whoever needs a list of some of the cases, in some order: the number of the one that comes at this place. No
     /// property of this case.
     pub(super) listed: u32,
     target: &'a dyn Transfer<P>,
-    /// Its place in the channel's queue while the G waits; nothing before.
-    waiter: MaybeUninit<Waiter<P>>,
 }
 
 impl<'a, P: Platform> Case<'a, P> {
     /// A case on that channel. The caller has borrowed `target` for as long as nobody else uses it.
     #[inline(always)]
     pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a dyn Transfer<P>) -> Self {
-        Self { header, side, listed: 0, target, waiter: MaybeUninit::uninit() }
+        Self { waiter: MaybeUninit::uninit(), header, side, listed: 0, target }
     }
 
     #[inline(always)]
@@ -419,7 +421,7 @@ impl<'a, P: Platform> Case<'a, P> {
     fn enter(&mut self, queue: &WaitQueue<P>, me: &'static Goroutine<P>, ticket: Ticket) {
         // There, by the promise of `Transfer`.
         let place = ptr::from_ref(self.target).cast_mut().cast();
-        self.waiter.write(Waiter::of(Some(me), ticket, place));
+        self.waiter.write(Waiter::of_several(me, ticket, place));
         queue.push_back(self.waiter());
     }
 
@@ -429,7 +431,7 @@ impl<'a, P: Platform> Case<'a, P> {
     pub(super) fn lock_and_enter(&mut self, pinned: &Pinned<P>, me: &'static Goroutine<P>, ticket: Ticket) -> bool {
         let (header, side) = (self.header, self.side);
         let Some(held) = header.try_lock(pinned) else { return false };
-        if header.looks_ready(side) {
+        if header.may_be_ready(side) {
             return false;
         }
         mem::forget(held);

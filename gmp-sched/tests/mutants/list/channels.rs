@@ -14,8 +14,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "chan/channel.rs",
         "a sender that waits is taken for one whose value went directly, and there are others in the buffer",
-        "            unsafe { self.ring.push(place) };",
-        "            let _ = place;",
+        "        unsafe { self.ring.push(place) };",
+        "        let _ = place;",
         Model("channel::the_buffer"),
     ),
     mutant(
@@ -95,7 +95,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "waiter.rs",
         "whoever ends a wait for several does not leave word",
-        "            goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
+        "        goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
         "",
         Model("channel::a_select"),
     ),
@@ -111,9 +111,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "select/case.rs",
         "a select waits in each queue as if it stood in that one alone",
-        "        self.waiter.write(Waiter::of(Some(me), ticket, place));",
-        "        let _ = ticket;
-        self.waiter.write(Waiter::of(Some(me), Ticket::SOLE, place));",
+        "        self.waiter.write(Waiter::of_several(me, ticket, place));",
+        "        let waiter = self.waiter.write(Waiter::of_several(me, ticket, place));
+        waiter.prepare(me, Ticket::SOLE, place);",
         Model("channel::a_select"),
     ),
     mutant(
