@@ -301,20 +301,21 @@ pub(crate) fn finish<P: Platform>(
     drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
 ) -> ! {
     let mut pinned = Pinned::new();
-    let audience = finished(&pinned, me);
-    if audience == Audience::Nobody {
-        if panicked {
-            drop(pinned);
-            fatal_panic(me);
-        }
-        if let Some(drop_result) = drop_result {
-            // Drops run as the G itself, which may do anything.
-            drop(pinned);
-            drop_result(me);
-            pinned = Pinned::new();
-        }
+    // From here on two ways: the last steps of either know which it is.
+    if finished(&pinned, me) == Audience::Handle {
+        return_never::<P, BuryJoined>(pinned, me);
     }
-    return_never(pinned, me, audience)
+    if panicked {
+        drop(pinned);
+        fatal_panic(me);
+    }
+    if let Some(drop_result) = drop_result {
+        // Drops run as the G itself, which may do anything.
+        drop(pinned);
+        drop_result(me);
+        pinned = Pinned::new();
+    }
+    return_never::<P, BuryDetached>(pinned, me)
 }
 
 #[cold]
@@ -349,24 +350,23 @@ pub(crate) fn finish_scoped<P: Platform>(
 }
 
 #[inline(always)]
-fn return_never<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
+fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static Goroutine<P>) -> ! {
     let machine = pinned.machine();
     let processor = machine.held_processor();
     processor.counters.finished.add(1);
     if let Some(bubble) = me.bubble() {
         bubble.left(&pinned, me);
     }
-    let commit = match audience {
-        Audience::Handle => Commit::on::<BuryJoined>(processor),
-        Audience::Nobody => Commit::on::<BuryDetached>(processor),
-    };
-    leave_for_good(pinned, machine, processor, me, commit)
+    leave_for_good(pinned, machine, processor, me, Commit::on::<Bury>(processor))
 }
 
 /// [`return_never`], apart from what depends on the types of a body.
 #[inline(never)]
 fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
-    return_never(pinned, me, audience)
+    match audience {
+        Audience::Handle => return_never::<P, BuryJoined>(pinned, me),
+        Audience::Nobody => return_never::<P, BuryDetached>(pinned, me),
+    }
 }
 
 /// Far side of the last switch of a G that left its result to its handle.
