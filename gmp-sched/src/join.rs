@@ -111,12 +111,12 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         result
     }
 
-    /// The G was faster than the drop of its handle.
+    /// The G was faster than the drop of its handle, which is not kept in memory for this.
     #[cold]
     #[inline(never)]
-    fn drop_result(&self) {
-        drop(body::take_result::<T, P>(self.goroutine));
-        release_slot(self.goroutine);
+    fn drop_result(goroutine: &'static Goroutine<P>) {
+        drop(body::take_result::<T, P>(goroutine));
+        release_slot(goroutine);
     }
 
     /// Gives the result to the G, if there is none yet; tells whether that was so.
@@ -152,7 +152,7 @@ impl<T: Send, P: Platform> Drop for JoinHandle<T, P> {
     #[inline]
     fn drop(&mut self) {
         if !self.detach_running() {
-            self.drop_result();
+            Self::drop_result(self.goroutine);
         }
     }
 }
