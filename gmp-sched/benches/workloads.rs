@@ -33,7 +33,7 @@ fn raw_switch() {
     extern "sysv64" fn other(_: usize, _: usize, _: usize, _: usize) -> ! {
         loop {
             // SAFETY: the other context waits in the same kind of switch; one thread, so nobody else resumes either.
-            unsafe { context::switch(&CONTEXTS[1], &CONTEXTS[0], NOTHING) };
+            unsafe { context::switch(&raw const CONTEXTS[1], &raw const CONTEXTS[0], NOTHING) };
         }
     }
     const NOTHING: context::Transfer = context::Transfer { function: 0, subject: 0, argument: 0 };
@@ -44,7 +44,7 @@ fn raw_switch() {
     let start = Instant::now();
     for _ in 0..SWITCHES / 2 {
         // SAFETY: as above.
-        unsafe { context::switch(&CONTEXTS[0], &CONTEXTS[1], NOTHING) };
+        unsafe { context::switch(&raw const CONTEXTS[0], &raw const CONTEXTS[1], NOTHING) };
     }
     report("raw_switch", 1, start.elapsed().as_nanos() as f64 / SWITCHES as f64, "ns/op");
     black_box(&stack);

@@ -441,6 +441,7 @@ impl<P: Platform> Linked for Goroutine<P> {
 }
 
 impl<P: Platform> Linked<BATCHES> for Goroutine<P> {
+    #[expect(clippy::misnamed_getters, reason = "the other link is that of other lists")]
     fn link(&self) -> &AtomicRef<Self> {
         &self.batch_link
     }

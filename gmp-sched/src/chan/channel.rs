@@ -48,7 +48,7 @@ pub(crate) enum Attempt<P: Platform> {
     NotReady,
 }
 
-/// In [`Waiter::outcome`]: the value has moved. Whoever closes a channel leaves it at zero.
+/// In [`Waiter::outcome`](crate::waiter::Waiter::outcome): the value has moved. Whoever closes a channel leaves it at zero.
 pub(crate) const MOVED: usize = 1;
 
 /// How a wait ended that did not move a value.

@@ -146,7 +146,7 @@ pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
 /// [`unlock_all`] where each case has a channel of its own.
 #[inline(always)]
 pub(super) fn unlock_each<P: Platform>(cases: &[Case<'_, P>]) {
-    // By number: to go by an iterator the compiler counts them first, by a division.
+    #[expect(clippy::needless_range_loop, reason = "of an iterator the compiler counts the steps first, by a division")]
     for number in 0..cases.len() {
         cases[number].unlock();
     }

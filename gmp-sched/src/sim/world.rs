@@ -180,7 +180,7 @@ impl World {
         self.turn.set(cpu);
         self.is_inside.set(true);
         // SAFETY: the CPU's context was saved by `to_driver` or made by `boot`, and only the driver resumes it.
-        unsafe { context::switch(&self.driver, &self.cpus[cpu].context, NOTHING) };
+        unsafe { context::switch(&raw const self.driver, &raw const self.cpus[cpu].context, NOTHING) };
         self.is_inside.set(false);
     }
 
@@ -188,7 +188,7 @@ impl World {
     #[expect(unsafe_code, reason = "leaves a CPU")]
     pub(super) fn to_driver(&self) {
         // SAFETY: the driver waits in `resume`. What runs on this CPU is at a point where it may lose its turn.
-        unsafe { context::switch(&self.cpu().context, &self.driver, NOTHING) };
+        unsafe { context::switch(&raw const self.cpu().context, &raw const self.driver, NOTHING) };
     }
 
     /// A point at which another CPU may step, and an interrupt may come here.
