@@ -146,7 +146,8 @@ fn a_limit_is_whichever_comes_first() {
     let timer = Timer::new(FOREVER);
     let start = now();
     let limit = Limit::from(FOREVER).and(start.after(milliseconds(2)));
-    assert!(limit.err().is_none());
+    // The host may have stopped this machine for as long.
+    assert!(limit.err().is_none() || now().since(start) >= milliseconds(2));
     assert!(timer.wait_until(limit).is_err());
     assert!(now().since(start) >= milliseconds(2) && limit.err().is_some());
 }
