@@ -324,20 +324,14 @@ impl<P: Platform> Goroutine<P> {
         Instant::from_nanos(self.waiting_since.load(Ordering::Relaxed))
     }
 
-    /// Notes since when it is runnable; zero ends that.
+    /// Notes since when it is runnable.
     pub(crate) fn set_runnable_since(&self, when: Instant) {
         self.runnable_since.store(when.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Since when it is runnable, if it [is watched](Self::is_watched).
+    /// Since when it is runnable, if it is watched; see `observe`.
     pub(crate) fn runnable_since(&self) -> Instant {
         Instant::from_nanos(self.runnable_since.load(Ordering::Relaxed))
-    }
-
-    /// Whether somebody wants to know when it runs; see `observe`.
-    #[inline(always)]
-    pub(crate) fn is_watched(&self) -> bool {
-        self.runnable_since.load(Ordering::Relaxed) != 0
     }
 
     #[inline(always)]

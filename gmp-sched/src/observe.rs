@@ -1,17 +1,20 @@
 //! Watching Gs become runnable and run, at next to no cost for those that are not watched.
 //!
-//! A G that is watched carries a stamp, the time at which it became runnable. Whoever runs it finds the stamp and notes what
-//! there is to note; see [`crate::latency`] and [`crate::trace`]. While a trace is taken every G is watched. Else it is the
+//! A G that is watched carries a stamp, the time at which it became runnable, and when it is resumed it makes a
+//! [detour](crate::context::SavedContext::divert), on which it notes what there is to note; see [`crate::latency`] and [`crate::trace`]. While a trace is taken every G is watched. Else it is the
 //! next that is spawned, or parks and becomes runnable, after every other turn of the global queue (that is, about one in
 //! 122) and every other look at the slice.
 
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+
+use crate::context::Visit;
 use crate::goroutine::{Goroutine, ParkedStatus};
 use crate::machine::Machine;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicU8, Ordering};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
-use crate::time::Instant;
 use crate::trace::EventKind;
 
 /// Which Gs of a P are watched.
@@ -72,6 +75,8 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn observe_all(&self, processor: &Processor<P>, all: bool) {
         processor.watch.set_all(all);
         self.choose_requeue(processor);
+        // Should that be lost, the next G of that P that is watched says it again.
+        processor.look_at_next_pick();
     }
 }
 
@@ -85,8 +90,8 @@ pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &
 
 #[cold]
 pub(crate) fn stamp<P: Platform>(goroutine: &Goroutine<P>) {
-    // Zero is no stamp.
-    goroutine.set_runnable_since(P::now().max(Instant::from_nanos(1)));
+    goroutine.set_runnable_since(P::now());
+    goroutine.context.divert::<Detour<P>>();
 }
 
 /// A G of `processor` that is watched becomes runnable.
@@ -104,13 +109,23 @@ pub(crate) fn runnable<P: Platform>(
     processor.tracer.note::<P>(kind, Some(goroutine.id()), by);
 }
 
+/// What a G that is watched does before it goes on.
+struct Detour<P>(PhantomData<P>);
+
+impl<P: Platform> Visit for Detour<P> {
+    extern "sysv64" fn visit(_: usize) {
+        // The pin was raised by whoever left, and is not ours to lower.
+        let pinned = ManuallyDrop::new(Pinned::<P>::assume());
+        running(pinned.processor(), pinned.goroutine());
+    }
+}
+
 /// A G that is watched runs.
-#[cold]
-#[inline(never)]
-pub(crate) fn running<P: Platform>(machine: &'static Machine<P>, goroutine: &'static Goroutine<P>) {
-    let since = goroutine.runnable_since();
-    goroutine.set_runnable_since(Instant::from_nanos(0));
-    let Some(processor) = machine.processor() else { return };
-    processor.latency.add(P::now().since(since));
+fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
+    processor.latency.add(P::now().since(goroutine.runnable_since()));
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
+    if processor.watch.wants_all() {
+        // Where it tells how it leaves.
+        processor.look_at_next_pick();
+    }
 }

@@ -249,7 +249,9 @@ impl<P: Platform> Processor<P> {
 
     /// A pick looks now. What asks for another look from here on is not overwritten.
     pub(crate) fn begin_look(&self) {
-        self.look_tick.store(self.global_tick.load(Ordering::Relaxed), Ordering::Relaxed);
+        // While all is watched each pick looks, to tell how the G leaves.
+        let next = if self.watch.wants_all() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
+        self.look_tick.store(next, Ordering::Relaxed);
     }
 
     /// Whether it is the global queue's turn.

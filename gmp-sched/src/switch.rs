@@ -11,7 +11,6 @@ use crate::context::{self, SavedContext, Transfer};
 use crate::due::{Due, has_due_timer, pick_due};
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
-use crate::observe;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicU32, AtomicUsize, Ordering};
 use crate::processor::Processor;
@@ -206,9 +205,6 @@ fn resume<P: Platform>(pinned: Pinned<P>, to: &'static SavedContext, transfer: T
 #[doc(alias = "gogo")]
 pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
     let machine = pinned.machine();
-    if next.is_watched() {
-        observe::running(machine, next);
-    }
     let to = start_running(machine, next);
     arrive(switch(pinned, &machine.g0, to, Commit::new(nothing, 0).transfer(next)))
 }
@@ -247,7 +243,7 @@ pub(crate) fn leave<P: Platform>(
     if processor.is_look_wanted() {
         return leave_after_look(pinned, machine, processor, me, why, commit);
     }
-    leave_for_picked(pinned, machine, processor, me, why, commit, pick_at_once(processor))
+    leave_for_picked(pinned, machine, me, commit, pick_at_once(processor))
 }
 
 /// [`leave`] when a pick has to look further. Apart, so that the usual one keeps nothing for a call before the switch.
@@ -261,27 +257,23 @@ fn leave_after_look<P: Platform>(
     why: Leave,
     commit: Commit<P>,
 ) -> Pinned<P> {
+    // While that is wanted each pick looks.
+    why.note(processor, me);
     let picked = pick_after_look(&pinned, machine, processor);
-    leave_for_picked(pinned, machine, processor, me, why, commit, picked)
+    leave_for_picked(pinned, machine, me, commit, picked)
 }
 
 #[inline(always)]
 fn leave_for_picked<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
-    why: Leave,
     commit: Commit<P>,
     picked: Option<(&'static Goroutine<P>, Slice)>,
 ) -> Pinned<P> {
-    let to = match picked.map(|(goroutine, _)| goroutine) {
-        Some(next) if next.is_watched() => return leave_for_watched(pinned, machine, me, next, Some(why), commit),
-        Some(next) => start_running(machine, next),
-        None => {
-            why.note(processor, me);
-            to_g0(machine, me)
-        }
+    let to = match picked {
+        Some((next, _)) => start_running(machine, next),
+        None => to_g0(machine, me),
     };
     arrive_from_wait(switch(pinned, &me.context, to, commit.transfer(me)))
 }
@@ -299,7 +291,7 @@ pub(crate) fn leave_for_good<P: Platform>(
         end_after_look(pinned, machine, processor, me, commit);
     }
     let picked = pick_at_once(processor);
-    end_for_picked(pinned, machine, processor, me, commit, picked)
+    end_for_picked(pinned, machine, me, commit, picked)
 }
 
 /// [`leave_for_good`] when a pick has to look further.
@@ -312,45 +304,21 @@ fn end_after_look<P: Platform>(
     me: &'static Goroutine<P>,
     commit: Commit<P>,
 ) -> ! {
+    processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
     let picked = pick_after_look(&pinned, machine, processor);
-    end_for_picked(pinned, machine, processor, me, commit, picked)
+    end_for_picked(pinned, machine, me, commit, picked)
 }
 
 #[inline(always)]
 fn end_for_picked<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     commit: Commit<P>,
     picked: Option<(&'static Goroutine<P>, Slice)>,
 ) -> ! {
-    match picked {
-        Some((next, _)) if !next.is_watched() => {
-            let to = start_running(machine, next);
-            resume(pinned, to, commit.transfer(me))
-        }
-        picked => end_for_watched(pinned, machine, processor, me, commit, picked.map(|(next, _)| next)),
-    }
-}
-
-/// [`leave_for_good`] for a G that is watched, or for g0.
-#[cold]
-#[inline(never)]
-fn end_for_watched<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-    commit: Commit<P>,
-    next: Option<&'static Goroutine<P>>,
-) -> ! {
-    processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
-    let to = match next {
-        Some(next) => {
-            observe::running(machine, next);
-            start_running(machine, next)
-        }
+    let to = match picked {
+        Some((next, _)) => start_running(machine, next),
         None => {
             machine.set_free();
             to_g0(machine, me)
@@ -368,28 +336,6 @@ pub(crate) fn leave_for<P: Platform>(
     next: &'static Goroutine<P>,
     commit: Commit<P>,
 ) -> Pinned<P> {
-    if next.is_watched() {
-        return leave_for_watched(pinned, machine, me, next, None, commit);
-    }
-    let to = start_running(machine, next);
-    arrive(switch(pinned, &me.context, to, commit.transfer(me)))
-}
-
-/// [`leave_for`] a G that is watched. A switch of its own, so that the usual one keeps nothing for a call before it.
-#[cold]
-#[inline(never)]
-fn leave_for_watched<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
-    next: &'static Goroutine<P>,
-    why: Option<Leave>,
-    commit: Commit<P>,
-) -> Pinned<P> {
-    if let (Some(why), Some(processor)) = (why, machine.processor()) {
-        why.note(processor, me);
-    }
-    observe::running(machine, next);
     let to = start_running(machine, next);
     arrive(switch(pinned, &me.context, to, commit.transfer(me)))
 }

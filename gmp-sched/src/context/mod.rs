@@ -33,13 +33,15 @@ pub struct SavedContext {
     stack_pointer: AtomicUsize,
     /// Where it goes on. Not on the stack, whence it would have to be taken before the jump.
     resume: AtomicUsize,
+    /// Where it goes on after its detour, if it makes one.
+    resume_later: AtomicUsize,
 }
 
 impl SavedContext {
     /// A context that is to be [prepared](prepare) or saved before it is resumed.
     #[must_use]
     pub const fn new() -> Self {
-        Self { stack_pointer: AtomicUsize::new(0), resume: AtomicUsize::new(0) }
+        Self { stack_pointer: AtomicUsize::new(0), resume: AtomicUsize::new(0), resume_later: AtomicUsize::new(0) }
     }
 
     /// The stack pointer. Of a context that does not run.
@@ -48,11 +50,29 @@ impl SavedContext {
         self.stack_pointer.load(Ordering::Relaxed)
     }
 
+    /// Has the context call `V::visit` on its own stack when it is resumed next, before it goes on. By whoever could resume
+    /// it; costs those contexts nothing that make no detour.
+    pub(crate) fn divert<V: Visit>(&self) {
+        let detour = x86_64::detour::<V> as *const () as usize;
+        let resume = self.resume.load(Ordering::Relaxed);
+        if resume != detour {
+            self.resume_later.store(resume, Ordering::Relaxed);
+            self.resume.store(detour, Ordering::Relaxed);
+        }
+    }
+
     #[inline(always)]
     fn set(&self, stack_pointer: usize, resume: usize) {
         self.stack_pointer.store(stack_pointer, Ordering::Relaxed);
         self.resume.store(resume, Ordering::Relaxed);
     }
+}
+
+/// What a context does on a [detour](SavedContext::divert).
+pub(crate) trait Visit {
+    /// Called with the address of the context that was resumed, its own, before it knows who left and what is to be done for
+    /// that one. Does not switch, or unwind.
+    extern "sysv64" fn visit(context: usize);
 }
 
 /// Three words handed from the context that leaves to the one that resumes.

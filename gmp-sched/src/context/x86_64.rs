@@ -21,7 +21,7 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{Entry, SavedContext, Transfer};
+use super::{Entry, SavedContext, Transfer, Visit};
 
 /// The switch; what is saved more lies above `rbp`.
 macro_rules! switch {
@@ -212,12 +212,40 @@ extern "sysv64" fn start() {
     naked_asm!(".cfi_startproc", ".cfi_undefined rip", "pop rax", "xor ebp, ebp", "call rax", "ud2", ".cfi_endproc",)
 }
 
+/// Where a context goes on that makes a detour. It keeps the registers in which it finds what was handed over. RBX and RBP are
+/// free: their values lie on the stack still. No frame pointer, for that of the one who left is none of this stack.
+#[unsafe(naked)]
+pub(super) extern "sysv64" fn detour<V: Visit>() {
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "mov rbx, rsp",
+        "xor ebp, ebp",
+        "and rsp, -16",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "mov rdi, rcx",
+        "call {visit}",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "mov rsp, rbx",
+        "jmp [rcx + 16]",
+        ".cfi_endproc",
+        visit = sym V::visit,
+    )
+}
+
 #[cfg(all(test, target_feature = "sse"))]
 mod tests {
     use core::arch::asm;
     use core::ptr;
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{Transfer, lay, switch_with_control_words, switch_without_control_words};
+    use super::{Transfer, Visit, lay, switch_with_control_words, switch_without_control_words};
     use crate::context::SavedContext;
 
     const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
@@ -283,6 +311,42 @@ mod tests {
     #[test]
     fn each_context_has_control_words_of_its_own_where_they_are_switched() {
         assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
+    }
+
+    /// Counts those of `Pair::other`.
+    struct Visits;
+
+    static VISITS: AtomicUsize = AtomicUsize::new(0);
+
+    impl Visit for Visits {
+        extern "sysv64" fn visit(context: usize) {
+            VISITS.fetch_add(context, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_context_makes_a_detour_once_and_then_goes_on_with_what_was_handed_over() {
+        let mut stack = alloc::vec![0_usize; 8192];
+        let switch = switch_without_control_words;
+        let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
+        let top = stack.as_mut_ptr_range().end as usize & !15;
+        // SAFETY: ours alone, and large enough.
+        unsafe { lay::<false>(&pair.other, top, other) };
+        let address = (&raw const pair.other).addr();
+        // Fresh, saved, and not diverted any more.
+        for (is_diverted, visits) in [(true, 1), (true, 2), (false, 2)] {
+            if is_diverted {
+                pair.other.divert::<Visits>();
+                pair.other.divert::<Visits>();
+            }
+            pair.seen = (0, 0);
+            let subject = (&raw mut pair).expose_provenance();
+            // SAFETY: it has been prepared, then saved by itself.
+            unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
+            assert_eq!(VISITS.load(Ordering::Relaxed), visits * address);
+            assert_ne!(pair.seen, (0, 0));
+        }
+        set_control_words(DEFAULTS);
     }
 
     /// What that is for.
