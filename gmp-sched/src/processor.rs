@@ -287,7 +287,8 @@ impl<P: Platform> Processor<P> {
     /// The next G from the local queue.
     #[inline(always)]
     pub(crate) fn pop_local(&self) -> Option<(&'static Goroutine<P>, Slice)> {
-        let (goroutine, slice) = self.queue.pop()?;
+        // The only P in use has no thieves: those hold other Ps, and these come into use while the world stands.
+        let (goroutine, slice) = if self.is_alone() { self.queue.pop_alone() } else { self.queue.pop() }?;
         if slice == Slice::New {
             self.advance_tick();
         }

@@ -30,6 +30,8 @@ enum Step {
     PushNext,
     PushBack,
     Pop,
+    /// By an owner that knows of no thieves at this moment.
+    PopAlone,
     /// A yield to the next in the ring.
     PopAndPushBack,
     DrainHalf,
@@ -42,6 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::PushNext),
         6 => Just(Step::PushBack),
         3 => Just(Step::Pop),
+        3 => Just(Step::PopAlone),
         2 => Just(Step::PopAndPushBack),
         1 => Just(Step::DrainHalf),
         1 => Just(Step::Steal),
@@ -88,12 +91,13 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
             Step::PushBack => {
                 assert_eq!(queue.push_back(item(count)).is_ok(), model.push_back::<CAPACITY>(count));
             }
-            Step::Pop => {
+            Step::Pop | Step::PopAlone => {
                 let expected = match model.next.take() {
                     Some(next) => Some((next, Slice::Inherited)),
                     None => model.ring.pop_front().map(|first| (first, Slice::New)),
                 };
-                assert_eq!(queue.pop().map(|(item, slice)| (number(item), slice)), expected);
+                let popped = if matches!(step, Step::Pop) { queue.pop() } else { queue.pop_alone() };
+                assert_eq!(popped.map(|(item, slice)| (number(item), slice)), expected);
             }
             Step::PopAndPushBack => {
                 let expected = if model.next.is_some() { None } else { model.ring.pop_front() };

@@ -14,6 +14,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation", "trees", 300),
     ),
     mutant(
+        "processor.rs",
+        "a P takes Gs from its ring as if there were no other",
+        "if self.is_alone() { self.queue.pop_alone() }",
+        "if true { self.queue.pop_alone() }",
+        Simulation("simulation", "trees", 300),
+    ),
+    mutant(
+        "run_queue.rs",
+        "an owner without thieves takes an element twice",
+        "        self.head.store(head.wrapping_add(1), Ordering::Release);",
+        "",
+        Properties("behaves_like"),
+    ),
+    mutant(
         "find.rs",
         "a batch from the global queue loses Gs",
         "        processor.queue.push_back(goroutine).expect(\"an empty ring has room for half of its capacity\");",
