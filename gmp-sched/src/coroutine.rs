@@ -249,7 +249,7 @@ fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'
     me.set_waiting(WaitReason::Coroutine, ParkedStatus::UNWATCHED, processor.clock());
     if let Some(bubble) = me.bubble() {
         // One of the two begins to wait and the other ends: the number of those that do not stays.
-        me.set_waiting_in_bubble();
+        me.set_waiting_in_bubble(WaitReason::Coroutine, true);
         if is_new {
             bubble.entered_for_another();
         }

@@ -388,9 +388,12 @@ impl<P: Platform> Goroutine<P> {
         self.status.store(parked.0, Ordering::Relaxed);
     }
 
-    /// It has been said to be waiting, and waits durably in a bubble.
-    pub(crate) fn set_waiting_in_bubble(&self) {
-        self.status.store(self.status.load(Ordering::Relaxed) | IN_BUBBLE, Ordering::Relaxed);
+    /// It has been said to be waiting, and does so in a bubble, for this reason.
+    pub(crate) fn set_waiting_in_bubble(&self, reason: WaitReason, is_durable: bool) {
+        self.wait_reason.store(reason as u8, Ordering::Relaxed);
+        if is_durable {
+            self.status.store(self.status.load(Ordering::Relaxed) | IN_BUBBLE, Ordering::Relaxed);
+        }
     }
 
     /// Whether it waits durably in a bubble.

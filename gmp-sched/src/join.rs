@@ -17,10 +17,11 @@ use core::marker::PhantomData;
 
 use crate::body;
 use crate::goroutine::{Goroutine, GoroutineId, WaitReason};
-use crate::park::{park_pinned, ready_pinned};
+use crate::park::{park_because, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::Ordering;
 use crate::slots::recycle;
+use crate::synctest::Home;
 
 /// The G runs and a handle exists.
 pub(crate) const ATTACHED: usize = 0;
@@ -127,6 +128,13 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// Why a G in a bubble waits for this one: for that bubble only if it is in there, too. It may have left by now, but then
+    /// the wait is over.
+    #[cold]
+    fn reason_in_bubble(&self) -> WaitReason {
+        if Home::of(self.goroutine).is_this_bubble() { WaitReason::Join.within_bubble() } else { WaitReason::Join }
+    }
+
     /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts.
     ///
     /// # Errors
@@ -138,7 +146,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     /// The caller is not a G.
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
-            park_pinned(Pinned::<P>::new(), WaitReason::Join, |_, me| wait_for(self.goroutine, me));
+            let in_bubble = || self.reason_in_bubble();
+            park_because(Pinned::new(), WaitReason::Join, in_bubble, |_, me| wait_for(self.goroutine, me));
         }
         // The result is there: nobody else takes or drops it, since the handle is ours.
         let result = body::take_result(self.goroutine);

@@ -36,6 +36,17 @@ pub(crate) fn park_pinned<P: Platform>(
     reason: WaitReason,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
 ) {
+    park_because(pinned, reason, || reason, commit);
+}
+
+/// [`park_pinned`] for a wait of which it depends whether it is durable: a G of a bubble asks `in_bubble` for its reason.
+#[inline]
+pub(crate) fn park_because<P: Platform>(
+    pinned: Pinned<P>,
+    reason: WaitReason,
+    in_bubble: impl FnOnce() -> WaitReason,
+    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
+) {
     let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
@@ -43,11 +54,13 @@ pub(crate) fn park_pinned<P: Platform>(
     });
     let machine = pinned.machine();
     let (processor, me) = (machine.held_processor(), machine.running_goroutine());
-    park_with(pinned, machine, processor, me, reason, commit_closure(&commit));
+    park_with(pinned, machine, processor, me, reason, in_bubble, commit_closure(&commit));
 }
 
 /// [`park_pinned`] for a caller that knows where it is: the M it runs on, the P that this one holds, and that it is `me`.
 /// `commit` makes the G known.
+///
+/// For a G of a bubble the reason is what `in_bubble` gives, so that the others need not look whose it is what they wait for.
 #[inline(always)]
 pub(crate) fn park_with<P: Platform>(
     pinned: Pinned<P>,
@@ -55,12 +68,13 @@ pub(crate) fn park_with<P: Platform>(
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
+    in_bubble: impl FnOnce() -> WaitReason,
     commit: Commit<P>,
 ) {
     processor.counters.parks.add(1);
     me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
     if let Some(bubble) = me.bubble() {
-        return park_in_bubble(pinned, machine, me, bubble, reason, commit);
+        return park_in_bubble(pinned, machine, me, bubble, in_bubble(), commit);
     }
     drop(leave(pinned, machine, processor, me, Leave::Park, commit));
 }
@@ -77,9 +91,7 @@ fn park_in_bubble<P: Platform>(
     commit: Commit<P>,
 ) {
     let is_durable = reason.is_durable();
-    if is_durable {
-        me.set_waiting_in_bubble();
-    }
+    me.set_waiting_in_bubble(reason, is_durable);
     let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         commit.run(pinned, me);
         // Last: whoever readied the G in between has counted it, so that the count is never too low.

@@ -2,13 +2,36 @@
 //! takes time, on threads as in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
 //!
 //! A G spawned in a bubble is in it. In there [`time::now`](crate::time::now) is the bubble's clock, and timers are
-//! the bubble's own, run by the G that called [`test()`]. A G *waits durably* if only another one of the bubble, or
-//! its clock, can be expected to wake it: in a channel, a select, a sleep, a condition, for other Gs; not in a lock that
-//! guards data, in a system call, for a device or a future. The bubble counts those that do not, its *active* ones; whoever
-//! takes the count to zero readies the G in [`wait`] or the one in [`test()`], and that one lets time go on.
+//! the bubble's own, run by the G that called [`test()`]. The bubble counts those of its Gs that do not [wait
+//! durably](#what-waits-durably), its *active* ones; whoever takes the count to zero readies the G in [`wait`] or the one in
+//! [`test()`], and that one lets time go on.
+//!
+//! # What waits durably
+//!
+//! A G waits durably if only another one of its bubble, or that one's clock, is to wake it: then what it waits for does not
+//! happen unless time goes on. What may come from outside holds the clock.
+//!
+//! | a G of a bubble waits for | durably? |
+//! |---|---|
+//! | somebody at the other end of a channel, [`Timer`](crate::time::Timer), [`Ticker`](crate::time::Ticker) | if that was made in the bubble |
+//! | one of several, in a [select](mod@crate::select) | if each of them was |
+//! | nobody: at a [`never`](crate::chan::Receiver::never), in a select without cases | yes |
+//! | a point in time | yes |
+//! | a [`WaitGroup`](crate::sync::WaitGroup) | if what is under way was added in the bubble |
+//! | another G, by its handle | if that one is in the bubble |
+//! | the children of a [scope](crate::scope), a coroutine | yes |
+//! | a [`Once`](crate::sync::Once) and what is built on it, also a [`SingleFlight`](crate::sync::SingleFlight) | if a G of the bubble is doing it |
+//! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: who ends the wait is to be in the bubble |
+//! | the end of a [context](crate::cancel) | yes, likewise |
+//! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
+//! | what it has told others of by [`park`](crate::park::park) | no |
+//!
+//! A deadline or a context besides, a [`Limit`](crate::cancel::Limit), changes nothing. The reason shown for a wait that
+//! could be either says `(durable)`, as Go's. (In Go joining, once and semaphores, which are made of mutexes and channels
+//! there, are what these are; the rest is the same.)
 //!
 //! What this costs those outside: a look at the G's bubble where it parks, spawns and ends; none where it is readied, since
-//! the status says that it waits in a bubble.
+//! the status says that it waits in a bubble; and in a `WaitGroup` one at whether there has ever been a bubble.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -20,7 +43,7 @@ use crate::lock::Lock;
 use crate::machine::Machine;
 use crate::park::{park_pinned, queue, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::primitives::{AtomicU64, Ordering};
+use crate::primitives::{AtomicU64, Ordering, StaticU64};
 use crate::reference::AtomicRef;
 use crate::spawn::spawn;
 use crate::time::Instant;
@@ -29,6 +52,8 @@ use crate::timers::Timers;
 /// A bubble. Like Gs it is never freed, only reused. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
 pub(crate) struct Bubble<P: Platform> {
+    /// Which one it is; another each time that it is used.
+    id: AtomicU64,
     clock: AtomicU64,
     pub(crate) timers: Timers<P>,
     census: Lock<Census<P>, P>,
@@ -37,35 +62,81 @@ pub(crate) struct Bubble<P: Platform> {
 }
 
 /// Where something was made: in a bubble, for whose Gs alone it is then, or in none.
-#[derive(Clone, Copy)]
-pub(crate) struct Home<P: Platform>(Option<&'static Bubble<P>>);
+pub(crate) struct Home<P: Platform> {
+    bubble: Option<&'static Bubble<P>>,
+    /// The bubble's own may be another one by now: then it is not this one any more.
+    id: u64,
+}
 
 impl<P: Platform> Home<P> {
     /// In no bubble.
     pub(crate) fn none() -> Self {
-        Self(None)
+        Self { bubble: None, id: NOWHERE }
     }
 
     /// In that of the calling G, if it is a G and in one.
     pub(crate) fn here() -> Self {
         let pinned = Pinned::<P>::new();
-        Self(pinned.try_machine().and_then(Machine::current_goroutine).and_then(Goroutine::bubble))
+        pinned.try_machine().and_then(Machine::current_goroutine).map_or_else(Self::none, Self::of)
+    }
+
+    /// In that of the G, if it is in one.
+    pub(crate) fn of(goroutine: &Goroutine<P>) -> Self {
+        let bubble = goroutine.bubble();
+        Self { bubble, id: bubble.map_or(NOWHERE, |bubble| bubble.id.load(Ordering::Relaxed)) }
+    }
+
+    /// The bubble, if it is one.
+    pub(crate) fn bubble(&self) -> Option<&'static Bubble<P>> {
+        self.bubble
     }
 
     /// What time it is there.
     pub(crate) fn now(&self) -> Instant {
-        self.0.map_or_else(P::now, Bubble::now)
+        self.bubble.map_or_else(P::now, Bubble::now)
+    }
+
+    /// The number of the bubble, or [`NOWHERE`].
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Whether it is a bubble.
     pub(crate) fn is_bubble(&self) -> bool {
-        self.0.is_some()
+        self.id != NOWHERE
+    }
+
+    /// Whether it is the bubble of the calling G.
+    pub(crate) fn is_this_bubble(&self) -> bool {
+        self.is_bubble() && Self::here().id == self.id
     }
 
     /// Whether it is a bubble, and not that of the calling G.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.0.is_some_and(|bubble| !Self::here().0.is_some_and(|here| core::ptr::eq(here, bubble)))
+        self.is_bubble() && Self::here().id != self.id
     }
+}
+
+impl<P: Platform> Clone for Home<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Home<P> {}
+
+/// No bubble's number.
+pub(crate) const NOWHERE: u64 = 0;
+
+/// The number of the bubble that was made last, whatever the platform. So it tells whether there has ever been one: where
+/// nobody tests, nobody looks any further.
+static LAST_ID: StaticU64 = StaticU64::new(NOWHERE);
+
+/// Whether there may be a bubble; there always may for a G that is in one. Once it says so it always does.
+#[inline(always)]
+pub(crate) fn may_be_used() -> bool {
+    // Ordering: Relaxed: what the G in a bubble does comes after the bubble was made.
+    LAST_ID.load(Ordering::Relaxed) != NOWHERE
 }
 
 /// Who is in a bubble.
@@ -86,8 +157,10 @@ const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 /// Runs `body` in a bubble of its own, where time goes on only when everybody waits for it; gives what it returns when all
 /// Gs of the bubble have ended. Go: `synctest.Test`.
 ///
-/// Blocks the calling G; not callable from interrupts. Gs outside may wake those inside, and should not: the bubble does
-/// not wait for them. Its [channels](crate::chan#bubbles) and timers they cannot use: that is a panic.
+/// Blocks the calling G; not callable from interrupts. Gs outside may wake those inside that do not [wait
+/// durably](self#what-waits-durably): time stands still until they do. What is the bubble's own they are not to touch: its
+/// [channels](crate::chan#bubbles), timers, functions that run later, groups that count in it, and conditions that its Gs
+/// wait for; that is a panic for whoever does. Contexts may be used everywhere.
 ///
 /// ```
 /// use core::time::Duration;
@@ -140,7 +213,7 @@ fn enter<P: Platform, T: Send + 'static>(
     Ok((bubble, main?))
 }
 
-/// Waits until every other G of the calling G's bubble waits durably. See [`test()`] for an example. Go: `synctest.Wait`.
+/// Waits until every other G of the calling G's bubble [waits durably](self#what-waits-durably). See [`test()`] for an example. Go: `synctest.Wait`.
 ///
 /// Blocks the calling G; not callable from interrupts.
 ///
@@ -161,8 +234,10 @@ pub fn wait<P: Platform>() {
 impl<P: Platform> Bubble<P> {
     /// A bubble that nobody uses, with nobody in it.
     fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
+        let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         let unused = pinned.machine().scheduler().bubbles.lock().pop_front();
         if let Some(bubble) = unused {
+            bubble.id.store(id, Ordering::Relaxed);
             bubble.clock.store(EPOCH.as_nanos(), Ordering::Relaxed);
             bubble.timers.restart();
             return Ok(bubble);
@@ -170,6 +245,7 @@ impl<P: Platform> Bubble<P> {
         let mut home = Vec::new();
         home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
         home.push(Self {
+            id: AtomicU64::new(id),
             clock: AtomicU64::new(EPOCH.as_nanos()),
             timers: Timers::new()?,
             census: Lock::new(Census { alive: 0, active: 0, waiting: None, driver: None }),
@@ -281,7 +357,7 @@ impl<P: Platform> Linked for Bubble<P> {
 
 impl<P: Platform> fmt::Debug for Home<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Home").field(&self.0).finish()
+        f.debug_struct("Home").field("bubble", &self.bubble).field("id", &self.id).finish()
     }
 }
 

@@ -19,6 +19,7 @@ use crate::park::{make_runnable, queue};
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
 use crate::primitives::{AtomicU64, Ordering};
 use crate::reference::AtomicRef;
+use crate::synctest::Bubble;
 use crate::time::{Instant, TimerSlot, fire};
 use crate::timing_wheel::{Place, Timed, TimingWheel};
 
@@ -279,9 +280,21 @@ pub(crate) fn arm<P: Platform>(
     timer: &'static Timer<P>,
     action: Action<P>,
 ) {
+    arm_in(pinned, goroutine.bubble(), when, timer, action);
+}
+
+/// [`arm`] among the timers of `bubble`, or of the current P.
+#[inline]
+pub(crate) fn arm_in<P: Platform>(
+    pinned: &Pinned<P>,
+    bubble: Option<&'static Bubble<P>>,
+    when: Instant,
+    timer: &'static Timer<P>,
+    action: Action<P>,
+) {
     // "Never" says that there is no timer at all.
     let when = when.min(Instant::LAST);
-    if let Some(bubble) = goroutine.bubble() {
+    if let Some(bubble) = bubble {
         bubble.timers.insert(when, timer, action);
         return;
     }

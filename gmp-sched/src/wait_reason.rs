@@ -28,6 +28,8 @@ wait_reasons! {
     None = "",
     /// For another G to finish.
     Join = "join",
+    /// The same, in a bubble: for another G of it.
+    JoinDurable = "join (durable)",
     /// For a point in time.
     Sleep = "sleep",
     /// For a device.
@@ -36,12 +38,18 @@ wait_reasons! {
     ChanReceive = "chan receive",
     /// For somebody to take a value.
     ChanSend = "chan send",
+    /// For a value to receive, in a bubble, from a channel of that. Go: `waitReasonSynctestChanReceive`.
+    ChanReceiveDurable = "chan receive (durable)",
+    /// For somebody to take a value, in a bubble, from a channel of that. Go: `waitReasonSynctestChanSend`.
+    ChanSendDurable = "chan send (durable)",
     /// For a value of a channel that never has one.
     ChanReceiveNil = "chan receive (nil chan)",
     /// For somebody to take a value from a channel of which nobody ever does.
     ChanSendNil = "chan send (nil chan)",
     /// For one of several channels.
     Select = "select",
+    /// For one of several channels, in a bubble, all of which are of that. Go: `waitReasonSynctestSelect`.
+    SelectDurable = "select (durable)",
     /// For nothing at all, forever.
     SelectNoCases = "select (no cases)",
     /// For a semaphore.
@@ -56,8 +64,12 @@ wait_reasons! {
     CondvarWait = "sync.Cond.Wait",
     /// For a group of Gs to finish.
     WaitGroupWait = "sync.WaitGroup.Wait",
+    /// For a group of Gs to finish, in a bubble, which is that of the group. Go: `waitReasonSynctestWaitGroupWait`.
+    WaitGroupWaitDurable = "sync.WaitGroup.Wait (durable)",
     /// For somebody else to finish what is done once.
     Once = "sync.Once",
+    /// The same, in a bubble: for another G of it.
+    OnceDurable = "sync.Once (durable)",
     /// For the others at a barrier.
     Barrier = "barrier",
     /// For the children of a scope.
@@ -82,18 +94,53 @@ impl WaitReason {
     /// Whether a G of a bubble that waits for this counts as one that only the bubble can wake. Go: `isIdleInSynctest`.
     #[doc(alias = "isIdleInSynctest")]
     pub(crate) fn is_durable(self) -> bool {
-        !matches!(
-            self,
+        match self {
+            Self::JoinDurable
+            | Self::Sleep
+            | Self::ChanReceiveDurable
+            | Self::ChanSendDurable
+            | Self::ChanReceiveNil
+            | Self::ChanSendNil
+            | Self::SelectDurable
+            | Self::SelectNoCases
+            | Self::SemAcquire
+            | Self::CondvarWait
+            | Self::WaitGroupWaitDurable
+            | Self::OnceDurable
+            | Self::Barrier
+            | Self::Scope
+            | Self::Coroutine
+            | Self::Context
+            | Self::SynctestWait => true,
             Self::None
-                | Self::IoWait
-                | Self::MutexLock
-                | Self::RwLockRead
-                | Self::RwLockWrite
-                | Self::Future
-                | Self::StoppingTheWorld
-                | Self::SynctestRun
-                | Self::Parked
-        )
+            | Self::Join
+            | Self::IoWait
+            | Self::ChanReceive
+            | Self::ChanSend
+            | Self::Select
+            | Self::MutexLock
+            | Self::RwLockRead
+            | Self::RwLockWrite
+            | Self::WaitGroupWait
+            | Self::Once
+            | Self::Future
+            | Self::SynctestRun
+            | Self::StoppingTheWorld
+            | Self::Parked => false,
+        }
+    }
+
+    /// The reason of the same wait if only the bubble of the G that waits can end it.
+    pub(crate) fn within_bubble(self) -> Self {
+        match self {
+            Self::Join => Self::JoinDurable,
+            Self::ChanReceive => Self::ChanReceiveDurable,
+            Self::ChanSend => Self::ChanSendDurable,
+            Self::Select => Self::SelectDurable,
+            Self::WaitGroupWait => Self::WaitGroupWaitDurable,
+            Self::Once => Self::OnceDurable,
+            other => other,
+        }
     }
 
     pub(crate) fn from_u8(value: u8) -> Self {

@@ -26,7 +26,7 @@ use core::ptr;
 use crate::cancel::Limit;
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::machine::Machine;
-use crate::park::{park_pinned, park_with, ready_pinned};
+use crate::park::{park_because, park_with, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::processor::Processor;
@@ -333,7 +333,8 @@ impl<P: Platform> Woken<P> {
 /// Parks `me`, the calling G, which runs on `machine` with `processor` and has put its waiter into one queue, with
 /// [`Ticket::SOLE`].
 ///
-/// `unlock` releases the queue's lock; it is run on the far side, when the G may be readied. The caller is pinned once.
+/// `unlock` releases the queue's lock; it is run on the far side, when the G may be readied. The caller is pinned once. For
+/// a G of a bubble the reason is what `in_bubble` gives.
 #[inline(always)]
 pub(crate) fn wait<P: Platform>(
     pinned: Pinned<P>,
@@ -341,10 +342,11 @@ pub(crate) fn wait<P: Platform>(
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
+    in_bubble: impl FnOnce() -> WaitReason,
     unlock: impl FnOnce(),
 ) {
     let unlock = ManuallyDrop::new(|_: &Pinned<P>, _: &'static Goroutine<P>| unlock());
-    park_with(pinned, machine, processor, me, reason, commit_closure(&unlock));
+    park_with(pinned, machine, processor, me, reason, in_bubble, commit_closure(&unlock));
 }
 
 /// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by.
@@ -355,9 +357,10 @@ pub(crate) fn wait_for_any<P: Platform>(
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
+    in_bubble: impl FnOnce() -> WaitReason,
     unlock: impl FnOnce(),
 ) -> &'static Waiter<P> {
-    wait(pinned, machine, processor, me, reason, unlock);
+    wait(pinned, machine, processor, me, reason, in_bubble, unlock);
     me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
 }
 
@@ -367,13 +370,14 @@ pub(crate) fn wait_until<'a, P: Platform>(
     pinned: Pinned<P>,
     me: &'static Goroutine<P>,
     reason: WaitReason,
+    in_bubble: impl FnOnce() -> WaitReason,
     ticket: Ticket,
     limit: impl Into<Limit<'a, P>>,
     unlock: impl FnOnce(),
 ) -> Option<&'static Waiter<P>> {
     let limit = limit.into();
     me.woken_by.store(None, Ordering::Relaxed);
-    park_pinned(pinned, reason, |pinned, me| {
+    park_because(pinned, reason, in_bubble, |pinned, me| {
         let arm_deadline = || {
             if limit.deadline() != Instant::NEVER {
                 arm(pinned, me, limit.deadline(), &me.timer, Action::Wake(me, ticket));
@@ -431,7 +435,8 @@ mod tests {
         let guard = queue.lock();
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        wait(pinned, machine, machine.held_processor(), me, WaitReason::Parked, || drop(guard));
+        let reason = WaitReason::Parked;
+        wait(pinned, machine, machine.held_processor(), me, reason, || reason, || drop(guard));
     }
 
     fn stand_in_for(queue: &Queue, time: Duration) -> bool {
@@ -442,7 +447,8 @@ mod tests {
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        let woken = wait_until(pinned, me, WaitReason::Parked, ticket, deadline, || drop(guard)).is_some();
+        let reason = WaitReason::Parked;
+        let woken = wait_until(pinned, me, reason, || reason, ticket, deadline, || drop(guard)).is_some();
         queue.lock().remove(&me.waiter);
         woken
     }

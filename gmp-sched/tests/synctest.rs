@@ -1,23 +1,17 @@
-//! Bubbles, on threads and on the simulated machine.
+//! Bubbles, on threads.
 #![cfg(not(gmp_loom))]
-
-mod explore;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
-use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{
-    self, Context, Native, Ticker, Timer, after_func, channel, go, now, pull, scope, sleep, synctest, yield_now,
+    self, Condvar, Context, Mutex, Ticker, Timer, WaitGroup, after_func, channel, go, now, pull, scope, sleep,
+    synctest, yield_now,
 };
-use gmp_sched::park::{park, ready};
 use gmp_sched::select;
-use gmp_sched::sim;
-
-use explore::{Random, explore};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -164,73 +158,6 @@ fn deadlocks_are_told() {
     );
 }
 
-/// One that waits for what may come from outside keeps the clock from going on.
-#[test]
-fn an_outer_wait_is_not_durable() {
-    native::run(2, || {
-        static WAITING: AtomicUsize = AtomicUsize::new(0);
-        let waker = go(|| {
-            while WAITING.load(Ordering::Acquire) == 0 {
-                yield_now();
-            }
-            sleep(Duration::from_millis(5));
-            // SAFETY: the address of the G that parked below, which told it in its commit.
-            let waiting = unsafe { &*std::ptr::with_exposed_provenance(WAITING.load(Ordering::Acquire)) };
-            // SAFETY: as above; nobody else readies it.
-            unsafe { ready::<Native>(waiting) };
-        });
-        synctest::test(|| {
-            let start = now();
-            let sleeper = go(move || {
-                sleep(HOUR);
-                now()
-            });
-            park::<Native>(WaitReason::Parked, |_, me| {
-                WAITING.store(std::ptr::from_ref(me).expose_provenance(), Ordering::Release);
-                true
-            });
-            assert_eq!(now(), start);
-            assert_eq!(sleeper.join().unwrap().since(start), HOUR);
-        });
-        waker.join().unwrap();
-    });
-}
-
-/// Trees of Gs that sleep: whatever the machine does, each wakes to the nanosecond, in bubbles side by side, which are
-/// used again afterwards.
-#[test]
-fn every_sleep_is_exact_on_any_machine() {
-    fn tree(seed: u64, depth: u64) -> Duration {
-        let mut random = Random::new(seed);
-        let (start, nap) = (sim::now(), Duration::from_nanos(random.below(1_000_000_000_000)));
-        let children: Vec<_> = (0..if depth > 0 { 2 } else { 0 })
-            .map(|child| sim::go(move || tree(seed * 5 + child + 1, depth - 1)))
-            .collect();
-        if random.below(3) == 0 {
-            sim::yield_now();
-        }
-        if random.below(4) == 0 {
-            sim::work(Duration::from_micros(random.below(50)));
-        }
-        sim::sleep(nap);
-        assert_eq!(sim::now().since(start), nap);
-        let longest = children.into_iter().map(|child| child.join().unwrap()).max().unwrap_or_default();
-        let all = longest.max(nap);
-        assert_eq!(sim::now().since(start), all);
-        all
-    }
-    explore(|seed| {
-        for round in 0..2 {
-            let bubbles: Vec<_> = (0..2)
-                .map(|bubble| sim::go(move || sim::synctest::test(move || tree(seed * 61 + bubble + round, 2))))
-                .collect();
-            for bubble in bubbles {
-                bubble.join().unwrap();
-            }
-        }
-    });
-}
-
 /// What `body` says when it panics, which it does.
 fn message<T>(body: impl FnOnce() -> T) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
@@ -278,6 +205,9 @@ fn a_bubbles_channels_are_its_own() {
         // The last sender closes it, wherever that is.
         drop(sender);
         assert!(receiver.recv().is_err());
+        // The next bubble has the memory of this one, and is another one.
+        let (sender, receiver) = synctest::test(|| channel(1));
+        synctest::test(move || misuse(&sender, &receiver));
     });
 }
 
@@ -297,13 +227,162 @@ fn a_bubbles_timers_are_its_own() {
         let (timer, ticker) = synctest::test(|| (Timer::new(HOUR), Ticker::new(HOUR)));
         misuse(&timer, &ticker);
         synctest::test(move || misuse(&timer, &ticker));
-        // One that was made outside belongs to whoever sets it.
-        let timer = Timer::new(HOUR);
-        let timer = synctest::test(move || {
-            timer.reset(HOUR);
+        // One that was made outside stays outside, whoever sets it.
+        let (timer, ticker) = (Timer::new(HOUR), Ticker::new(HOUR));
+        let short = Duration::from_millis(1);
+        let (timer, ticker) = synctest::test(move || {
+            let start = now();
+            timer.reset(short);
+            ticker.reset(short);
             timer.wait();
-            timer
+            ticker.wait();
+            assert_eq!(now(), start);
+            timer.reset(HOUR);
+            (timer, ticker)
         });
-        assert_eq!(message(|| timer.stop()), "stop of synctest timer from outside bubble");
+        ticker.wait();
+        ticker.stop();
+        assert!(timer.stop());
     });
+}
+
+/// Go's panics, in its words. Where nothing is under way the group is nobody's.
+#[test]
+fn a_group_counts_in_one_place() {
+    const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
+    const SEVERAL: &str = "sync: WaitGroup.Add called from multiple synctest bubbles";
+    static GROUP: WaitGroup = WaitGroup::new();
+    native::run(1, || {
+        GROUP.add(1);
+        synctest::test(|| assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into())));
+        GROUP.done();
+        synctest::test(|| GROUP.add(1));
+        assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into()));
+        // The memory is that of the same bubble, used again.
+        synctest::test(|| {
+            assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (SEVERAL.into(), SEVERAL.into()));
+        });
+        let group = Arc::new(WaitGroup::new());
+        for _ in 0..2 {
+            let inside = group.clone();
+            synctest::test(move || {
+                inside.go(|| sleep(HOUR)).unwrap();
+                inside.wait();
+            });
+            group.go(yield_now).unwrap();
+            group.wait();
+        }
+    });
+}
+
+#[test]
+fn functions_of_a_bubble_are_its_own() {
+    const STOP: &str = "stop of synctest timer from outside bubble";
+    const RESET: &str = "reset of synctest timer from outside bubble";
+    native::run(1, || {
+        let (later, done) = synctest::test(|| {
+            let (later, done) = (after_func(HOUR, || ()).unwrap(), after_func(HOUR, || ()).unwrap());
+            sleep(HOUR);
+            assert!(later.reset(HOUR) || !later.stop());
+            assert!(!done.stop() && !done.reset(HOUR));
+            (after_func(HOUR, || unreachable!("the clock stands")).unwrap(), done)
+        });
+        for function in [&later, &done] {
+            assert_eq!((message(|| function.stop()), message(|| function.reset(HOUR))), (STOP.into(), RESET.into()));
+        }
+        synctest::test(move || {
+            for function in [&later, &done] {
+                assert_eq!(
+                    (message(|| function.stop()), message(|| function.reset(HOUR))),
+                    (STOP.into(), RESET.into())
+                );
+            }
+        });
+        // One from outside may be stopped within, and set: it stays outside.
+        static RAN: AtomicBool = AtomicBool::new(false);
+        let (one, other) = (after_func(HOUR, || unreachable!()).unwrap(), after_func(HOUR, run_outside).unwrap());
+        fn run_outside() {
+            assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
+            RAN.store(true, Ordering::Relaxed);
+        }
+        synctest::test(move || {
+            assert!(one.stop() && other.reset(Duration::from_millis(1)));
+            let start = now();
+            while !RAN.load(Ordering::Relaxed) {
+                yield_now();
+            }
+            assert_eq!(now(), start);
+        });
+    });
+}
+
+/// Contexts may be used everywhere, also where what they give is of a bubble.
+#[test]
+fn contexts_go_in_and_out() {
+    native::run(1, || {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let run = |ran: &Arc<AtomicUsize>| {
+            let ran = ran.clone();
+            move || assert!(ran.fetch_add(1, Ordering::Relaxed) < 2)
+        };
+        // Made outside, used within: the function is a G of the bubble.
+        let (context, cancel) = Context::background().with_cancel();
+        let outer = context.after_func(run(&ran)).unwrap();
+        let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
+        synctest::test(move || {
+            assert!(outer.stop());
+            kept.after_func(inner).unwrap();
+            let done = kept.done();
+            let waiter = go(move || done.recv());
+            synctest::wait();
+            cancel.cancel();
+            synctest::wait();
+            assert!(waiter.is_finished() && counts.load(Ordering::Relaxed) == 1);
+        });
+        // Made within, used outside.
+        let (context, cancel, stopped) = synctest::test(|| {
+            let (context, cancel) = Context::background().with_cancel();
+            drop(context.done());
+            let stopped = context.after_func(|| unreachable!()).unwrap();
+            (context, cancel, stopped)
+        });
+        let outer = context.after_func(run(&ran)).unwrap();
+        assert!(stopped.stop());
+        cancel.cancel();
+        (0..10).for_each(|_| yield_now());
+        assert!(context.done().is_closed() && !outer.stop());
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+    });
+}
+
+/// A panic for whoever wakes; the other goes on.
+#[test]
+fn a_condition_is_not_to_be_signalled_from_outside() {
+    for notify in [|changed: &Condvar| _ = changed.notify_one(), |changed: &Condvar| _ = changed.notify_all()] {
+        native::run(1, move || {
+            let condition = Arc::new((Mutex::new(()), Condvar::new()));
+            let inside = condition.clone();
+            let bubble = go(move || {
+                synctest::test(move || {
+                    // Keeps the bubble from being at its end, which the wait alone would.
+                    let keeper = go(|| sleep(HOUR));
+                    let waiter = go(move || inside.1.wait(&mut inside.0.lock()));
+                    while !waiter.is_finished() {
+                        yield_now();
+                    }
+                    keeper.join().unwrap();
+                });
+            });
+            (0..10).for_each(|_| yield_now());
+            assert_eq!(message(|| notify(&condition.1)), "semaphore wake of synctest goroutine from outside bubble");
+            bubble.join().unwrap();
+            // Nobody is there, or nobody of a bubble.
+            notify(&condition.1);
+            let outside = condition.clone();
+            let waiter = go(move || outside.1.wait(&mut outside.0.lock()));
+            yield_now();
+            notify(&condition.1);
+            waiter.join().unwrap();
+        });
+    }
 }

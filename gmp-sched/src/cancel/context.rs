@@ -379,7 +379,7 @@ impl<P: Platform> Context<P> {
         let pinned = Pinned::<P>::new();
         let me = pinned.goroutine();
         let ticket = me.open_wait();
-        wait_until(pinned, me, WaitReason::Context, ticket, limit, || ());
+        wait_until(pinned, me, WaitReason::Context, || WaitReason::Context, ticket, limit, || ());
         // At the same time both are over: then the sleep was slept.
         if when <= now::<P>() { Ok(()) } else { self.check() }
     }

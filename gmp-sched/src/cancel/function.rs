@@ -66,8 +66,8 @@ impl<P: Platform> ContextFunction<P> {
     /// The caller is not a G with a P.
     pub fn stop(self) -> bool {
         match self.place {
-            Place::With(node, key) => node.take_function(key).is_some_and(|function| function.stop()),
-            Place::Own(function) => function.stop(),
+            Place::With(node, key) => node.take_function(key).is_some_and(|function| function.take_back()),
+            Place::Own(function) => function.take_back(),
         }
     }
 }

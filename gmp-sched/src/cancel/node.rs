@@ -157,7 +157,7 @@ impl<P: Platform> Node<P> {
             woken.ready_all(&pinned);
             drop(pinned);
             if let Some(done) = done {
-                done.close();
+                done.close_from_anywhere();
             }
             for (_, function) in functions {
                 function.start_now();

@@ -349,7 +349,8 @@ impl<T, P: Platform> Channel<T, P> {
         let (processor, me) = (machine.held_processor(), machine.running_goroutine());
         me.waiter.prepare(me, Ticket::SOLE, place.cast());
         self.header.queue(side).push_back(&me.waiter);
-        park_with(pinned, machine, processor, me, self.header.wait_reason(side), held.into_commit());
+        let in_bubble = || self.header.wait_reason_in_bubble(side);
+        park_with(pinned, machine, processor, me, self.header.wait_reason(side), in_bubble, held.into_commit());
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
@@ -369,7 +370,8 @@ impl<T, P: Platform> Channel<T, P> {
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, place.cast());
         self.header.queue(side).push_back(&me.waiter);
-        if wait_until(pinned, me, self.header.wait_reason(side), ticket, limit, || drop(held)).is_none() {
+        let in_bubble = || self.header.wait_reason_in_bubble(side);
+        if wait_until(pinned, me, self.header.wait_reason(side), in_bubble, ticket, limit, || drop(held)).is_none() {
             // Nobody touches the place any more: the timer or the context has the ticket.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);

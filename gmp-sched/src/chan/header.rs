@@ -9,14 +9,14 @@ use core::ptr;
 use super::lock::RawLock;
 use crate::goroutine::WaitReason;
 use crate::platform::{Pinned, Platform, Site};
-use crate::primitives::{AtomicUsize, Ordering};
+use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
 use crate::switch::Commit;
 use crate::synctest::Home;
 use crate::waiter::{WaitQueue, Waiter, Woken};
 
 /// Go: the part of `hchan` in front of its buffer.
 ///
-/// All fields may be read without the lock, as a hint; they are written under it.
+/// All fields may be read without the lock, as a hint; what changes is written under it.
 #[derive(Debug)]
 pub(crate) struct Header<P: Platform> {
     lock: RawLock<P>,
@@ -31,6 +31,8 @@ pub(crate) struct Header<P: Platform> {
     pub(super) receivers: WaitQueue<P>,
     /// Where it was made.
     home: Home<P>,
+    /// Who waits for it in a bubble waits for that one. Changes with the timer whose channel it is, which no one waits for then.
+    waits_within_bubble: AtomicBool,
 }
 
 /// It is closed, or of a bubble, and nobody outside may use it.
@@ -107,6 +109,7 @@ impl<P: Platform> Header<P> {
             word: AtomicUsize::new(if home.is_bubble() { SPECIAL } else { 0 }),
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
+            waits_within_bubble: AtomicBool::new(home.is_bubble()),
             home,
         }
     }
@@ -232,6 +235,19 @@ impl<P: Platform> Header<P> {
     #[inline(always)]
     pub(super) fn wait_reason(&self, side: Side) -> WaitReason {
         self.wait_reasons[side as usize]
+    }
+
+    /// [`wait_reason`](Self::wait_reason) of a G in a bubble, which matters: whether it is the channel's.
+    pub(crate) fn wait_reason_in_bubble(&self, side: Side) -> WaitReason {
+        let reason = self.wait_reason(side);
+        // Ordering: Relaxed: changed, for a timer's channel, before anybody has the timer.
+        if self.waits_within_bubble.load(Ordering::Relaxed) { reason.within_bubble() } else { reason }
+    }
+
+    /// Says whether those who will wait for the channel of a timer wait for a bubble's clock. Who may use the channel is the
+    /// timer's to know.
+    pub(crate) fn set_waits_within_bubble(&self, within: bool) {
+        self.waits_within_bubble.store(within, Ordering::Relaxed);
     }
 
     /// Who waits on that side.

@@ -328,6 +328,11 @@ impl<T, P: Platform> Sender<T, P> {
         self.handle.header.check_bubble("close of");
         self.handle.close()
     }
+
+    /// [`close`](Self::close) by whoever cancels a context, in the bubble of those who wait for it or outside.
+    pub(crate) fn close_from_anywhere(&self) {
+        self.handle.close();
+    }
 }
 
 impl<T, P: Platform> Receiver<T, P> {

@@ -372,6 +372,11 @@ impl<'a, P: Platform> Case<'a, P> {
         self.header.looks_ready(self.side)
     }
 
+    /// Whether only the bubble of the calling G, which is in one, can make it ready.
+    pub(super) fn waits_within_bubble(&self) -> bool {
+        self.header.wait_reason_in_bubble(self.side).is_durable()
+    }
+
     /// Where its channel is.
     #[inline(always)]
     pub(super) fn address(&self) -> usize {

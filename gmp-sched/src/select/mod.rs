@@ -332,7 +332,9 @@ fn wait_for_one<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> us
     }
     // As in `park`.
     let cases = &*cases;
-    let waker = wait_for_any(pinned, machine, processor, me, WaitReason::Select, || unlock_each(cases));
+    let in_bubble = || reason_in_bubble(cases, WaitReason::Select);
+    let unlock = || unlock_each(cases);
+    let waker = wait_for_any(pinned, machine, processor, me, WaitReason::Select, in_bubble, unlock);
     let chosen = leave_queues(cases, Some(waker)).expect("one of them is the waker");
     cases[chosen].finish();
     chosen
@@ -403,11 +405,21 @@ fn park<P: Platform>(
     // From here on until all channels have been locked once more the far side may still be at `unlock_all`: the cases
     // are only read.
     let cases_shared = &*cases;
+    let in_bubble = || reason_in_bubble(cases_shared, reason);
     let waker = match limit {
-        None => Some(wait_for_any(pinned, machine, processor, me, reason, || unlock_all(cases_shared, locked))),
-        Some(limit) => wait_until(pinned, me, reason, ticket, *limit, || unlock_all(cases_shared, locked)),
+        None => {
+            let unlock = || unlock_all(cases_shared, locked);
+            Some(wait_for_any(pinned, machine, processor, me, reason, in_bubble, unlock))
+        }
+        Some(limit) => wait_until(pinned, me, reason, in_bubble, ticket, *limit, || unlock_all(cases_shared, locked)),
     };
     let chosen = leave_queues(cases_shared, waker)?;
     cases[chosen].finish();
     Some(chosen)
+}
+
+/// Why a G in a bubble waits: for that one only if each of the channels is of it, or of nobody.
+#[cold]
+fn reason_in_bubble<P: Platform>(cases: &[Case<'_, P>], reason: WaitReason) -> WaitReason {
+    if cases.iter().all(Case::waits_within_bubble) { reason.within_bubble() } else { reason }
 }

@@ -53,6 +53,19 @@ impl<'a, P: Platform> Blocking<'a, P> {
     #[inline(always)]
     pub(super) fn wait<G>(
         self,
+        guard: G,
+        note: usize,
+        enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
+    ) -> Option<usize> {
+        self.wait_within(|| false, guard, note, enqueue)
+    }
+
+    /// [`wait`](Self::wait) for what may be of a bubble: a G that is in one asks `is_its_own` whether only that one can end
+    /// the wait.
+    #[inline(always)]
+    pub(super) fn wait_within<G>(
+        self,
+        is_its_own: impl FnOnce() -> bool,
         mut guard: G,
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
@@ -64,14 +77,17 @@ impl<'a, P: Platform> Blocking<'a, P> {
         enqueue(&mut guard, &me.waiter);
         #[cfg(gmp_loom)]
         {
-            let _ = (pinned, machine, processor, reason);
+            let _ = (pinned, machine, processor, reason, is_its_own);
             model::wait(me, guard);
         }
         #[cfg(not(gmp_loom))]
-        match limit {
-            None => wait(pinned, machine, processor, me, reason, || drop(guard)),
-            Some(limit) => {
-                wait_until(pinned, me, reason, ticket, *limit, || drop(guard))?;
+        {
+            let in_bubble = || if is_its_own() { reason.within_bubble() } else { reason };
+            match limit {
+                None => wait(pinned, machine, processor, me, reason, in_bubble, || drop(guard)),
+                Some(limit) => {
+                    wait_until(pinned, me, reason, in_bubble, ticket, *limit, || drop(guard))?;
+                }
             }
         }
         Some(me.waiter.outcome.load(Ordering::Relaxed))

@@ -13,6 +13,7 @@ use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
 use crate::lock::Lock;
 use crate::platform::{Pinned, Platform};
+use crate::synctest::{Home, may_be_used};
 use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter};
 
@@ -46,7 +47,8 @@ use crate::waiter::{WaitQueue, Waiter};
 ///
 /// # Panics
 ///
-/// Waiting: the caller is not a G, or has preemption turned off; Gs wait with another mutex.
+/// Waiting: the caller is not a G, or has preemption turned off; Gs wait with another mutex. Notifying: who was woken is in a
+/// [bubble](crate::synctest) in which the caller is not.
 #[doc(alias = "Cond")]
 pub type Condvar<P> = lock_api::Condvar<RawCondvar<P>>;
 
@@ -128,6 +130,20 @@ impl<P: Platform> RawCondvar<P> {
     }
 }
 
+/// Whether the G of the waiter is in a bubble in which the calling one is not.
+#[inline]
+fn waits_in_other_bubble<P: Platform>(waiter: &'static Waiter<P>) -> bool {
+    may_be_used() && Home::of(waiter.goroutine()).is_foreign()
+}
+
+/// Panics if a G was woken from outside of its bubble. It has been, all the same: nobody else would.
+#[inline]
+#[track_caller]
+fn check_bubble<P: Platform>(pinned: Pinned<P>, is_foreign: bool) {
+    drop(pinned);
+    assert!(!is_foreign, "semaphore wake of synctest goroutine from outside bubble");
+}
+
 // SAFETY: the mutex is unlocked when the waiter stands in the queue, whose lock is held until the G has been left: no
 // notification comes in between. It is locked again before `wait_with` returns; what can panic comes before it is unlocked.
 unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
@@ -141,17 +157,31 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     }
 
     #[doc(alias = "Signal")]
+    #[track_caller]
     fn notify_one(&self) -> bool {
         let pinned = Pinned::<P>::new();
-        let first = self.state.lock().queue.pop();
-        first.map(|waiter| ready(waiter, &pinned)).is_some()
+        let Some(first) = self.state.lock().queue.pop() else { return false };
+        let is_foreign = waits_in_other_bubble(first);
+        ready(first, &pinned);
+        check_bubble(pinned, is_foreign);
+        true
     }
 
     #[doc(alias = "Broadcast")]
+    #[track_caller]
     fn notify_all(&self) -> usize {
         let pinned = Pinned::<P>::new();
-        let roused = Roused::all_of(&self.state.lock().queue);
-        roused.ready(&pinned)
+        let (mut roused, mut is_foreign) = (Roused::none(), false);
+        {
+            let state = self.state.lock();
+            while let Some(waiter) = state.queue.pop() {
+                is_foreign |= waits_in_other_bubble(waiter);
+                roused.push(waiter);
+            }
+        }
+        let count = roused.ready(&pinned);
+        check_bubble(pinned, is_foreign);
+        count
     }
 }
 

@@ -8,6 +8,7 @@ use crate::lock::Lock;
 use crate::machine::Machine;
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU32, Ordering};
+use crate::synctest::Home;
 use crate::waiter::WaitQueue;
 
 /// Something that is done once, by whoever comes first; the others wait until it is done. Go: `sync.Once`.
@@ -139,7 +140,9 @@ impl<P: Platform> Once<P> {
         let blocking = Blocking::<P>::new(WaitReason::Once, None);
         let state = self.state.lock();
         if self.word.load(Ordering::Relaxed) == RUNNING {
-            blocking.wait(state, 0, |state, waiter| state.queue.push_back(waiter));
+            let runner = state.runner;
+            let is_done_here = || runner.is_some_and(|runner| Home::of(runner).is_this_bubble());
+            blocking.wait_within(is_done_here, state, 0, |state, waiter| state.queue.push_back(waiter));
         }
     }
 

@@ -16,12 +16,16 @@ use crate::lock::Lock;
 use crate::platform::OutOfResources;
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU64, Ordering};
+use crate::synctest::{Home, NOWHERE, may_be_used};
 use crate::waiter::WaitQueue;
 
 /// A counter of what is under way, and the Gs that wait for it to be zero. Go: `sync.WaitGroup`.
 ///
 /// Can be used again as soon as it has been zero, also before those that waited for that have run. (In Go that is a
-/// panic.) 32 bytes; can be a `static`.
+/// panic.) 40 bytes; can be a `static`.
+///
+/// Whoever makes it count in a [bubble](crate::synctest) makes it that one's: until it is zero again nobody else may count
+/// with it. (A `static` as well, which Go's cannot be.) Anybody may wait.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,10 +46,14 @@ pub struct WaitGroup<P: Platform> {
     /// What is under way in the upper half, and Gs that wait in the lower one, which is changed under the lock only.
     word: AtomicU64,
     queue: Lock<WaitQueue<P>, P>,
+    /// The number of the bubble that it is of, if there is something under way.
+    bubble: AtomicU64,
 }
 
 const ONE: u64 = 1 << 32;
 const WAITERS: u64 = ONE - 1;
+/// The highest bit, which the counter may not reach.
+const TOO_MANY: u64 = ONE << 31;
 
 impl<P: Platform> WaitGroup<P> {
     constructor! {
@@ -57,7 +65,7 @@ impl<P: Platform> WaitGroup<P> {
         /// ```
         #[must_use]
         pub fn new() -> Self {
-            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()) }
+            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()), bubble: AtomicU64::new(NOWHERE) }
         }
     }
 
@@ -77,21 +85,27 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// It comes at the same time as a wait for zero; the counter passes 2^31.
+    /// It comes at the same time as a wait for zero; the counter passes 2^31; the group counts for a bubble, and the caller is
+    /// not in that, or the other way around.
     #[inline]
     #[track_caller]
     #[doc(alias = "Add")]
     pub fn add(&self, count: u32) {
         P::point(Site::Sync);
+        if may_be_used() {
+            self.enter_bubble();
+        }
         // Ordering: Relaxed: what is under way tells nobody anything until it is done.
         let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
-        // Most often nobody waits.
-        if before & WAITERS != 0 || (before >> 32) + u64::from(count) > i32::MAX as u64 {
+        let after = before.wrapping_add(u64::from(count) * ONE);
+        // Most often nobody waits, and it is far from 2^31.
+        if after & (TOO_MANY | WAITERS) != 0 || count > i32::MAX as u32 {
             self.check_add(before, count);
         }
     }
 
     /// `count` has been added to `before`: undoes that and panics if it was a mistake.
+    #[cold]
     #[inline(never)]
     #[track_caller]
     fn check_add(&self, before: u64, count: u32) {
@@ -118,12 +132,15 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// Nothing was under way.
+    /// Nothing was under way; the group counts for a bubble, and the caller is not in that, or the other way around.
     #[inline(always)]
     #[track_caller]
     #[doc(alias = "Done")]
     pub fn done(&self) {
         P::point(Site::Sync);
+        if may_be_used() {
+            self.enter_bubble();
+        }
         // Ordering: Release: what was done comes before the return of `wait`; Acquire: the last one passes on what the
         // others did.
         let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
@@ -142,6 +159,33 @@ impl<P: Platform> WaitGroup<P> {
     fn undo_done(&self) -> ! {
         self.word.fetch_add(ONE, Ordering::Relaxed);
         panic!("sync: negative WaitGroup counter");
+    }
+
+    /// The calling G, or whoever it is, counts with this group: from here on it is of the bubble where that is, if it was of
+    /// none, and if it is of another this panics.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn enter_bubble(&self) {
+        let here = Home::<P>::here().id();
+        // Ordering: Relaxed, all of them: as long as something is under way the bubble stays. Those who begin at the same
+        // time in different bubbles are not all found out.
+        if self.word.load(Ordering::Relaxed) == 0 {
+            self.bubble.store(here, Ordering::Relaxed);
+        }
+        let bubble = self.bubble.load(Ordering::Relaxed);
+        if bubble != here {
+            let both = bubble != NOWHERE && here != NOWHERE;
+            assert!(!both, "sync: WaitGroup.Add called from multiple synctest bubbles");
+            panic!("sync: WaitGroup.Add called from inside and outside synctest bubble");
+        }
+    }
+
+    /// Whether the calling G is in the bubble of the group.
+    #[cold]
+    fn is_of_this_bubble(&self) -> bool {
+        let bubble = self.bubble.load(Ordering::Relaxed);
+        bubble != NOWHERE && bubble == Home::<P>::here().id()
     }
 
     /// The counter is zero and Gs wait: one, as a rule.
@@ -241,7 +285,8 @@ impl<P: Platform> WaitGroup<P> {
                 Err(now) => word = now,
             }
         }
-        if blocking.wait(queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
+        let is_its_own = || self.is_of_this_bubble();
+        if blocking.wait_within(is_its_own, queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
             return true;
         }
         let pinned = Pinned::<P>::new();

@@ -7,12 +7,13 @@ use core::fmt;
 use core::time::Duration;
 
 use super::slot::Setting;
-use super::{Instant, TimerSlot};
+use super::{Instant, RESET, STOP, TimerSlot};
 use crate::goroutine::Goroutine;
 use crate::park::queue;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicU64, Ordering};
 use crate::spawn::{prepare, start_prepared};
+use crate::synctest::Home;
 
 /// What the G finds in its own waiter: it is to run its function.
 const RUN: usize = 0;
@@ -25,6 +26,8 @@ pub struct AfterFunc<P: Platform> {
     slot: &'static TimerSlot<P>,
     /// The number of the slot's setting, which tells whether it still is this one.
     number: AtomicU64,
+    /// Where it was made. (The slot may be another one's by now.)
+    home: Home<P>,
 }
 
 /// Runs `function` in a G of its own after `duration`. Go: `time.AfterFunc`.
@@ -91,7 +94,7 @@ pub(crate) fn after_func_at<P: Platform>(
     let mut setting = slot.setting.lock();
     setting.prepared = Some(goroutine);
     slot.arm(&pinned, &mut setting, when, Duration::ZERO);
-    Ok(AfterFunc { slot, number: AtomicU64::new(setting.number) })
+    Ok(AfterFunc { slot, number: AtomicU64::new(setting.number), home: setting.home })
 }
 
 impl<P: Platform> AfterFunc<P> {
@@ -111,9 +114,16 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Stop")]
+    #[track_caller]
     pub fn stop(&self) -> bool {
+        self.check_bubble(STOP);
+        self.take_back()
+    }
+
+    /// [`stop`](Self::stop) for those who have it from a context, which may be used everywhere.
+    pub(crate) fn take_back(&self) -> bool {
         self.start(DISCARD)
     }
 
@@ -153,10 +163,12 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Reset")]
+    #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
-        let when = super::now::<P>().after(duration);
+        self.check_bubble(RESET);
+        let when = self.home.now().after(duration);
         let pinned = Pinned::<P>::new();
         let mut setting = self.slot.setting.lock();
         if self.still_to_come(&mut setting).is_none() {
@@ -166,6 +178,12 @@ impl<P: Platform> AfterFunc<P> {
         self.slot.arm(&pinned, &mut setting, when, Duration::ZERO);
         self.number.store(setting.number, Ordering::Relaxed);
         true
+    }
+
+    /// Panics if the calling G is outside of the bubble where this was made, if it was in one.
+    #[track_caller]
+    fn check_bubble(&self, what: &str) {
+        assert!(!self.home.is_foreign(), "{what} from outside bubble");
     }
 
     /// The G, if nobody has started it. The slot may be somebody else's by now.

@@ -7,6 +7,9 @@
 //! hold the one tick that nobody has taken yet. So [`Timer::stop`] and [`Timer::reset`] leave no stale tick behind (as
 //! Go's since 1.23), and nobody waits for a timer that is gone.
 //!
+//! What is made in a [bubble](crate::synctest) goes by that one's clock and is for its Gs alone: who stops it, sets it or waits
+//! for it from outside panics. What was made outside goes by the platform's clock, also where a G of a bubble sets it.
+//!
 //! ```
 //! use core::time::Duration;
 //! use gmp_sched::native::{self, Context, Receiver, Ticker, Timer, after, channel};

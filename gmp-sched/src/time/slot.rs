@@ -24,7 +24,7 @@ use crate::reference::AtomicRef;
 use crate::spawn::start_prepared;
 use crate::synctest::Home;
 use crate::time::Instant;
-use crate::timers::{self, Action, arm};
+use crate::timers::{self, Action, arm_in};
 
 /// A timer with what it is set to do. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
@@ -43,8 +43,8 @@ pub(super) struct Setting<P: Platform> {
     is_set: bool,
     /// It fires again and again.
     repeats: bool,
-    /// Where it was set last.
-    home: Home<P>,
+    /// Where it was made, whose clock it goes by. The channel knows, too, whether that is a bubble.
+    pub(super) home: Home<P>,
     /// When it fired last.
     fired: Instant,
     /// The G to be started, for one that runs a function.
@@ -69,15 +69,22 @@ impl<P: Platform> TimerSlot<P> {
         })
     }
 
-    /// A slot that nobody uses.
+    /// A slot that nobody uses, for a timer that is made here.
     pub(crate) fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
-        if let Some(slot) = pinned.machine().scheduler().timer_slots.lock().pop_front() {
-            return Ok(slot);
-        }
-        let mut home = Vec::new();
-        home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        home.push(Self::new()?);
-        Ok(&home.leak()[0])
+        let unused = pinned.machine().scheduler().timer_slots.lock().pop_front();
+        let slot = match unused {
+            Some(slot) => slot,
+            None => {
+                let mut place = Vec::new();
+                place.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+                place.push(Self::new()?);
+                &place.leak()[0]
+            }
+        };
+        let home = Home::here();
+        slot.setting.lock().home = home;
+        slot.ticks.header.set_waits_within_bubble(home.is_bubble());
+        Ok(slot)
     }
 
     /// Gives the slot back, which is disarmed and which nobody waits for.
@@ -92,9 +99,8 @@ impl<P: Platform> TimerSlot<P> {
         setting.is_set = when != Instant::NEVER;
         setting.fired = Instant::from_nanos(0);
         setting.repeats = !period.is_zero();
-        setting.home = Home::here();
         if setting.is_set {
-            arm(pinned, pinned.goroutine(), when, &self.timer, Action::Fire(self, setting.number));
+            arm_in(pinned, setting.home.bubble(), when, &self.timer, Action::Fire(self, setting.number));
         }
     }
 
@@ -132,29 +138,29 @@ impl<P: Platform> TimerSlot<P> {
     }
 
     /// The tick that nobody has taken yet.
+    #[track_caller]
     pub(crate) fn try_take(&'static self) -> Option<Instant> {
         self.ticks().try_recv().ok()
     }
 
-    /// Panics if the calling G is outside of the bubble that the timer is of, if it is of one.
+    /// Where it was made. Panics if that is a bubble in which the calling G is not.
     #[track_caller]
-    pub(super) fn check_bubble(&self, what: &str) {
-        let is_foreign = {
+    pub(super) fn check_bubble(&self, what: &str) -> Home<P> {
+        let home = {
             let _pinned = Pinned::<P>::new();
-            self.setting.lock().home.is_foreign()
+            self.setting.lock().home
         };
-        assert!(!is_foreign, "{what} from outside bubble");
+        assert!(!home.is_foreign(), "{what} from outside bubble");
+        home
     }
 
     /// Where its ticks are to be received, at once.
     #[track_caller]
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
-        self.check_bubble("receive on synctest channel");
-        let pinned = Pinned::<P>::new();
-        let is_in_bubble = || pinned.goroutine().bubble().is_some();
-        if !P::TIMER_INTERRUPTS && !is_in_bubble() {
+        let home = self.check_bubble("receive on synctest channel");
+        if !P::TIMER_INTERRUPTS && !home.is_bubble() {
             // The caller may ask again and again without ever letting the scheduler look. Go: `maybeRunChan`.
-            self.timer.run_if_due(&pinned);
+            self.timer.run_if_due(&Pinned::new());
         }
         &self.ticks
     }

@@ -80,8 +80,9 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not on an M.
+    /// The caller is not on an M, or is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Stop")]
+    #[track_caller]
     pub fn stop(&self) {
         self.slot.check_bubble(STOP);
         self.slot.stop();
@@ -104,12 +105,12 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; the caller is not a G with a P.
+    /// `interval` is zero; the caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, interval: Duration) {
         assert!(!interval.is_zero(), "non-positive interval for Ticker.Reset");
-        self.slot.check_bubble(RESET);
-        self.slot.set(super::now::<P>().after(interval), interval);
+        let home = self.slot.check_bubble(RESET);
+        self.slot.set(home.now().after(interval), interval);
     }
 }

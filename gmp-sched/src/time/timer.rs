@@ -140,8 +140,9 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not on an M.
+    /// The caller is not on an M, or is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Stop")]
+    #[track_caller]
     pub fn stop(&self) -> bool {
         self.slot.check_bubble(STOP);
         self.slot.stop()
@@ -166,11 +167,12 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
-        self.reset_at(super::now::<P>().after(duration))
+        let home = self.slot.check_bubble(RESET);
+        self.slot.set(home.now().after(duration), Duration::ZERO)
     }
 
     /// [`reset`](Self::reset) to a point in time.

@@ -27,7 +27,8 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P.
+            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+            #[track_caller]
             pub fn wait(&self) -> Instant {
                 self.slot.ticks().recv().expect(NEVER_CLOSED)
             }
@@ -51,7 +52,8 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P.
+            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+            #[track_caller]
             pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<Instant, ContextError> {
                 self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
                     RecvTimeoutError::Timeout => ContextError::DeadlineExceeded,
@@ -73,8 +75,9 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not on an M.
+            /// The caller is not on an M, or is outside of the [bubble](crate::synctest) where this was made.
             #[must_use]
+            #[track_caller]
             pub fn try_wait(&self) -> Option<Instant> {
                 self.slot.try_take()
             }
