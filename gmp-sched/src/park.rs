@@ -92,7 +92,8 @@ fn park_in_bubble<P: Platform>(
 ) {
     let is_durable = reason.is_durable();
     me.set_waiting_in_bubble(reason, is_durable);
-    let commit = ManuallyDrop::new(|pinned: &Pinned<P>, me: &'static Goroutine<P>| {
+    // All that it needs it takes along: once the G is known it may go on, and its stack be used again.
+    let commit = ManuallyDrop::new(move |pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         commit.run(pinned, me);
         // Last: whoever readied the G in between has counted it, so that the count is never too low.
         if is_durable {

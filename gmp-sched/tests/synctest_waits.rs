@@ -430,3 +430,44 @@ fn locks_futures_and_devices() {
     };
     not_durable("parked", || (), wait, |()| wake_parked(&PARKED));
 }
+
+/// The G goes on elsewhere, and uses its stack again, before the far side of its switch is through: that counts it all the
+/// same.
+#[test]
+fn a_wait_may_be_over_before_it_is_counted() {
+    static PARKED: AtomicUsize = AtomicUsize::new(0);
+    static RUNS: AtomicBool = AtomicBool::new(false);
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+    #[inline(never)]
+    fn use_stack() {
+        std::hint::black_box([0u8; 8192]);
+    }
+    native::run(2, || {
+        synctest::test(|| {
+            let start = now();
+            // On the other P, for the far side is this one.
+            go(|| {
+                RUNS.store(true, Ordering::Relaxed);
+                while PARKED.load(Ordering::Acquire) == 0 {
+                    std::thread::yield_now();
+                }
+                wake_parked(&PARKED);
+            })
+            .detach();
+            while !RUNS.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            park::<Native>(WaitReason::CondvarWait, |_, me| {
+                PARKED.store(std::ptr::from_ref(me).expose_provenance(), Ordering::Release);
+                while !GOES_ON.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                true
+            });
+            use_stack();
+            GOES_ON.store(true, Ordering::Release);
+            sleep(HOUR);
+            assert_eq!(now().since(start), HOUR);
+        });
+    });
+}
