@@ -1,7 +1,10 @@
 //! The search for something to run, in Go's order (`findRunnable`, runtime/proc.go, go1.27).
 
+use core::{iter, mem};
+
 use crate::due::next_due;
 use crate::goroutine::Goroutine;
+use crate::list::List;
 use crate::machine::Machine;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
@@ -85,17 +88,15 @@ pub(crate) fn take_global_batch<P: Platform>(
         return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
     };
     let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
-    let mut taken = 1;
-    for _ in 0..share {
-        let Some(goroutine) = shared.global.pop_front() else { break };
-        // The ring was empty a moment ago and only its owner, this M, fills it.
-        processor.queue.push_back(goroutine).expect("an empty ring has room for half of its capacity");
-        taken += 1;
-    }
+    // Out of the lock's memory, so that it is in registers meanwhile.
+    let mut global = mem::replace(&mut shared.global, List::new());
+    // The ring was empty a moment ago, and only its owner, this M, fills it: there is room.
+    let taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));
+    shared.global = global;
     scheduler.publish_global_length(&shared);
     drop(shared);
     processor.advance_tick();
-    processor.counters.global_takes.add(taken);
+    processor.counters.global_takes.add(1 + u64::from(taken));
     Some(first)
 }
 

@@ -106,6 +106,23 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         Ok(())
     }
 
+    /// Appends `items`, or as many of them as there is room for, and shows them to the thieves together; gives how many.
+    pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
+        S::point(Site::RunQueue);
+        // Ordering: as in `push_back`.
+        let head = self.head.load(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Relaxed);
+        let room = Self::SIZE - tail.wrapping_sub(head);
+        let mut count = 0;
+        for item in items.take(room as usize) {
+            self.slot(tail.wrapping_add(count)).store(Some(item), Ordering::Relaxed);
+            count += 1;
+        }
+        S::point(Site::RunQueue);
+        self.tail.store(tail.wrapping_add(count), Ordering::Release);
+        count
+    }
+
     /// [`push_back`](Self::push_back) for an owner that has taken an element from the ring and put none into it since:
     /// so there is room.
     #[inline(always)]

@@ -29,6 +29,8 @@ fn number(item: &'static u8) -> usize {
 enum Step {
     PushNext,
     PushBack,
+    /// As many, of which all that fit.
+    PushBackAll(usize),
     Pop,
     /// By an owner that knows of no thieves at this moment.
     PopAlone,
@@ -43,6 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         2 => Just(Step::PushNext),
         6 => Just(Step::PushBack),
+        1 => (0..6usize).prop_map(Step::PushBackAll),
         3 => Just(Step::Pop),
         3 => Just(Step::PopAlone),
         2 => Just(Step::PopAndPushBack),
@@ -90,6 +93,11 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
             }
             Step::PushBack => {
                 assert_eq!(queue.push_back(item(count)).is_ok(), model.push_back::<CAPACITY>(count));
+            }
+            Step::PushBackAll(many) => {
+                let pushed = queue.push_back_all((0..*many).map(|_| item(count)));
+                let fit = (0..*many).filter(|_| model.push_back::<CAPACITY>(count)).count();
+                assert_eq!(pushed as usize, fit);
             }
             Step::Pop | Step::PopAlone => {
                 let expected = match model.next.take() {

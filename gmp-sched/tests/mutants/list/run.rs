@@ -30,8 +30,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "find.rs",
         "a batch from the global queue loses Gs",
-        "        processor.queue.push_back(goroutine).expect(\"an empty ring has room for half of its capacity\");",
-        "        let _ = goroutine;",
+        ".take(share));",
+        ".take(share).skip(1));",
         Simulation("simulation_preemption", "hogs", 300),
     ),
     mutant(
