@@ -18,14 +18,16 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
+use core::ptr;
 
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
 use crate::lock::Lock;
-use crate::park::{park_pinned, queue, ready_pinned};
+use crate::park::{park_because, queue, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::spawn::{prepare, start_prepared};
 use crate::switch::{Commit, leave_for, nothing};
+use crate::synctest::Bubble;
 
 /// What the two sides share. The lock is never contended: one of the two is always parked.
 struct Shared<T, P: Platform> {
@@ -242,14 +244,19 @@ fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'
         return hand_over(pinned, next);
     }
     let processor = machine.held_processor();
+    let bubble = me.bubble();
     let is_new = next.status() == Status::Idle;
     if is_new {
+        next.set_bubble(bubble);
         processor.counters.spawned.add(1);
+    } else if !is_same(bubble, next.bubble()) || bubble.is_some() && !next.is_waiting_in_bubble() {
+        // Whoever is resumed from outside of its bubble counts as usual there.
+        return hand_over(pinned, next);
     }
     me.set_waiting(WaitReason::Coroutine, ParkedStatus::UNWATCHED, processor.clock());
-    if let Some(bubble) = me.bubble() {
+    if let Some(bubble) = bubble {
         // One of the two begins to wait and the other ends: the number of those that do not stays.
-        me.set_waiting_in_bubble(WaitReason::Coroutine, true);
+        me.set_waiting_in_bubble(WaitReason::CoroutineDurable, true);
         if is_new {
             bubble.entered_for_another();
         }
@@ -258,12 +265,23 @@ fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'
     drop(leave_for(pinned, machine, me, next, Commit::new(nothing, 0)));
 }
 
-/// [`switch_to`], where one of the two is locked to its M: `next` is run there, once the calling G has been left.
+/// Whether both are the same bubble, or both none.
+#[inline(always)]
+fn is_same<P: Platform>(one: Option<&'static Bubble<P>>, other: Option<&'static Bubble<P>>) -> bool {
+    one.map(ptr::from_ref) == other.map(ptr::from_ref)
+}
+
+/// [`switch_to`], where one of the two is locked to its M, or they are in different bubbles: `next` is run by the scheduler,
+/// once the calling G has been left.
 #[cold]
 fn hand_over<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) {
-    park_pinned(pinned, WaitReason::Coroutine, |pinned, _| {
-        if next.status() == Status::Idle {
-            queue(pinned, start_prepared(pinned, next));
+    let bubble = pinned.goroutine().bubble();
+    let is_new = next.status() == Status::Idle;
+    let is_durable = is_new || is_same(bubble, next.bubble());
+    let in_bubble = || if is_durable { WaitReason::CoroutineDurable } else { WaitReason::Coroutine };
+    park_because(pinned, WaitReason::Coroutine, in_bubble, move |pinned, me| {
+        if is_new {
+            queue(pinned, start_prepared(pinned, next, me.bubble()));
         } else {
             ready_pinned(pinned, next);
         }

@@ -29,6 +29,7 @@
 //! sleeps again; else an M that runs a G is made to give way, and looks then.
 
 use core::fmt;
+use core::time::Duration;
 
 use crate::goroutine::{Goroutine, Status, Ticket, WaitReason};
 use crate::park::{park_pinned, ready_pinned};
@@ -36,7 +37,7 @@ use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
-use crate::time::Instant;
+use crate::time::{Instant, now};
 use crate::timers::{Action, arm};
 
 /// The state of a signal in the lower bits of its word, above them a ticket.
@@ -126,6 +127,15 @@ impl<P: Platform> Signal<P> {
                 return raised;
             }
         }
+    }
+
+    /// [`wait`](Self::wait) for `timeout` at most; tells whether it was raised.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
+        self.wait_until(now::<P>().after(timeout))
     }
 
     /// What a wait finds that is about to begin; takes the raise, if there is one.

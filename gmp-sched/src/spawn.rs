@@ -15,6 +15,7 @@ use crate::scheduler::Scheduler;
 use crate::scope::Children;
 use crate::slots;
 use crate::switch::{Commit, FarSide, arrive_words, leave_for_good};
+use crate::synctest::Bubble;
 use crate::trace::EventKind;
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
@@ -149,21 +150,23 @@ where
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install(StackEnd::of(goroutine), body);
-    let creator = begin(machine, processor, goroutine);
-    goroutine.set_bubble(creator.bubble());
+    begin(machine, processor, goroutine);
     goroutine.set_status(Status::Idle);
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a [prepared](prepare) G runnable, and the caller's to run or to queue. Does not block or allocate.
+/// Makes a [prepared](prepare) G runnable, in `bubble` or in none, and the caller's to run or to queue. Does not block or
+/// allocate.
 pub(crate) fn start_prepared<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
+    bubble: Option<&'static Bubble<P>>,
 ) -> &'static Goroutine<P> {
     assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
     let machine = pinned.machine();
     let processor = machine.held_processor();
-    if let Some(bubble) = goroutine.bubble() {
+    if let Some(bubble) = bubble {
+        goroutine.set_bubble(Some(bubble));
         bubble.entered();
     }
     goroutine.set_status(Status::Runnable);

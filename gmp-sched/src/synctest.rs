@@ -1,7 +1,7 @@
 //! Bubbles: groups of Gs with a clock of their own, which jumps to the next timer when all of them wait. For tests of what
 //! takes time, on threads as in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
 //!
-//! A G spawned in a bubble is in it. In there [`time::now`](crate::time::now) is the bubble's clock, and timers are
+//! A G started in a bubble is in it. In there [`time::now`](crate::time::now) is the bubble's clock, and timers are
 //! the bubble's own, run by the G that called [`test()`]. The bubble counts those of its Gs that do not [wait
 //! durably](#what-waits-durably), its *active* ones; whoever takes the count to zero readies the G in [`wait`] or the one in
 //! [`test()`], and that one lets time go on.
@@ -18,15 +18,16 @@
 //! | nobody: at a [`never`](crate::chan::Receiver::never), in a select without cases | yes |
 //! | a point in time | yes |
 //! | a [`WaitGroup`](crate::sync::WaitGroup) | if what is under way was added in the bubble |
-//! | another G, by its handle | if that one is in the bubble |
-//! | the children of a [scope](crate::scope), a coroutine | yes |
+//! | another G, by its handle or as a [coroutine](crate::coroutine) | if that one is in the bubble |
+//! | the children of a [scope](crate::scope) | yes |
 //! | a [`Once`](crate::sync::Once) and what is built on it, also a [`SingleFlight`](crate::sync::SingleFlight) | if a G of the bubble is doing it |
 //! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: who ends the wait is to be in the bubble |
 //! | the end of a [context](crate::cancel) | yes, likewise |
 //! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
 //! | what it has told others of by [`park`](crate::park::park) | no |
 //!
-//! A deadline or a context besides, a [`Limit`](crate::cancel::Limit), changes nothing. The reason shown for a wait that
+//! A deadline or a context besides, a [`Limit`](crate::cancel::Limit), changes nothing: while a wait that is not durable
+//! holds the clock no deadline comes. The reason shown for a wait that
 //! could be either says `(durable)`, as Go's. (In Go joining, once and semaphores, which are made of mutexes and channels
 //! there, are what these are; the rest is the same.)
 //!
@@ -160,7 +161,8 @@ const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 /// Blocks the calling G; not callable from interrupts. Gs outside may wake those inside that do not [wait
 /// durably](self#what-waits-durably): time stands still until they do. What is the bubble's own they are not to touch: its
 /// [channels](crate::chan#bubbles), timers, functions that run later, groups that count in it, and conditions that its Gs
-/// wait for; that is a panic for whoever does. Contexts may be used everywhere.
+/// wait for; that is a panic for whoever does. Contexts may be used everywhere; but a deadline is compared with the clock of
+/// whoever asks, so one that was made elsewhere says nothing.
 ///
 /// ```
 /// use core::time::Duration;
@@ -210,10 +212,17 @@ fn enter<P: Platform, T: Send + 'static>(
     me.set_bubble(Some(bubble));
     let main = spawn(body);
     me.set_bubble(None);
-    Ok((bubble, main?))
+    match main {
+        Ok(main) => Ok((bubble, main)),
+        Err(error) => {
+            bubble.give_back();
+            Err(error)
+        }
+    }
 }
 
-/// Waits until every other G of the calling G's bubble [waits durably](self#what-waits-durably). See [`test()`] for an example. Go: `synctest.Wait`.
+/// Waits until every other G of the calling G's bubble [waits durably](self#what-waits-durably) and nothing is due any more.
+/// See [`test()`] for an example. Go: `synctest.Wait`.
 ///
 /// Blocks the calling G; not callable from interrupts.
 ///
@@ -254,6 +263,25 @@ impl<P: Platform> Bubble<P> {
         Ok(&home.leak()[0])
     }
 
+    /// Nobody is in it, and no timer of it is armed: it may be used again.
+    fn give_back(&'static self) {
+        let pinned = Pinned::<P>::new();
+        pinned.machine().scheduler().bubbles.lock().push_front(self);
+    }
+
+    /// Takes one off the active ones; gives the G to be readied if that was the last: first the driver for what is due by
+    /// now, which may not be parked, but then looks by itself.
+    fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
+        census.active -= 1;
+        if census.active != 0 {
+            None
+        } else if self.timers.earliest() <= self.now() {
+            census.driver.take()
+        } else {
+            census.waiting.take().or_else(|| census.driver.take())
+        }
+    }
+
     /// What time it is in there.
     pub(crate) fn now(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
@@ -278,7 +306,7 @@ impl<P: Platform> Bubble<P> {
         goroutine.set_bubble(None);
         let mut census = self.census.lock();
         census.alive -= 1;
-        let woken = census.one_less_active();
+        let woken = self.one_less_active(&mut census);
         drop(census);
         if let Some(goroutine) = woken {
             ready_pinned(pinned, goroutine);
@@ -287,7 +315,7 @@ impl<P: Platform> Bubble<P> {
 
     /// A G in it waits durably, and may have been woken since.
     pub(crate) fn blocked(&self, pinned: &Pinned<P>) {
-        let woken = self.census.lock().one_less_active();
+        let woken = self.one_less_active(&mut self.census.lock());
         if let Some(goroutine) = woken {
             ready_pinned(pinned, goroutine);
         }
@@ -315,11 +343,19 @@ impl<P: Platform> Bubble<P> {
                 continue;
             }
             let earliest = self.timers.earliest();
-            if main.is_finished() {
-                return Err("deadlock: main bubble goroutine has exited but blocked goroutines remain");
-            }
-            if earliest == Instant::NEVER {
-                return Err("deadlock: all goroutines in bubble are blocked");
+            if earliest > self.now() {
+                if let Some(waiting) = census.waiting.take() {
+                    // What was due has been cancelled.
+                    drop(census);
+                    ready_pinned(&pinned, waiting);
+                    continue;
+                }
+                if main.is_finished() {
+                    return Err("deadlock: main bubble goroutine has exited but blocked goroutines remain");
+                }
+                if earliest == Instant::NEVER {
+                    return Err("deadlock: all goroutines in bubble are blocked");
+                }
             }
             // Counted itself, so that those it readies do not find all others waiting before it is through.
             census.active += 1;
@@ -334,18 +370,9 @@ impl<P: Platform> Bubble<P> {
         }
         // A timer that is left belongs to a function that will never run: its bubble cannot be used again.
         if self.timers.earliest() == Instant::NEVER {
-            let pinned = Pinned::<P>::new();
-            pinned.machine().scheduler().bubbles.lock().push_front(self);
+            self.give_back();
         }
         main.join().map_err(|_| "the main goroutine of a bubble panicked")
-    }
-}
-
-impl<P: Platform> Census<P> {
-    /// Takes one off the active ones; gives the G to be readied if that was the last.
-    fn one_less_active(&mut self) -> Option<&'static Goroutine<P>> {
-        self.active -= 1;
-        if self.active == 0 { self.waiting.take().or_else(|| self.driver.take()) } else { None }
     }
 }
 

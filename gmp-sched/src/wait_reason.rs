@@ -76,6 +76,8 @@ wait_reasons! {
     Scope = "scope",
     /// For the other side of a coroutine.
     Coroutine = "coroutine",
+    /// The same, in a bubble: for one of that. Go has one reason for both.
+    CoroutineDurable = "coroutine (durable)",
     /// For a context to be done.
     Context = "context",
     /// For a future.
@@ -109,7 +111,7 @@ impl WaitReason {
             | Self::OnceDurable
             | Self::Barrier
             | Self::Scope
-            | Self::Coroutine
+            | Self::CoroutineDurable
             | Self::Context
             | Self::SynctestWait => true,
             Self::None
@@ -123,6 +125,7 @@ impl WaitReason {
             | Self::RwLockWrite
             | Self::WaitGroupWait
             | Self::Once
+            | Self::Coroutine
             | Self::Future
             | Self::SynctestRun
             | Self::StoppingTheWorld
@@ -139,6 +142,7 @@ impl WaitReason {
             Self::Select => Self::SelectDurable,
             Self::WaitGroupWait => Self::WaitGroupWaitDurable,
             Self::Once => Self::OnceDurable,
+            Self::Coroutine => Self::CoroutineDurable,
             other => other,
         }
     }

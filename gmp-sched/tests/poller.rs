@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use gmp_sched::native::{self, Native};
-use gmp_sched::platform::Platform;
+use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::poller::Signal;
 use gmp_sched::sim::{self, Config, Sim};
 
@@ -134,4 +134,17 @@ fn raises_from_other_threads_are_never_lost() {
             device.join().unwrap();
         });
     }
+}
+
+#[test]
+fn a_timeout_ends_a_wait() {
+    native::run(1, || {
+        let device = signal::<Native>();
+        let start = native::now();
+        assert!(!device.wait_timeout(Duration::from_millis(1)));
+        assert!(native::now().since(start) >= Duration::from_millis(1));
+        device.raise(Pinned::<Native>::new().machine().scheduler());
+        assert!(device.wait_timeout(Duration::ZERO), "it was raised before");
+        assert!(!device.wait_timeout(Duration::ZERO));
+    });
 }

@@ -67,6 +67,23 @@ fn wait_returns_when_the_others_wait() {
     });
 }
 
+/// A timer that is due at once fires before the wait for all others is over.
+#[test]
+fn wait_returns_when_nothing_is_due() {
+    in_bubbles(|| {
+        let (start, ran) = (now(), Arc::new(AtomicUsize::new(0)));
+        for hours in 1..=2 {
+            let runs = ran.clone();
+            after_func(Duration::ZERO, move || _ = runs.fetch_add(1, Ordering::Relaxed)).unwrap();
+            let timer = Timer::new(Duration::ZERO);
+            synctest::wait();
+            assert!(timer.try_wait().is_some() && ran.load(Ordering::Relaxed) == hours);
+            sleep(HOUR);
+            assert_eq!(now().since(start), HOUR * hours as u32);
+        }
+    });
+}
+
 /// The example of Go's documentation.
 #[test]
 fn a_context_ends_at_its_deadline_to_the_nanosecond() {
@@ -128,6 +145,93 @@ fn coroutines_and_scopes_count_as_they_should() {
         assert_eq!(now().since(start), HOUR * 6);
         synctest::wait();
     });
+}
+
+/// A coroutine is in the bubble where its first value is asked for.
+#[test]
+fn a_coroutine_goes_in_and_out() {
+    native::run(1, coroutines_go_in_and_out);
+    native::run(2, coroutines_go_in_and_out);
+}
+
+/// Whether it does while this G runs.
+fn time_stands_still() -> bool {
+    let start = now();
+    go(|| ()).join().unwrap();
+    (0..100).for_each(|_| yield_now());
+    now() == start
+}
+
+/// A coroutine that sleeps before each value.
+fn naps(time: Duration) -> native::Pull<()> {
+    let body = move |yielder: &mut native::Yielder<()>| {
+        loop {
+            sleep(time);
+            if !yielder.yield_value(()) {
+                return;
+            }
+        }
+    };
+    pull(body).unwrap()
+}
+
+fn coroutines_go_in_and_out() {
+    let mut made_outside = naps(HOUR);
+    synctest::test(move || {
+        let start = now();
+        assert_eq!(made_outside.by_ref().take(3).count(), 3);
+        assert_eq!(now().since(start), HOUR * 3);
+        made_outside.stop();
+    });
+    let mut begun_outside = naps(Duration::from_millis(2));
+    begun_outside.next();
+    let mut begun_outside = synctest::test(move || {
+        let (start, sleeper) = (now(), go(|| sleep(HOUR)));
+        assert_eq!(begun_outside.by_ref().take(3).count(), 3);
+        assert_eq!(now(), start, "what is outside holds the clock");
+        sleeper.join().unwrap();
+        begun_outside
+    });
+    begun_outside.next();
+    begun_outside.stop();
+    // Begun within, asked outside, and within again.
+    let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
+    let (to_bubble, from_outside) = channel::<native::Pull<bool>>(0);
+    let bubble = go(move || {
+        synctest::test(move || {
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            stills.next();
+            to_outside.send(stills).unwrap();
+            let mut stills = from_outside.recv().unwrap();
+            assert!(stills.by_ref().take(2).eq([true; 2]));
+            stills.stop();
+            sleep(HOUR);
+        });
+    });
+    let mut stills = from_bubble.recv().unwrap();
+    assert!(stills.by_ref().take(2).eq([true; 2]));
+    to_bubble.send(stills).unwrap();
+    bubble.join().unwrap();
+    // Begun within, ended outside, while all others wait for the clock.
+    let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
+    let (end, ended) = channel(0);
+    let bubble = go(move || {
+        synctest::test(move || {
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            stills.next();
+            to_outside.send(stills).unwrap();
+            sleep(HOUR);
+            ended.recv().unwrap();
+        });
+    });
+    let mut stills = from_bubble.recv().unwrap();
+    assert!(stills.by_ref().take(2).eq([true; 2]));
+    stills.stop();
+    end.send(()).unwrap();
+    bubble.join().unwrap();
+    // One that has not begun when the bubble ends is not of it any more.
+    let made_within = synctest::test(|| pull(|yielder| _ = yielder.yield_value(message(synctest::wait))).unwrap());
+    assert!(made_within.eq(["goroutine is not in a bubble"]));
 }
 
 fn message_of(body: impl FnOnce() + Send + 'static) -> String {
@@ -344,6 +448,9 @@ fn contexts_go_in_and_out() {
             let (context, cancel) = Context::background().with_cancel();
             drop(context.done());
             let stopped = context.after_func(|| unreachable!()).unwrap();
+            // It is where whoever cancels is.
+            let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
+            context.after_func(function).unwrap();
             (context, cancel, stopped)
         });
         let outer = context.after_func(run(&ran)).unwrap();

@@ -246,7 +246,7 @@ fn goroutines_of_the_bubble() {
         let receiver = channel.1.clone();
         assert!(pull(move |yielder| _ = yielder.yield_value(receiver.recv())).unwrap().eq([Ok(1)]));
     };
-    durable("coroutine", rendezvous, coroutine, send);
+    durable("coroutine (durable)", rendezvous, coroutine, send);
     durable("context", Context::background, |_| _ = Context::background().sleep(HOUR * 2), |_| sleep(HOUR));
 }
 

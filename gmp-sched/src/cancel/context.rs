@@ -386,7 +386,8 @@ impl<P: Platform> Context<P> {
 
     /// Runs `function` in a G of its own as soon as the context is done. Go: `context.AfterFunc`.
     ///
-    /// The G is made here and started then. Does not block; not callable from interrupts.
+    /// The G is made here and started then, where whoever cancels is, if that is a [bubble](crate::synctest). Does not block;
+    /// not callable from interrupts.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering};

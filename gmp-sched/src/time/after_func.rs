@@ -140,7 +140,7 @@ impl<P: Platform> AfterFunc<P> {
         self.slot.disarm(&pinned, &mut setting);
         drop(setting);
         goroutine.waiter.outcome.store(what, Ordering::Relaxed);
-        queue(&pinned, start_prepared(&pinned, goroutine));
+        queue(&pinned, start_prepared(&pinned, goroutine, pinned.goroutine().bubble()));
         true
     }
 

@@ -182,8 +182,9 @@ pub(crate) fn fire<P: Platform>(
     setting.fired = now;
     setting.is_set = setting.repeats;
     if let Some(goroutine) = setting.prepared.take() {
+        let bubble = setting.home.bubble();
         drop(setting);
-        return Some(start_prepared(pinned, goroutine));
+        return Some(start_prepared(pinned, goroutine, bubble));
     }
     // There is room for one; the later ones are dropped.
     let waiting = slot.ticks.leave(pinned, now);
