@@ -13,7 +13,7 @@ import re
 
 import gdb
 
-# The fields of `Layout`, in order.
+# The fields of `Layout`, in order. A slice of the words for reasons to wait follows.
 FIELDS = """scheduler_goroutines scheduler_machines goroutine_next goroutine_id goroutine_status goroutine_wait_reason
 goroutine_creator goroutine_context machine_next machine_id machine_current machine_processor processor_id
 processor_status processor_tick""".split()
@@ -21,12 +21,6 @@ processor_status processor_tick""".split()
 STATUS = {0: "idle", 1: "runnable", 2: "running", 3: "syscall", 4: "waiting", 6: "dead"}
 DEAD = 6
 PROCESSOR_STATUS = {0: "idle", 1: "running", 2: "syscall", 3: "stopped", 4: "stopped in syscall", 5: "dead"}
-
-# `WaitReason`, in order.
-REASONS = ["", "join", "sleep", "IO wait", "chan receive", "chan send", "chan receive (nil chan)", "chan send (nil chan)",
-           "select", "select (no cases)", "semacquire", "sync.Mutex.Lock", "sync.RWMutex.RLock", "sync.RWMutex.Lock",
-           "sync.Cond.Wait", "sync.WaitGroup.Wait", "sync.Once", "barrier", "scope", "coroutine", "future",
-           "synctest.Wait", "synctest.Run", "stopping the world", "parked"]
 
 MOST_FRAMES = 64
 
@@ -37,6 +31,13 @@ def memory(address, length):
 
 def word(address):
     return memory(address, 8)
+
+
+def words(slice_address):
+    """The strings of a slice of strings: each is an address and a length, as is the slice."""
+    strings = range(word(slice_address), word(slice_address) + 16 * word(slice_address + 8), 16)
+    memory_of = gdb.selected_inferior().read_memory
+    return [memory_of(word(at), word(at + 8)).tobytes().decode() if word(at + 8) else "" for at in strings]
 
 
 def symbol(name):
@@ -50,6 +51,7 @@ class Scheduler:
     def __init__(self):
         table = symbol("GMP_LAYOUT")
         self.at = {field: word(table + 8 * index) for index, field in enumerate(FIELDS)}
+        self.reasons = words(table + 8 * len(FIELDS))
         self.address = word(symbol("GMP_SCHEDULER"))
         if not self.address:
             raise gdb.GdbError("the scheduler is not up yet")
@@ -72,14 +74,14 @@ class Scheduler:
         return word(g + self.at["goroutine_id"])
 
     def status(self, g):
-        # The top bit says that somebody watches the G.
-        return memory(g + self.at["goroutine_status"], 1) & 0x7F
+        # The upper bits say more of one that waits: that it is watched, in a bubble, locked.
+        return memory(g + self.at["goroutine_status"], 1) & 0x1F
 
     def describe(self, g):
         status = STATUS.get(self.status(g), "?")
         reason = memory(g + self.at["goroutine_wait_reason"], 1)
-        if status == "waiting" and 0 < reason < len(REASONS):
-            status = REASONS[reason]
+        if status == "waiting" and 0 < reason < len(self.reasons):
+            status = self.reasons[reason]
         creator = word(g + self.at["goroutine_creator"])
         return f"goroutine {self.id(g)} [{status}]" + (f" created by goroutine {creator}" if creator else "")
 

@@ -2,7 +2,7 @@
 
 use core::mem::offset_of;
 
-use crate::goroutine::Goroutine;
+use crate::goroutine::{Goroutine, WaitReason};
 use crate::machine::Machine;
 use crate::platform::Platform;
 use crate::processor::Processor;
@@ -29,6 +29,8 @@ pub struct Layout {
     pub processor_id: usize,
     pub processor_status: usize,
     pub processor_tick: usize,
+    /// No offset: what each reason to wait is called.
+    pub wait_reasons: &'static [&'static str],
 }
 
 impl Layout {
@@ -51,6 +53,7 @@ impl Layout {
             processor_id: Processor::<P>::ID,
             processor_status: offset_of!(Processor<P>, status),
             processor_tick: Processor::<P>::TICK,
+            wait_reasons: WaitReason::WORDS,
         }
     }
 }

@@ -13,12 +13,8 @@ macro_rules! wait_reasons {
 
         impl WaitReason {
             const ALL: &[Self] = &[$(Self::$name,)*];
-
-            const fn words(self) -> &'static str {
-                match self {
-                    $(Self::$name => $words,)*
-                }
-            }
+            /// What each of [`ALL`](Self::ALL) is called.
+            pub(crate) const WORDS: &[&str] = &[$($words,)*];
         }
     };
 }
@@ -154,6 +150,6 @@ impl WaitReason {
 
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.words())
+        f.write_str(Self::WORDS[*self as usize])
     }
 }
