@@ -16,8 +16,8 @@ use crate::steal::steal;
 /// A G to run; blocks until there is one.
 ///
 /// 1. Gs whose timers on the own P are due; 2. one tick in 61 the global queue; 3. `runnext`, then the local ring; 4. a batch from
-///    the global queue; 5. Gs whose devices are ready; 6. steal from the others, unless enough Ms do so already; 7. give the P up, look at everything
-///    once more, park.
+///    the global queue; 5. Gs whose devices are ready; 6. steal from the others, unless enough Ms do so already; 7. give the P
+///    up, look at everything once more, park.
 #[doc(alias = "findRunnable")]
 pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static Machine<P>) -> &'static Goroutine<P> {
     let scheduler = machine.scheduler();

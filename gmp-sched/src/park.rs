@@ -18,7 +18,8 @@ use crate::trace::EventKind;
 ///
 /// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to whoever
 /// is to [`ready`] it (unlocks the queue it stands in, say), or gives `false`, and the G goes on. Only from there on
-/// may anyone ready it; the commit itself touches nothing on the G's stack any more once it has made it known. Blocks; not callable from interrupts.
+/// may anyone ready it; the commit itself touches nothing on the G's stack any more once it has made it known. Blocks; not
+/// callable from interrupts.
 ///
 /// # Panics
 ///

@@ -168,7 +168,8 @@ impl<P: Platform> Context<P> {
         Self { node: self.node.clone(), values: Some(Arc::new(values)) }
     }
 
-    /// The value of that type that was put in last, on the way down to this context. Go: `Context.Value`. See [`with_value`](Self::with_value) for an example.
+    /// The value of that type that was put in last, on the way down to this context. Go: `Context.Value`. See
+    /// [`with_value`](Self::with_value) for an example.
     #[doc(alias = "Value")]
     #[must_use]
     pub fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
@@ -195,14 +196,16 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: self.values.clone() }
     }
 
-    /// When it is done at the latest, if there is such a time. Go: `Context.Deadline`. See [`with_deadline`](Self::with_deadline) for an example.
+    /// When it is done at the latest, if there is such a time. Go: `Context.Deadline`. See
+    /// [`with_deadline`](Self::with_deadline) for an example.
     #[doc(alias = "Deadline")]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.node.as_ref().map(|node| node.deadline()).filter(|&deadline| deadline != Instant::NEVER)
     }
 
-    /// Whether it has been cancelled or its deadline has passed. Stays so. Callable from anywhere. See [`with_cancel`](Self::with_cancel) for an example.
+    /// Whether it has been cancelled or its deadline has passed. Stays so. Callable from anywhere. See
+    /// [`with_cancel`](Self::with_cancel) for an example.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {

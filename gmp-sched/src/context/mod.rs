@@ -1,8 +1,8 @@
 //! The context switch: saving one flow of control and resuming another on its own stack.
 //!
-//! A context is its stack pointer and the address to go on at; what else has to survive lies on its stack. A switch carries a [`Transfer`] to the far
-//! side in registers: what is to be done for the context that just left, once it is saved and its stack is no longer in
-//! use (invariant 1 of the design: nobody may see a G before its context is saved).
+//! A context is its stack pointer and the address to go on at; what else has to survive lies on its stack. A switch carries a
+//! [`Transfer`] to the far side in registers: what is to be done for the context that just left, once it is saved and its stack
+//! is no longer in use (invariant 1 of the design: nobody may see a G before its context is saved).
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -54,7 +54,8 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
     }
 }
 
-/// [`RwLock`](super::RwLock) and [`ReadMostlyRwLock`](super::ReadMostlyRwLock) with a limit to the wait. See [`read_until`](Self::read_until) for an example.
+/// [`RwLock`](super::RwLock) and [`ReadMostlyRwLock`](super::ReadMostlyRwLock) with a limit to the wait. See
+/// [`read_until`](Self::read_until) for an example.
 pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     /// Locks it to read, waiting for as long as `limit` says. Blocks the G; not callable from interrupts.
     ///
