@@ -59,21 +59,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::a_look_at"),
     ),
     mutant(
-        "waiter.rs",
+        "waiter/queue.rs",
         "whoever looks without the lock sees an empty queue without what came before it",
         "        self.first.load(Ordering::Acquire).is_none()",
         "        self.first.load(Ordering::Relaxed).is_none()",
         Model("channel::a_look_at"),
     ),
     mutant(
-        "waiter.rs",
+        "waiter/queue.rs",
         "a queue is empty before what came before that",
         "            self.first.store(None, Ordering::Release);",
         "            self.first.store(None, Ordering::Relaxed);",
         Model("channel::a_look_at"),
     ),
     mutant(
-        "waiter.rs",
+        "waiter/mod.rs",
         "a waiter is taken whose wait is over",
         "            None => self.claim_of_several(),",
         "            None => self.claim_of_several().or(Some(self.goroutine_of_several())),",
@@ -93,7 +93,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::a_select"),
     ),
     mutant(
-        "waiter.rs",
+        "waiter/mod.rs",
         "whoever ends a wait for several does not leave word",
         "        goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
         "",
