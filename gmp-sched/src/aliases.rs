@@ -111,7 +111,7 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G.
-        #[inline]
+        #[inline(always)]
         pub fn yield_now() {
             $crate::schedule::yield_now::<$platform>();
         }
