@@ -163,7 +163,7 @@ guest_test!(
         "deeper (qemu-tests/guest/src/provoke.rs:",
         // The frames that are the same are counted, so that what began it all is seen, too.
         " more times",
-        "provoke::stack_overflow (qemu-tests/guest/src/provoke.rs:",
+        "stack_overflow (qemu-tests/guest/src/provoke.rs:",
         "goroutine 1 [",
     ],
 );
