@@ -29,7 +29,8 @@ pub struct Layout {
     pub processor_id: usize,
     pub processor_status: usize,
     pub processor_tick: usize,
-    /// No offset: what each reason to wait is called.
+    /// No offset: what each reason to wait is called. The script takes a slice for an address and a length, which the
+    /// language does not promise; the test of the script would tell.
     pub wait_reasons: &'static [&'static str],
 }
 
