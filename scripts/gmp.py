@@ -95,20 +95,30 @@ class Scheduler:
         return memory(p + self.at["processor_id"], 4)
 
 
+def function(pc):
+    """The function that an address is in."""
+    name = gdb.execute(f"info symbol {pc:#x}", to_string=True).split(" in section")[0].strip()
+    # Neither the hash that Rust's symbols end with nor the offset says anything to a reader.
+    return re.sub(r"(::h[0-9a-f]{16})?( \+ \d+)?$", "", name)
+
+
 def place(pc):
     """An address as function and line."""
-    function = gdb.execute(f"info symbol {pc:#x}", to_string=True).split(" in section")[0].strip()
-    # Neither the hash that Rust's symbols end with nor the offset says anything to a reader.
-    function = re.sub(r"(::h[0-9a-f]{16})?( \+ \d+)?$", "", function)
     line = gdb.find_pc_line(pc)
     where = f" ({line.symtab.filename}:{line.line})" if line.symtab else ""
-    return f"{pc:#018x} {function}{where}"
+    return f"{pc:#018x} {function(pc)}{where}"
 
 
 def frames(context):
-    """The program counters of a saved context: its stack pointer and the address to go on at; RBX and RBP lie on its stack."""
-    yield word(context + 8)
-    frame = word(word(context) + 8)
+    """The program counters of a saved context: the words of `SavedContext`. RBX and RBP lie on its stack, if it has begun."""
+    stack_pointer, goes_on, goes_on_later, entry = (word(context + 8 * index) for index in range(4))
+    if function(goes_on).startswith("gmp_sched::context::x86_64::detour"):
+        goes_on = goes_on_later
+    if function(goes_on) == "gmp_sched::context::x86_64::start":
+        yield entry
+        return
+    yield goes_on
+    frame = word(stack_pointer + 8)
     for _ in range(MOST_FRAMES):
         if not frame or frame % 8:
             return

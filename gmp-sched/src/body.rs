@@ -1,16 +1,22 @@
-//! The closure of a G and its result, on the G's own stack.
+//! The closure of a G and its result.
 //!
 //! ```text
+//!   in the G  ┌──────────────────────────────┐
+//!             │ closure, later the result    │ up to 64 bytes: `Body`
+//!             └──────────────────────────────┘
 //!   stack top ┌──────────────────────────────┐
-//!             │ closure, later the result    │ ← `place`
+//!             │ those that are larger        │
 //!             ├──────────────────────────────┤
-//!             │ first frame (`prepare`)      │
 //!             │ frames of the running body … │
 //! ```
 //!
-//! So a spawn allocates nothing and a join handle needs no shared heap cell.
+//! So a spawn allocates nothing and a join handle needs no shared heap cell. A spawn does not touch the new G's stack either,
+//! nor does whoever takes its result: when a G ends, the next one may run on its stack, which is in the caches
+//! ([`exchange_stacks`]).
 
+use core::cell::UnsafeCell;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 
 use crate::context::{self, Entry};
 use crate::goroutine::Goroutine;
@@ -19,23 +25,62 @@ use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::scope::Children;
 use crate::spawn;
+use crate::switch::Remains;
 
 /// Bytes that a closure or result may take at most; larger ones belong into a `Box`.
 pub const BODY_LIMIT: usize = 4096;
 
-/// What the upper end of every stack is a multiple of, and the room for a closure or result, too, so that only those that want
-/// more have to be aligned when a G is made.
+/// Bytes of a closure or result that has its place in the G.
+const ROOM: usize = 64;
+
+/// What the upper end of every stack is a multiple of, and the place for a closure or result, too.
 const ALIGN: usize = 16;
 
-/// Where a closure or a result of type `B` lies on the stack that ends at `top`. One comes after the other, so they may overlap.
+/// The place for a small closure or result. Whose it is follows from the state of the G: its maker's, its own, and then that of
+/// whoever has the right to its result.
+#[repr(C, align(16))]
+pub(crate) struct Body(UnsafeCell<MaybeUninit<[u8; ROOM]>>);
+
+impl Body {
+    pub(crate) const fn new() -> Self {
+        Self(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+}
+
+#[expect(unsafe_code, reason = "a place for a value that goes from one G to another")]
+// SAFETY: only this module reads and writes it, for the one whose it is; closures and results are `Send`.
+unsafe impl Sync for Body {}
+
+/// Whether a `B` has its place in the G.
+const fn fits<B>() -> bool {
+    size_of::<B>() <= ROOM && align_of::<B>() <= ALIGN
+}
+
+/// Where a closure or a result of type `B` lies, for a G whose stack ends at `top`. One comes after the other, so they may
+/// overlap.
 #[inline(always)]
-fn place<B>(top: usize) -> usize {
+fn place<P: Platform, B>(goroutine: &Goroutine<P>, top: impl FnOnce() -> usize) -> *mut B {
+    if fits::<B>() {
+        goroutine.body.0.get().cast()
+    } else {
+        core::ptr::with_exposed_provenance_mut(place_on_stack::<B>(top()))
+    }
+}
+
+/// [`place`] on the stack that ends at `top`.
+#[inline(always)]
+fn place_on_stack<B>(top: usize) -> usize {
     const {
         assert!(size_of::<B>() <= BODY_LIMIT, "closure or result of a G too large: put what is in it into a Box");
         assert!(align_of::<B>() <= BODY_LIMIT, "closure or result of a G wants too large an alignment");
     }
-    let place = top - size_of::<B>().next_multiple_of(ALIGN);
-    if align_of::<B>() > ALIGN { place & !(align_of::<B>() - 1) } else { place }
+    (top - size_of::<B>().next_multiple_of(ALIGN)) & !(align_of::<B>() - 1)
+}
+
+/// What is left of the stack that ends at `top` for one who needs a place for a `B`: where that ends.
+#[inline(always)]
+fn below<B>(top: usize) -> usize {
+    if fits::<B>() { top } else { place_on_stack::<B>(top) }
 }
 
 /// What is left of a closure.
@@ -108,25 +153,39 @@ where
 {
     let StackEnd { goroutine, address: top } = end;
     debug_assert!(top.is_multiple_of(ALIGN), "the stack of {goroutine:?} ends at {top:#x}");
-    let body = place::<F>(top);
-    #[expect(unsafe_code, reason = "writes to the stack of a G that does not run")]
-    // SAFETY: `place` gives an aligned address in the stack's upper end, which is large enough for it; the slot is the
-    // caller's, so nobody uses that stack.
+    let body = place::<P, F>(goroutine, || top);
+    #[expect(unsafe_code, reason = "writes to the body of a G that does not run")]
+    // SAFETY: `place` gives an aligned address in the G, or in its stack's upper end, which is large enough for it; the slot is
+    // the caller's, so nobody uses either.
     unsafe {
-        core::ptr::with_exposed_provenance_mut::<F>(body).write(closure);
+        body.write(closure);
     }
-    let below = if align_of::<F>().max(align_of::<Outcome<T>>()) > ALIGN {
-        body.min(place::<Outcome<T>>(top))
-    } else {
-        // The same, by the larger size, which is known beforehand.
-        top - size_of::<F>().max(size_of::<Outcome<T>>()).next_multiple_of(ALIGN)
-    };
-    #[expect(unsafe_code, reason = "lays the first frame on the stack of a G that does not run")]
+    let top = below::<F>(top).min(below::<Outcome<T>>(top));
+    #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
     // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16. The slot is the caller's.
     unsafe {
-        context::prepare(&goroutine.context, below, run);
+        context::prepare(&goroutine.context, top, run);
     }
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
+}
+
+/// Gives the stack of `dead`, which has left nothing there, to `next`, if that has not begun and has one of the same size, and
+/// takes that one for it. So Gs that run one after the other run on one stack, which is in the caches, and those that nobody
+/// needs are never touched. `dead` is free, or the calling G, which is left for `next` at once.
+#[inline(always)]
+pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
+    let (used, unused) = (dead.stack_top(), next.stack_top());
+    if !context::is_fresh(&next.context, unused) || dead.stack_bytes() != next.stack_bytes() {
+        return;
+    }
+    dead.set_stack_top(unused);
+    next.set_stack_top(used);
+    #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
+    // SAFETY: `dead` is dead or left for good, and neither its result nor what is handed over to `next` lies on its stack;
+    // nothing lies on that of `next`, which is fresh.
+    unsafe {
+        context::relocate(&next.context, used);
+    }
 }
 
 /// The first function of a G, and the last: completes the switch that brought it here, runs the closure, ends the G. One for
@@ -141,7 +200,7 @@ where
     let me = owner(context);
     let panicked = run_closure::<P, F, T>(me);
     let drop_result = |me| drop(take_result::<T, P>(me));
-    spawn::finish(me, panicked, core::mem::needs_drop::<T>().then_some(drop_result))
+    spawn::finish(me, panicked, remains::<T>(), core::mem::needs_drop::<T>().then_some(drop_result))
 }
 
 /// [`run`] of a child of a scope.
@@ -154,7 +213,13 @@ where
     spawn::arrive_first::<P>(subject, argument, function);
     let me = owner(context);
     let panicked = run_closure::<P, F, T>(me);
-    spawn::finish_scoped(Pinned::<P>::new(), me, panicked, |me| drop(take_result::<T, P>(me)), children(me))
+    let drop_result = |me| drop(take_result::<T, P>(me));
+    spawn::finish_scoped(Pinned::<P>::new(), me, panicked, remains::<T>(), drop_result, children(me))
+}
+
+/// What a G leaves on its stack that ends with such a result.
+const fn remains<T>() -> Remains {
+    if fits::<Outcome<T>>() { Remains::Nothing } else { Remains::OnStack }
 }
 
 /// The G whose context that is.
@@ -177,9 +242,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    // One that captures nothing is anywhere.
-    let address = if size_of::<F>() == 0 { align_of::<F>() } else { place::<F>(me.stack_top()) };
-    let body = core::ptr::with_exposed_provenance::<F>(address);
+    let body = place::<P, F>(me, || me.stack_top());
     #[expect(unsafe_code, reason = "moves the closure out of its place")]
     // SAFETY: `install` with the same types put it there, and each G runs its body once.
     let closure = unsafe { body.read() };
@@ -217,10 +280,10 @@ fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Gor
     children.remove(pinned);
 }
 
-/// Puts the result of a G whose closure has been moved out in its place.
+/// Puts the result of a G whose closure has been moved out in its place. The caller is that G, or speaks for it.
 #[inline(always)]
-fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
-    let place = core::ptr::with_exposed_provenance_mut::<Outcome<T>>(place::<Outcome<T>>(goroutine.stack_top()));
+pub(crate) fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
+    let place = place::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "puts the result in the closure's place")]
     // SAFETY: there is room for it since `install`, and the closure has been moved out.
     unsafe {
@@ -236,7 +299,7 @@ pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<
 
 /// Moves the result out. The caller has the right to it, knows that it is there, and does this once.
 pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
-    let place = core::ptr::with_exposed_provenance::<Outcome<T>>(place::<Outcome<T>>(goroutine.stack_top()));
+    let place = place::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "moves the result out of its place")]
     // SAFETY: only the handle of type `T`, or `run` itself, calls this, after the completion word said that the result
     // is in place and theirs.

@@ -6,7 +6,7 @@ use crate::join::JoinError;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::scope::wait_for_all;
-use crate::switch::{Commit, leave_for_good};
+use crate::switch::{Commit, Remains, leave_for_good};
 
 /// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.
 ///
@@ -62,7 +62,7 @@ pub fn abandon<P: Platform>(reason: JoinError) -> ! {
         bubble.left(&pinned, me);
     }
     processor.counters.abandoned.add(1);
-    leave_for_good(pinned, machine, processor, me, Commit::new(quarantine, 0))
+    leave_for_good(pinned, machine, processor, me, Remains::OnStack, Commit::new(quarantine, 0))
 }
 
 /// Far side of an abandoned G's last switch. The completion word stays as it is: its handle takes that for a G which has

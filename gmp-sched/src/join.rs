@@ -9,7 +9,7 @@
 //!        handle dropped
 //! ```
 //!
-//! The result lies on the G's own stack, so the slot is reused only when both sides are through with it. The word is
+//! The result lies in the G or on its stack, so the slot is reused only when both sides are through with it. The word is
 //! the arbiter: whoever comes second does it.
 
 use core::fmt;

@@ -19,12 +19,6 @@ impl NameCell {
         Self(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// No name.
-    #[inline(always)]
-    pub(crate) fn clear(&self) {
-        self.0[0].store(0, Ordering::Relaxed);
-    }
-
     /// Keeps as much of `name` as there is room for.
     pub(crate) fn set(&self, name: &str) {
         let mut bytes = [0; NAME_LIMIT];
@@ -85,7 +79,7 @@ mod tests {
             assert!(kept.len() <= NAME_LIMIT);
             assert_eq!(cell.get().unwrap().as_str(), kept);
         }
-        cell.clear();
+        cell.set("");
         assert_eq!(cell.get(), None);
     }
 }

@@ -9,9 +9,10 @@
 //! Between a P and all they go in batches of 32 that hang together, so that it takes no longer than for one. (Go moves them
 //! one by one.)
 //!
-//! Stacks of the standard size stay with their slots, so that the usual spawn finds both in one step. A stack of a chosen
-//! size goes back to the platform when its G is dead, which keeps such stacks by size; and so do the others when the
-//! platform is short of memory and asks for them ([`Scheduler::give_back_stacks`]).
+//! A slot on these lists has a stack of the standard size, so that the usual spawn finds both in one step; which one it
+//! is changes ([`exchange_stacks`](crate::body::exchange_stacks)). A stack of a chosen size goes back to the platform when its G
+//! is dead, which keeps such stacks by size; and so do the others when the platform is short of memory and asks for them
+//! ([`Scheduler::give_back_stacks`]).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -93,6 +94,11 @@ impl<P: Platform> FreeList<P> {
         self.first.store(link(goroutine).load(Ordering::Relaxed), Ordering::Relaxed);
         self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         Some(goroutine)
+    }
+
+    /// The one that would be taken next: that which died last.
+    pub(crate) fn last(&self) -> Option<&'static Goroutine<P>> {
+        self.first.load(Ordering::Relaxed)
     }
 
     /// Whether one more would make more than a batch.

@@ -14,7 +14,7 @@ use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::scope::Children;
 use crate::slots;
-use crate::switch::{Commit, FarSide, arrive_words, leave_for_good};
+use crate::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
 use crate::synctest::Bubble;
 use crate::trace::EventKind;
 
@@ -301,12 +301,13 @@ pub(crate) fn arrive_first<P: Platform>(subject: usize, argument: usize, functio
 pub(crate) fn finish<P: Platform>(
     me: &'static Goroutine<P>,
     panicked: bool,
+    remains: Remains,
     drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
 ) -> ! {
     let mut pinned = Pinned::new();
     // From here on two ways: the last steps of either know which it is.
     if finished(&pinned, me) == Audience::Handle {
-        return_never::<P, BuryJoined>(pinned, me);
+        return_never::<P, BuryJoined>(pinned, me, remains);
     }
     if panicked {
         drop(pinned);
@@ -318,7 +319,7 @@ pub(crate) fn finish<P: Platform>(
         drop_result(me);
         pinned = Pinned::new();
     }
-    return_never::<P, BuryDetached>(pinned, me)
+    return_never::<P, BuryDetached>(pinned, me, remains)
 }
 
 #[cold]
@@ -333,6 +334,7 @@ pub(crate) fn finish_scoped<P: Platform>(
     pinned: Pinned<P>,
     me: &'static Goroutine<P>,
     panicked: bool,
+    remains: Remains,
     drop_result: impl FnOnce(&'static Goroutine<P>),
     children: &Children<P>,
 ) -> ! {
@@ -349,26 +351,26 @@ pub(crate) fn finish_scoped<P: Platform>(
         }
     };
     children.remove(&pinned);
-    return_alone(pinned, me, audience)
+    return_alone(pinned, me, remains, audience)
 }
 
 #[inline(always)]
-fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static Goroutine<P>) -> ! {
+fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains) -> ! {
     let machine = pinned.machine();
     let processor = machine.held_processor();
     processor.counters.finished.add(1);
     if let Some(bubble) = me.bubble() {
         bubble.left(&pinned, me);
     }
-    leave_for_good(pinned, machine, processor, me, Commit::on::<Bury>(processor))
+    leave_for_good(pinned, machine, processor, me, remains, Commit::on::<Bury>(processor))
 }
 
 /// [`return_never`], apart from what depends on the types of a body.
 #[inline(never)]
-fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, audience: Audience) -> ! {
+fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains, audience: Audience) -> ! {
     match audience {
-        Audience::Handle => return_never::<P, BuryJoined>(pinned, me),
-        Audience::Nobody => return_never::<P, BuryDetached>(pinned, me),
+        Audience::Handle => return_never::<P, BuryJoined>(pinned, me, remains),
+        Audience::Nobody => return_never::<P, BuryDetached>(pinned, me, remains),
     }
 }
 

@@ -7,6 +7,7 @@
 use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
+use crate::body::exchange_stacks;
 use crate::context::{self, SavedContext, Transfer};
 use crate::due::{Due, has_due_timer, pick_due};
 use crate::goroutine::{Goroutine, Status};
@@ -205,6 +206,9 @@ fn resume<P: Platform>(pinned: Pinned<P>, to: &'static SavedContext, transfer: T
 #[doc(alias = "gogo")]
 pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) -> Pinned<P> {
     let machine = pinned.machine();
+    if let Some(dead) = machine.held_processor().free.last() {
+        exchange_stacks(dead, next);
+    }
     let to = start_running(machine, next);
     arrive(switch(pinned, &machine.g0, to, Commit::new(nothing, 0).transfer(next)))
 }
@@ -278,20 +282,30 @@ fn leave_for_picked<P: Platform>(
     arrive_from_wait(switch(pinned, &me.context, to, commit.transfer(me)))
 }
 
-/// Leaves `me`, the calling G, for good: as [`leave`], but there is nothing to save.
+/// What others may still want of the stack of a G that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remains {
+    /// Nothing.
+    Nothing,
+    /// Its result, or what it held when it was abandoned.
+    OnStack,
+}
+
+/// Leaves `me`, the calling G, for good: as [`leave`], but there is nothing to save, and its stack may be the next one's.
 #[inline(always)]
 pub(crate) fn leave_for_good<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
+    remains: Remains,
     commit: Commit<P>,
 ) -> ! {
     if processor.is_look_wanted() {
-        end_after_look(pinned, machine, processor, me, commit);
+        end_after_look(pinned, machine, processor, me, remains, commit);
     }
     let picked = pick_at_once(processor);
-    end_for_picked(pinned, machine, me, commit, picked)
+    end_for_picked(pinned, machine, me, remains, commit, picked)
 }
 
 /// [`leave_for_good`] when a pick has to look further.
@@ -302,11 +316,12 @@ fn end_after_look<P: Platform>(
     machine: &'static Machine<P>,
     processor: &'static Processor<P>,
     me: &'static Goroutine<P>,
+    remains: Remains,
     commit: Commit<P>,
 ) -> ! {
     processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
     let picked = pick_after_look(&pinned, machine, processor);
-    end_for_picked(pinned, machine, me, commit, picked)
+    end_for_picked(pinned, machine, me, remains, commit, picked)
 }
 
 #[inline(always)]
@@ -314,11 +329,17 @@ fn end_for_picked<P: Platform>(
     pinned: Pinned<P>,
     machine: &'static Machine<P>,
     me: &'static Goroutine<P>,
+    remains: Remains,
     commit: Commit<P>,
     picked: Option<(&'static Goroutine<P>, Slice)>,
 ) -> ! {
     let to = match picked {
-        Some((next, _)) => start_running(machine, next),
+        Some((next, _)) => {
+            if remains == Remains::Nothing {
+                exchange_stacks(me, next);
+            }
+            start_running(machine, next)
+        }
         None => {
             machine.set_free();
             to_g0(machine, me)

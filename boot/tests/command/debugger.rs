@@ -28,6 +28,7 @@ fn gdb_lists_goroutines_and_their_backtraces() {
         "gmp processors",
         "gmp backtrace 16",
         "gmp backtrace 17",
+        "gmp backtrace 18",
         "kill",
     ] {
         gdb.args(["-ex", order]);
@@ -42,7 +43,9 @@ fn gdb_lists_goroutines_and_their_backtraces() {
         ", goroutine 1\n",
         "[running] on M",
         "outside::nap (",
-        "no goroutine 17 is alive",
+        "goroutine 17 [runnable] created by goroutine 1\n#0  ",
+        " gmp_sched::body::run (",
+        "no goroutine 18 is alive",
     ] {
         assert!(printed.contains(line), "{line:?} is not in\n{printed}");
     }

@@ -77,11 +77,13 @@ fn times() {
     }
 }
 
-/// Has a G that sleeps, and comes to a place where a debugger can stop it.
+/// Has a G that sleeps and one that has not begun, and comes to a place where a debugger can stop it.
 fn inspected() {
+    // One P: the sleeper begins while main sleeps, and the other does not before main is through.
+    set_procs(1);
     let _sleeper = go(nap);
-    // It sleeps for good before the debugger looks, on whichever CPU it began.
     sleep(Duration::from_millis(200));
+    let _next = go(nap);
     debugger_stops_here();
 }
 

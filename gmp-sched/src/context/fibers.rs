@@ -73,7 +73,8 @@ pub(crate) fn remove(stack: &Range<usize>) {
     unsafe { __tsan_destroy_fiber(fiber) };
 }
 
-/// The fiber to which the stack pointer `to` belongs: that of a registered stack, else the thread's own.
+/// The fiber to which the stack pointer `to` belongs: that of a registered stack, else the thread's own. That of a fresh context
+/// is the end of its stack.
 #[inline(never)]
 fn find(to: usize) -> *mut c_void {
     let here = entry(ptr::from_ref(&to).addr() / PAGE).fiber.load(Ordering::Relaxed);
@@ -81,7 +82,7 @@ fn find(to: usize) -> *mut c_void {
         // SAFETY: asks which fiber this is.
         OWN.set(unsafe { __tsan_get_current_fiber() });
     }
-    let there = entry(to / PAGE).fiber.load(Ordering::Relaxed);
+    let there = entry((to - 1) / PAGE).fiber.load(Ordering::Relaxed);
     if there.is_null() { OWN.get() } else { there }
 }
 

@@ -4,6 +4,7 @@
 //! [`Transfer`] to the far side in registers: what is to be done for the context that just left, once it is saved and its stack
 //! is no longer in use (invariant 1 of the design: nobody may see a G before its context is saved).
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(all(gmp_tsan, feature = "std"))]
@@ -12,6 +13,8 @@ pub(crate) mod fibers;
 mod x86_64;
 #[cfg(all(gmp_tsan, feature = "std"))]
 pub use fibers::{resume, switch};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::{is_fresh, relocate};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{prepare, resume_without_control_words, switch_without_control_words};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse"))]
@@ -35,17 +38,28 @@ pub struct SavedContext {
     resume: AtomicUsize,
     /// Where it goes on after its detour, if it makes one.
     resume_later: AtomicUsize,
+    /// What a fresh one calls. Not on its stack, which stays untouched until it runs.
+    entry: AtomicUsize,
 }
 
 impl SavedContext {
+    /// Where `entry` is, for the assembly.
+    const ENTRY: usize = offset_of!(Self, entry);
+
     /// A context that is to be [prepared](prepare) or saved before it is resumed.
     #[must_use]
     pub const fn new() -> Self {
-        Self { stack_pointer: AtomicUsize::new(0), resume: AtomicUsize::new(0), resume_later: AtomicUsize::new(0) }
+        Self {
+            stack_pointer: AtomicUsize::new(0),
+            resume: AtomicUsize::new(0),
+            resume_later: AtomicUsize::new(0),
+            entry: AtomicUsize::new(0),
+        }
     }
 
     /// The stack pointer. Of a context that does not run.
     #[must_use]
+    #[inline(always)]
     pub fn stack_pointer(&self) -> usize {
         self.stack_pointer.load(Ordering::Relaxed)
     }
@@ -62,9 +76,14 @@ impl SavedContext {
     }
 
     #[inline(always)]
-    fn set(&self, stack_pointer: usize, resume: usize) {
+    fn set_stack_pointer(&self, stack_pointer: usize) {
         self.stack_pointer.store(stack_pointer, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn set_start(&self, resume: usize, entry: Entry) {
         self.resume.store(resume, Ordering::Relaxed);
+        self.entry.store(entry as *const () as usize, Ordering::Relaxed);
     }
 }
 

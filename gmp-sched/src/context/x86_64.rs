@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   a saved context                       a prepared context, which goes on at `start`
-//!   stack pointer → rbx                   stack pointer → entry
-//!                   rbp                                   unused word
-//!                   (control words)                       control words, top of stack (16-byte aligned)
+//!   stack pointer → rbx                   stack pointer → (two unused words)
+//!                   rbp                                   (control words, unused word)
+//!                   (control words)                       top of stack (16-byte aligned)
 //!                   … frames of the caller
 //! ```
 //!
@@ -175,6 +175,7 @@ pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Trans
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
 /// Makes `context` a fresh one, on the stack that ends at `top`; resuming it calls `entry` with the transfer of that switch.
+/// The stack is not touched before, or only for the control words.
 ///
 /// # Safety
 ///
@@ -182,8 +183,11 @@ const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 #[inline(always)]
 pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
     // SAFETY: by the caller.
-    unsafe { lay::<{ cfg!(all(feature = "control-words", target_feature = "sse")) }>(context, top, entry) }
+    unsafe { prepare_with::<KEEPS_CONTROL_WORDS>(context, top, entry) }
 }
+
+/// Whether the switch keeps them.
+const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_feature = "sse"));
 
 /// [`prepare`], with control words or without.
 ///
@@ -191,25 +195,65 @@ pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
 ///
 /// As for [`prepare`].
 #[inline(always)]
-unsafe fn lay<const WITH_CONTROL_WORDS: bool>(context: &SavedContext, top: usize, entry: Entry) {
+unsafe fn prepare_with<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize, entry: Entry) {
     debug_assert!(top.is_multiple_of(16), "a stack that ends at {top:#x}");
-    let frame = (top as *mut usize).wrapping_sub(3);
-    let write = |word: usize, value: usize| {
-        // SAFETY: one of the three words below the top: within the 64 bytes that the caller gives us, and aligned.
-        unsafe { frame.wrapping_add(word).write(value) };
-    };
-    write(0, entry as *const () as usize);
-    if WITH_CONTROL_WORDS {
-        write(2, CONTROL_WORDS);
-    }
-    context.set(frame as usize, start as *const () as usize);
+    // SAFETY: by the caller.
+    unsafe { lay::<CONTROL_WORDS_TOO>(context, top) };
+    context.set_start(start as *const () as usize, entry);
 }
 
-/// First instructions of a fresh context. It has no caller: a frame pointer of zero and an undefined return address end
-/// every walk of the stack here, by frame pointers or by unwind tables.
+/// Whether `context` is a fresh one that was prepared on the stack which ends at `top`, so that nothing is on that stack.
+/// Not of a context that runs.
+#[inline(always)]
+pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
+    // The call of `entry` pushes: nothing that has run is saved as high as this.
+    context.stack_pointer() == top - first_frame(KEEPS_CONTROL_WORDS)
+}
+
+/// Moves a [fresh](is_fresh) context to another stack, which ends at `top`.
+///
+/// # Safety
+///
+/// As for [`prepare`]; what is on that stack is not used any more when the context is resumed.
+#[inline(always)]
+pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
+    // SAFETY: by the caller.
+    unsafe { lay::<KEEPS_CONTROL_WORDS>(context, top) }
+}
+
+/// Bytes of the stack that a fresh context has in use.
+const fn first_frame(has_control_words: bool) -> usize {
+    if has_control_words { 32 } else { 0 }
+}
+
+/// Has a fresh context begin below `top`.
+///
+/// # Safety
+///
+/// As for [`prepare`].
+#[inline(always)]
+unsafe fn lay<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize) {
+    let frame = top - first_frame(CONTROL_WORDS_TOO);
+    if CONTROL_WORDS_TOO {
+        // SAFETY: within the 64 bytes that the caller gives us, and aligned.
+        unsafe { (frame as *mut usize).wrapping_add(2).write(CONTROL_WORDS) };
+    }
+    context.set_stack_pointer(frame);
+}
+
+/// First instructions of a fresh context, whose address is in RCX. It has no caller: a frame pointer of zero and an undefined
+/// return address end every walk of the stack here, by frame pointers or by unwind tables.
 #[unsafe(naked)]
 extern "sysv64" fn start() {
-    naked_asm!(".cfi_startproc", ".cfi_undefined rip", "pop rax", "xor ebp, ebp", "call rax", "ud2", ".cfi_endproc",)
+    naked_asm!(
+        ".cfi_startproc",
+        ".cfi_undefined rip",
+        "xor ebp, ebp",
+        "call [rcx + {entry}]",
+        "ud2",
+        ".cfi_endproc",
+        entry = const SavedContext::ENTRY,
+    )
 }
 
 /// Where a context goes on that makes a detour. It keeps the registers in which it finds what was handed over. RBX and RBP are
@@ -245,7 +289,7 @@ mod tests {
     use core::ptr;
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{Transfer, Visit, lay, switch_with_control_words, switch_without_control_words};
+    use super::{Transfer, Visit, prepare_with, switch_with_control_words, switch_without_control_words};
     use crate::context::SavedContext;
 
     const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
@@ -295,7 +339,7 @@ mod tests {
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
         // SAFETY: ours alone, and large enough.
-        unsafe { lay::<true>(&pair.other, top, other) };
+        unsafe { prepare_with::<true>(&pair.other, top, other) };
         let mut seen = [DEFAULTS; 3];
         for seen in &mut seen[..2] {
             let subject = (&raw mut pair).expose_provenance();
@@ -331,7 +375,7 @@ mod tests {
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
         // SAFETY: ours alone, and large enough.
-        unsafe { lay::<false>(&pair.other, top, other) };
+        unsafe { prepare_with::<false>(&pair.other, top, other) };
         let address = (&raw const pair.other).addr();
         // Fresh, saved, and not diverted any more.
         for (is_diverted, visits) in [(true, 1), (true, 2), (false, 2)] {

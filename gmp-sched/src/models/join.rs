@@ -1,15 +1,14 @@
 //! The word between a G and its handle: nobody reads a result that is not there, no waiter is forgotten, and the slot
 //! is reused once, when both sides are through with it.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::body::take_result;
-use crate::goroutine::{Goroutine, ParkedStatus, StackSize, Status, WaitReason};
-use crate::join::{Audience, JoinError, JoinHandle, finished, has_result, release_slot, wait_for};
+use crate::body::{put_result, take_result};
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::join::{Audience, JoinHandle, finished, has_result, release_slot, wait_for};
 use crate::machine::Machine;
 use crate::platform::Pinned;
 use crate::spawn::bury;
@@ -34,11 +33,6 @@ impl Drop for Output {
     }
 }
 
-/// A result as it lies on a stack of which it is all that matters here.
-#[repr(align(16))]
-#[expect(dead_code, reason = "read where a result lies")]
-struct Aligned(Result<Output, JoinError>);
-
 /// A G that runs on an M and is about to finish, and the other M.
 struct Finishing {
     setting: Setting,
@@ -54,9 +48,7 @@ impl Finishing {
         let (runs_on, other) = (setting.running_machine(), setting.running_machine());
         let goroutine = runs_on.running_goroutine();
         let stacks = Arc::new(Stacks::default());
-        let result: Result<Output, JoinError> = Ok(Output(stacks.clone()));
-        let place = core::ptr::from_mut(Box::leak(Box::new(Aligned(result)))).expose_provenance();
-        goroutine.set_stack(place..place + size_of::<Aligned>(), StackSize::Standard);
+        put_result(goroutine, Ok(Output(stacks.clone())));
         Self { setting, stacks, goroutine, runs_on, other }
     }
 

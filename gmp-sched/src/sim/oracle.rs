@@ -19,6 +19,7 @@ pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) 
     no_timer_is_slept_past(scheduler, wakes)?;
     processors_have_one_holder(scheduler)?;
     dead_processors_have_nothing(scheduler)?;
+    stacks_have_one_owner(scheduler)?;
     machines_are_accounted_for(scheduler)
 }
 
@@ -97,6 +98,17 @@ fn nothing_runs_while_the_world_is_stopped(scheduler: &'static Scheduler<Sim>) -
         ));
     }
     Ok(())
+}
+
+/// No two Gs have the same stack, dead or alive.
+fn stacks_have_one_owner(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+    let mut tops: Vec<_> =
+        scheduler.goroutines().map(|goroutine| goroutine.stack_top()).filter(|&top| top != 0).collect();
+    tops.sort_unstable();
+    match tops.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("two Gs have the stack that ends at {:#x}", pair[0])),
+        None => Ok(()),
+    }
 }
 
 /// Every M is idle, holds a P, has left one behind in a system call, or is counted as blocked; and those that are not

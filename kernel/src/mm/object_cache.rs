@@ -14,8 +14,8 @@ use super::{OutOfMemory, heap};
 use crate::percpu::{self, PreemptGuard};
 use crate::sync::PreemptMutex;
 
-/// Sizes of objects. Powers of two and the steps half-way between.
-const SIZES: [usize; 14] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+/// Sizes of objects. Powers of two and the steps half-way between, and the size of a G: there may be a million.
+const SIZES: [usize; 15] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 448, 512, 768, 1024, 1536, 2048];
 const CLASSES: usize = SIZES.len();
 const LARGEST: usize = SIZES[CLASSES - 1];
 /// Requests are looked up in units of this.

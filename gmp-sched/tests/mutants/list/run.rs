@@ -5,6 +5,21 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
+        "body.rs",
+        "a G that ends keeps the stack that it leaves to the next",
+        "    dead.set_stack_top(unused);
+",
+        "",
+        Simulation("simulation", "trees", 300),
+    ),
+    mutant(
+        "body.rs",
+        "a G that has begun is given another stack",
+        "!context::is_fresh(&next.context, unused) ||",
+        "",
+        Simulation("simulation", "trees", 300),
+    ),
+    mutant(
         "park.rs",
         "a G whose park is called off is not readied",
         "        if !commit(pinned, me) {
