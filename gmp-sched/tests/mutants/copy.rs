@@ -64,12 +64,12 @@ impl Copy {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args(["test", "--release", "--no-fail-fast", "--package", "gmp-sched"])
-            // Quickly built, and checking itself.
+            // Quickly built, which takes longer than what is run, and checking itself.
             .args(["--config", "profile.release.incremental=true"])
             .args(["--config", "profile.release.debug=false"])
             .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
             .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
-            .args(["--config", "profile.release.package.gmp-sched.opt-level=1"])
+            .args(["--config", "profile.release.package.gmp-sched.opt-level=0"])
             .current_dir(&self.workspace)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS")

@@ -2,7 +2,7 @@
 //! ordering, a dropped fence or re-check, two steps swapped. It is applied to a copy of the source, and what is named
 //! as its catcher must then fail.
 //!
-//! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some ten minutes on two
+//! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some five minutes on two
 //! processors, and shows in the end what was caught by what; `GMP_MUTANTS=idle.rs` runs those of one file,
 //! `GMP_MUTANTS="a fence"` those whose description contains the words, `GMP_MUTANTS=poller::` those of some models, and
 //! `GMP_MUTANTS="idle.rs|a fence"` what either would.
