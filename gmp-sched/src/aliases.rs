@@ -179,6 +179,15 @@ macro_rules! platform_aliases {
             pub fn wait() {
                 $crate::synctest::wait::<super::ThisPlatform>();
             }
+
+            /// Sleeps, and then waits as [`wait`] does. See [`synctest::sleep`]($crate::synctest::sleep).
+            ///
+            /// # Panics
+            ///
+            /// As [`wait`].
+            pub fn sleep(duration: ::core::time::Duration) {
+                $crate::synctest::sleep::<super::ThisPlatform>(duration);
+            }
         }
 
         /// Where scoped Gs are spawned. See [`scope::Scope`]($crate::scope::Scope).

@@ -36,6 +36,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::join::JoinHandle;
@@ -77,6 +78,9 @@ impl<P: Platform> Home<P> {
 
     /// In that of the calling G, if it is a G and in one.
     pub(crate) fn here() -> Self {
+        if !may_be_used() {
+            return Self::none();
+        }
         let pinned = Pinned::<P>::new();
         pinned.try_machine().and_then(Machine::current_goroutine).map_or_else(Self::none, Self::of)
     }
@@ -238,6 +242,34 @@ pub fn wait<P: Platform>() {
     census.waiting = Some(pinned.goroutine());
     drop(census);
     park_pinned(pinned, WaitReason::SynctestWait, |_, _| true);
+}
+
+/// Sleeps, and then [waits](wait) until nothing is left to do at that time: what is due at the end of the sleep has happened
+/// when it is over, whether it was set before or after. Go: `synctest.Sleep`.
+///
+/// Blocks the calling G; not callable from interrupts.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, synctest};
+///
+/// let hour = Duration::from_secs(3600);
+/// native::run(1, || {
+///     synctest::test(move || {
+///         let sleeper = native::go(move || native::sleep(hour));
+///         synctest::sleep(hour);
+///         assert!(sleeper.is_finished());
+///     });
+/// });
+/// ```
+///
+/// # Panics
+///
+/// As [`wait`].
+#[doc(alias = "Sleep")]
+pub fn sleep<P: Platform>(duration: Duration) {
+    crate::sleep::sleep::<P>(duration);
+    wait::<P>();
 }
 
 impl<P: Platform> Bubble<P> {

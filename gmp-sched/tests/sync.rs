@@ -34,6 +34,16 @@ fn misuse_is_told_in_gos_words() {
     group.add(1);
     group.done();
     group.wait();
+    for more in [1 << 31, u32::MAX] {
+        assert_eq!(panic_of(|| group.add(more)), "sync: WaitGroup counter overflows");
+        group.add(2);
+        assert_eq!(panic_of(|| group.add(more - 1)), "sync: WaitGroup counter overflows");
+        // What was too much has not been added.
+        (0..2).for_each(|_| group.done());
+        group.wait();
+    }
+    group.add(i32::MAX as u32);
+    assert_eq!(panic_of(|| group.add(1)), "sync: WaitGroup counter overflows");
     let mutex = RawMutex::<native::Native>::new();
     // SAFETY: it is not held, which is what is tested: nothing is guarded by it.
     let unlock = || unsafe { mutex.unlock(GuardSend::new()) };

@@ -67,6 +67,31 @@ fn wait_returns_when_the_others_wait() {
     });
 }
 
+/// Also if they go on at the very end of the sleep, and were not there yet when it began.
+#[test]
+fn sleep_returns_when_the_others_have_slept_too() {
+    in_bubbles(|| {
+        let (start, wakes) = (now(), Arc::new(AtomicUsize::new(0)));
+        for later in [false, true] {
+            let count = wakes.clone();
+            go(move || {
+                if later {
+                    sleep(HOUR / 2);
+                    sleep(HOUR / 2);
+                } else {
+                    sleep(HOUR);
+                }
+                (0..10).for_each(|_| yield_now());
+                count.fetch_add(1, Ordering::Relaxed);
+            })
+            .detach();
+        }
+        synctest::sleep(HOUR);
+        assert_eq!(wakes.load(Ordering::Relaxed), 2);
+        assert_eq!(now().since(start), HOUR);
+    });
+}
+
 /// A timer that is due at once fires before the wait for all others is over.
 #[test]
 fn wait_returns_when_nothing_is_due() {
