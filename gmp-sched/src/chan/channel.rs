@@ -390,9 +390,17 @@ impl<T, P: Platform> Channel<T, P> {
     }
 
     /// Drops what is in the buffer of a closed channel, one by one, without the lock.
-    #[inline]
+    #[inline(always)]
     pub(super) fn drain(&self) {
         // Most often that is nothing.
+        if self.header.len() != 0 {
+            self.drain_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drain_all(&self) {
         while self.header.len() != 0 && self.try_recv().is_ok() {}
     }
 }

@@ -282,6 +282,7 @@ impl<P: Platform> Held<'_, P> {
     }
 
     /// Closes the channel and ends all waits; `None` if it was closed before.
+    #[inline(always)]
     pub(crate) fn close(&self) -> Option<[Woken<P>; 2]> {
         if self.header.is_closed() {
             return None;

@@ -50,6 +50,7 @@ impl LargeHeap {
 }
 
 /// Takes memory from the large heap. Grows it in steps, with preemption possible in between.
+#[inline(never)]
 pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     loop {
         let wanted = {
@@ -79,9 +80,16 @@ pub(super) fn bytes() -> usize {
 ///
 /// # Safety
 /// It must have come from [`allocate_large`] with the same layout and not be in use.
+#[inline(never)]
 pub(super) unsafe fn free_large(memory: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller's promise.
     unsafe { LARGE.lock().0.deallocate(memory, layout) }
+}
+
+#[cold]
+#[inline(never)]
+fn used_in_handler(layout: Layout) -> ! {
+    panic!("{} bytes allocated or freed in an interrupt or exception handler", layout.size());
 }
 
 /// The global allocator of every program.
@@ -91,7 +99,9 @@ pub struct KernelHeap;
 // SAFETY: memory is handed out once until it is freed, as large and aligned as asked for; see the two levels.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        assert!(!percpu::in_trap(), "allocation of {} bytes in an interrupt or exception handler", layout.size());
+        if percpu::in_trap() {
+            used_in_handler(layout);
+        }
         let memory = match object_cache::class_of(layout) {
             Some(class) => object_cache::allocate(class),
             None => allocate_large(layout),
@@ -100,7 +110,9 @@ unsafe impl GlobalAlloc for KernelHeap {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        assert!(!percpu::in_trap(), "memory freed in an interrupt or exception handler");
+        if percpu::in_trap() {
+            used_in_handler(layout);
+        }
         let Some(memory) = NonNull::new(memory) else { return };
         match object_cache::class_of(layout) {
             // SAFETY: the caller's promise; the class depends on the layout only.

@@ -226,6 +226,7 @@ impl fmt::Debug for CpuCache {
 
 /// Runs `work` on this CPU's free objects of a class, with preemption off. `work` must not use the heap through its
 /// global face.
+#[inline(always)]
 fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
     let _preempt = PreemptGuard::new();
     let objects = percpu::local().heap_cache.0.get();
@@ -235,7 +236,7 @@ fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
 }
 
 /// Takes an object of a class.
-#[inline]
+#[inline(always)]
 pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     match with_cache(class, Objects::pop) {
         Some(object) => Ok(object.cast()),
@@ -245,6 +246,7 @@ pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
 
 /// Takes an object of a class, and a batch for this CPU, from the shared spans, or from a new one.
 #[cold]
+#[inline(never)]
 fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     loop {
         let object = with_cache(class, |objects| {
@@ -264,7 +266,7 @@ fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
 ///
 /// # Safety
 /// It must have come from [`allocate`] with the same class and not be in use.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
     let count = with_cache(class, |objects| {
         // SAFETY: the caller's promise.
@@ -278,6 +280,7 @@ pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
 
 /// Returns a batch of this CPU's free objects of a class, one span's lock at a time.
 #[cold]
+#[inline(never)]
 fn give_back(class: usize) {
     for _ in 0..BATCHES[class] {
         let unused = with_cache(class, |objects| objects.pop().and_then(|object| SHARED[class].lock().give(object)));
