@@ -19,7 +19,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use crate::context::{self, Entry};
-use crate::goroutine::Goroutine;
+use crate::goroutine::{Goroutine, StackSize};
 use crate::join::{Audience, JoinError, finished};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
@@ -130,7 +130,18 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    install_with::<P, F, T>(end, closure, run::<P, F, T>, Types::<T>::functions());
+    install_with::<P, F, T>(end, closure, 0, run::<P, F, T, false>, Types::<T>::functions());
+}
+
+/// [`install`] for a G whose stack has a size of its own.
+pub(crate) fn install_on_chosen<P, F, T>(end: StackEnd<'_, P>, closure: F)
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // With something on its stack it is none that can be exchanged.
+    install_with::<P, F, T>(end, closure, ALIGN, run::<P, F, T, true>, Types::<T>::functions());
 }
 
 /// [`install`] for a child of a scope.
@@ -141,12 +152,17 @@ where
     T: Send,
 {
     end.goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
-    install_with::<P, F, T>(end, closure, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
+    install_with::<P, F, T>(end, closure, 0, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
 }
 
 #[inline(always)]
-fn install_with<P, F, T>(end: StackEnd<'_, P>, closure: F, run: Entry, functions: &'static BodyFunctions<P>)
-where
+fn install_with<P, F, T>(
+    end: StackEnd<'_, P>,
+    closure: F,
+    unused: usize,
+    run: Entry,
+    functions: &'static BodyFunctions<P>,
+) where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
@@ -164,20 +180,21 @@ where
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
     // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16. The slot is the caller's.
     unsafe {
-        context::prepare(&goroutine.context, top, run);
+        context::prepare(&goroutine.context, top - unused, run);
     }
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
 }
 
-/// Gives the stack of `dead`, which has left nothing there, to `next`, if that has not begun and has one of the same size, and
-/// takes that one for it. So Gs that run one after the other run on one stack, which is in the caches, and those that nobody
+/// Gives the stack of `dead`, which has left nothing there, to `next`, if that has not begun, and takes that one for it; both
+/// are of the standard size. So Gs that run one after the other run on one stack, which is in the caches, and those that nobody
 /// needs are never touched. `dead` is free, or the calling G, which is left for `next` at once.
 #[inline(always)]
 pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
     let (used, unused) = (dead.stack_top(), next.stack_top());
-    if !context::is_fresh(&next.context, unused) || dead.stack_bytes() != next.stack_bytes() {
+    if !context::is_fresh(&next.context, unused) {
         return;
     }
+    debug_assert!(dead.stack_size() == StackSize::Standard && next.stack_size() == StackSize::Standard);
     dead.set_stack_top(unused);
     next.set_stack_top(used);
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
@@ -190,7 +207,12 @@ pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine
 
 /// The first function of a G, and the last: completes the switch that brought it here, runs the closure, ends the G. One for
 /// each kind of closure, so that nothing is called in between that would save registers which nobody wants back.
-extern "sysv64" fn run<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
+extern "sysv64" fn run<P, F, T, const IS_STACK_CHOSEN: bool>(
+    subject: usize,
+    argument: usize,
+    function: usize,
+    context: usize,
+) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
@@ -200,7 +222,8 @@ where
     let me = owner(context);
     let panicked = run_closure::<P, F, T>(me);
     let drop_result = |me| drop(take_result::<T, P>(me));
-    spawn::finish(me, panicked, remains::<T>(), core::mem::needs_drop::<T>().then_some(drop_result))
+    let remains = if IS_STACK_CHOSEN { Remains::OnStack } else { remains::<T>() };
+    spawn::finish::<P, IS_STACK_CHOSEN>(me, panicked, remains, core::mem::needs_drop::<T>().then_some(drop_result))
 }
 
 /// [`run`] of a child of a scope.

@@ -199,28 +199,33 @@ fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Gorout
 #[doc(alias = "gfput")]
 #[inline]
 pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    recycle_on(pinned, pinned.machine().processor(), goroutine);
-}
-
-/// [`recycle`] for a caller that knows which P its M holds.
-#[inline(always)]
-pub(crate) fn recycle_on<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: Option<&'static Processor<P>>,
-    goroutine: &'static Goroutine<P>,
-) {
+    let machine = pinned.machine();
     if goroutine.stack_size() == StackSize::Chosen {
-        strip(pinned.machine().scheduler(), goroutine);
+        strip(machine.scheduler(), goroutine);
         return;
     }
-    match processor {
-        Some(processor) if processor.free.is_full() => recycle_on_full(pinned, processor, goroutine),
-        Some(processor) => processor.free.push(goroutine),
-        None => pinned.machine().scheduler().free.lock().with_stack.push_front(goroutine),
+    match machine.processor() {
+        Some(processor) => recycle_standard(pinned, processor, goroutine),
+        None => machine.scheduler().free.lock().with_stack.push_front(goroutine),
     }
 }
 
-/// [`recycle_on`] a P that has a whole batch beside the spare one, if there is one: that goes to the common list, and the
+/// [`recycle`] for a caller that knows which P its M holds, and that the stack is of the standard size.
+#[inline(always)]
+pub(crate) fn recycle_standard<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    debug_assert_eq!(goroutine.stack_size(), StackSize::Standard);
+    if processor.free.is_full() {
+        recycle_on_full(pinned, processor, goroutine);
+    } else {
+        processor.free.push(goroutine);
+    }
+}
+
+/// [`recycle_standard`] for a P that has a whole batch beside the spare one, if there is one: that goes to the common list, and the
 /// other becomes the spare one.
 #[cold]
 #[inline(never)]

@@ -254,13 +254,17 @@ impl<'a, P: Platform> Builder<'a, P> {
         let pinned = Pinned::<P>::new();
         let machine = pinned.machine();
         let processor = machine.held_processor();
-        let goroutine = if self.stack_size == STACK_SIZE {
-            slots::take(machine, processor)?
-        } else {
-            slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
-        };
+        if self.stack_size == STACK_SIZE {
+            let goroutine = slots::take(machine, processor)?;
+            goroutine.set_name(self.name);
+            return Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body));
+        }
+        let goroutine = slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?;
         goroutine.set_name(self.name);
-        Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body))
+        body::install_on_chosen(StackEnd::of(goroutine), body);
+        let creator = begin(machine, processor, goroutine);
+        enter(machine, processor, creator, goroutine);
+        Ok(JoinHandle::new(goroutine))
     }
 }
 
@@ -298,7 +302,7 @@ pub(crate) fn arrive_first<P: Platform>(subject: usize, argument: usize, functio
 
 /// The last steps of the calling G: its result is in place. `drop_result` is for results that have something to drop.
 #[inline(always)]
-pub(crate) fn finish<P: Platform>(
+pub(crate) fn finish<P: Platform, const IS_STACK_CHOSEN: bool>(
     me: &'static Goroutine<P>,
     panicked: bool,
     remains: Remains,
@@ -307,7 +311,7 @@ pub(crate) fn finish<P: Platform>(
     let mut pinned = Pinned::new();
     // From here on two ways: the last steps of either know which it is.
     if finished(&pinned, me) == Audience::Handle {
-        return_never::<P, BuryJoined>(pinned, me, remains);
+        return_never::<P, BuryJoined<IS_STACK_CHOSEN>>(pinned, me, remains);
     }
     if panicked {
         drop(pinned);
@@ -319,7 +323,7 @@ pub(crate) fn finish<P: Platform>(
         drop_result(me);
         pinned = Pinned::new();
     }
-    return_never::<P, BuryDetached>(pinned, me, remains)
+    return_never::<P, BuryDetached<IS_STACK_CHOSEN>>(pinned, me, remains)
 }
 
 #[cold]
@@ -369,34 +373,34 @@ fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static G
 #[inline(never)]
 fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains, audience: Audience) -> ! {
     match audience {
-        Audience::Handle => return_never::<P, BuryJoined>(pinned, me, remains),
-        Audience::Nobody => return_never::<P, BuryDetached>(pinned, me, remains),
+        Audience::Handle => return_never::<P, BuryJoined<false>>(pinned, me, remains),
+        Audience::Nobody => return_never::<P, BuryDetached<false>>(pinned, me, remains),
     }
 }
 
 /// Far side of the last switch of a G that left its result to its handle.
-struct BuryJoined;
+struct BuryJoined<const IS_STACK_CHOSEN: bool>;
 
-impl<P: Platform> FarSide<P> for BuryJoined {
+impl<P: Platform, const IS_STACK_CHOSEN: bool> FarSide<P> for BuryJoined<IS_STACK_CHOSEN> {
     #[inline(always)]
     fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
-        bury(pinned, processor, goroutine, Audience::Handle);
+        bury::<P, IS_STACK_CHOSEN>(pinned, processor, goroutine, Audience::Handle);
     }
 }
 
 /// Far side of the last switch of a G that has no handle.
-struct BuryDetached;
+struct BuryDetached<const IS_STACK_CHOSEN: bool>;
 
-impl<P: Platform> FarSide<P> for BuryDetached {
+impl<P: Platform, const IS_STACK_CHOSEN: bool> FarSide<P> for BuryDetached<IS_STACK_CHOSEN> {
     #[inline(always)]
     fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
-        bury(pinned, processor, goroutine, Audience::Nobody);
+        bury::<P, IS_STACK_CHOSEN>(pinned, processor, goroutine, Audience::Nobody);
     }
 }
 
 /// A G has been left that does not come back.
 #[inline(always)]
-pub(crate) fn bury<P: Platform>(
+pub(crate) fn bury<P: Platform, const IS_STACK_CHOSEN: bool>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
     goroutine: &'static Goroutine<P>,
@@ -404,6 +408,10 @@ pub(crate) fn bury<P: Platform>(
 ) {
     goroutine.set_status(Status::Dead);
     if left(goroutine, audience) {
-        slots::recycle_on(pinned, Some(processor), goroutine);
+        if IS_STACK_CHOSEN {
+            slots::recycle(pinned, goroutine);
+        } else {
+            slots::recycle_standard(pinned, processor, goroutine);
+        }
     }
 }

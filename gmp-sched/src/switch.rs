@@ -163,10 +163,10 @@ fn arrive_from_wait<P: Platform>(transfer: Transfer) -> Pinned<P> {
     Pinned::assume()
 }
 
-/// [`arrive`] for the first function of a G, which gets the words as arguments.
+/// [`arrive_from_wait`] for the first function of a G, which gets the words as arguments.
 #[inline(always)]
 pub(crate) fn arrive_words<P: Platform>(function: usize, subject: usize, argument: usize) -> Pinned<P> {
-    arrive(Transfer { function, subject, argument })
+    arrive_from_wait(Transfer { function, subject, argument })
 }
 
 /// Switches; gives what whoever switches back hands over, still to be done.

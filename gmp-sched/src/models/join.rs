@@ -64,7 +64,7 @@ impl Finishing {
             }
             // Its last steps; then the far side of the switch.
             stacks.frames.used();
-            bury(pinned, pinned.processor(), goroutine, audience);
+            bury::<Model, false>(pinned, pinned.processor(), goroutine, audience);
             then(pinned);
             reuse(pinned, &stacks);
         })

@@ -15,8 +15,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "body.rs",
         "a G that has begun is given another stack",
-        "!context::is_fresh(&next.context, unused) ||",
-        "",
+        "if !context::is_fresh(&next.context, unused) {",
+        "if false {",
         Simulation("simulation", "trees", 300),
     ),
     mutant(
