@@ -121,8 +121,8 @@ impl<'a, P: Platform> StackEnd<'a, P> {
     }
 }
 
-/// Puts `closure` at the end of the stack of a G and prepares its first frame. The caller owns the slot, and sees to it that
-/// what closure and result borrow lives long enough.
+/// Puts `closure` in its place and has the G begin with it. The caller owns the slot, and sees to it that what closure and
+/// result borrow lives long enough.
 #[inline(always)]
 pub(crate) fn install<P, F, T>(end: StackEnd<'_, P>, closure: F)
 where
@@ -155,6 +155,7 @@ where
     install_with::<P, F, T>(end, closure, 0, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
 }
 
+/// Has the G begin with `run`, that many bytes below where its stack could begin.
 #[inline(always)]
 fn install_with<P, F, T>(
     end: StackEnd<'_, P>,
