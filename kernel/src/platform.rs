@@ -19,6 +19,7 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::kthread::{self, KernelThread};
+use crate::mm::object_cache;
 use crate::mm::stack::{Slot, Stack};
 use crate::percpu::{self, CpuId};
 use crate::{args, cpus, exit, isolation, panic, program, storm};
@@ -59,6 +60,9 @@ impl Points for Kernel {
         );
     }
 }
+
+const _: () =
+    assert!(object_cache::is_size(size_of::<Goroutine<Kernel>>()), "Gs are to have a size class of their own");
 
 // SAFETY: the preempt count keeps a flow of control on its M; the current M is a per-CPU word that is read anew each time
 // and set by the thread switch. Stacks come from slots with guard pages. A thread starts when it is unparked, pinned.

@@ -17,7 +17,7 @@ pub(crate) mod flush;
 pub mod frame;
 pub mod heap;
 pub mod layout;
-mod object_cache;
+pub(crate) mod object_cache;
 pub mod paging;
 mod pressure;
 pub mod stack;

@@ -30,6 +30,18 @@ const SPAN_LAYOUT: Layout = match Layout::from_size_align(SPAN_BYTES, SPAN_BYTES
     Err(_) => panic!("a span has a layout"),
 };
 
+/// Whether objects of that size waste no memory.
+pub(crate) const fn is_size(bytes: usize) -> bool {
+    let mut class = 0;
+    while class < CLASSES {
+        if SIZES[class] == bytes {
+            return true;
+        }
+        class += 1;
+    }
+    false
+}
+
 static SHARED: [PreemptMutex<SharedClass>; CLASSES] =
     [const { PreemptMutex::new(SharedClass { partial: ptr::null_mut() }) }; CLASSES];
 
