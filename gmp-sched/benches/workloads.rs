@@ -4,12 +4,15 @@
 //! `cargo bench -p gmp-sched [-- FILTER]`
 
 use std::hint::black_box;
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gmp_sched::context;
-use gmp_sched::native::{self, Chan, Mutex, ReadMostlyRwLock, RwLock, Semaphore, Sender, WaitGroup, channel};
+use gmp_sched::goroutine::{Goroutine, WaitReason};
+use gmp_sched::native::{self, Chan, Mutex, Native, ReadMostlyRwLock, RwLock, Semaphore, Sender, WaitGroup, channel};
+use gmp_sched::park::{park, ready};
 use gmp_sched::select;
 
 fn report(name: &str, processors: usize, value: f64, unit: &str) {
@@ -50,6 +53,18 @@ fn raw_switch() {
     black_box(&stack);
 }
 
+/// What every lock begins and ends with, and nothing else.
+fn raw_lock() {
+    const TIMES: usize = 20_000_000;
+    static WORD: AtomicU32 = AtomicU32::new(0);
+    let start = Instant::now();
+    for _ in 0..TIMES {
+        assert_eq!(WORD.fetch_or(1, Ordering::Acquire) & 1, 0);
+        WORD.store(0, Ordering::Release);
+    }
+    report("raw_lock", 1, start.elapsed().as_nanos() as f64 / TIMES as f64, "ns/op");
+}
+
 /// Two Gs that yield to each other.
 fn yields() {
     const EACH: usize = 1_000_000;
@@ -57,6 +72,19 @@ fn yields() {
         let other = native::go(|| (0..EACH).for_each(|_| native::yield_now()));
         (0..EACH).for_each(|_| native::yield_now());
         other.join().unwrap();
+    });
+}
+
+/// Spawns a G and waits for it by a wait group, as the Go program does.
+fn spawn_wait(processors: usize) {
+    const ROUNDS: usize = 200_000;
+    static GROUP: WaitGroup = WaitGroup::new();
+    measure("spawn_join", processors, ROUNDS, || {
+        for _ in 0..ROUNDS {
+            GROUP.add(1);
+            native::go(|| GROUP.done()).detach();
+            GROUP.wait();
+        }
     });
 }
 
@@ -93,6 +121,47 @@ fn spawn_batch(processors: usize) {
     for (name, elapsed) in [("spawn_batch_cold", cold), ("spawn_batch", warm)] {
         report(name, processors, elapsed.as_nanos() as f64 / (ROUNDS * BATCH) as f64, "ns/op");
     }
+}
+
+/// A ring of 1000 Gs that ready one another, without channels: hops.
+fn ring_of_parks(processors: usize) {
+    const SIZE: usize = 1000;
+    const HOPS: usize = 1_000_000;
+    static PARKED: [AtomicPtr<Goroutine<Native>>; SIZE] = [const { AtomicPtr::new(ptr::null_mut()) }; SIZE];
+    fn wait_at(place: usize) {
+        park::<Native>(WaitReason::Parked, |_, me| {
+            PARKED[place].store(ptr::from_ref(me).cast_mut(), Ordering::Release);
+            true
+        });
+    }
+    fn wake_at(place: usize) {
+        loop {
+            let parked = PARKED[place].swap(ptr::null_mut(), Ordering::Acquire);
+            // SAFETY: null, or what a G's commit left, which is never freed.
+            if let Some(parked) = unsafe { parked.as_ref() } {
+                // SAFETY: its commit made it known here, and the swap gives it to one only.
+                return unsafe { ready(parked) };
+            }
+            // It is still on its way there.
+            native::yield_now();
+        }
+    }
+    measure("ring_parks", processors, HOPS, || {
+        let all: Vec<_> = (0..SIZE)
+            .map(|place| {
+                native::go(move || {
+                    for hop in (place..HOPS).step_by(SIZE) {
+                        wait_at(place);
+                        if hop + 1 < HOPS {
+                            wake_at((place + 1) % SIZE);
+                        }
+                    }
+                })
+            })
+            .collect();
+        wake_at(0);
+        all.into_iter().for_each(|one| one.join().unwrap());
+    });
 }
 
 /// Two Gs and two unbuffered channels: round trips.
@@ -248,13 +317,16 @@ fn main() {
     };
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     run("raw_switch", &raw_switch);
+    run("raw_lock", &raw_lock);
     run("yield", &yields);
     for processors in [1, all] {
+        run("spawn_join", &|| spawn_wait(processors));
         run("spawn_join_handle", &|| spawn_join(processors));
         run("spawn_batch", &|| spawn_batch(processors));
         run("mutex_8g", &|| mutex_8g(processors));
         run("readers_8g", &|| readers_8g(processors));
         run("semaphore_8g", &|| semaphore_8g(processors));
+        run("ring_parks", &|| ring_of_parks(processors));
         run("chan_pingpong", &|| ping_pong(processors));
         run("chan_mpmc_4x4_cap128", &|| many_to_many(processors));
         run("select_4", &|| select_of_four(processors));
