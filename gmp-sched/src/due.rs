@@ -65,6 +65,7 @@ pub(crate) fn take_due<P: Platform>(
 }
 
 /// A G begins to run on the current P, undisturbed for a while: sees to it that the timer that is next is not missed.
+#[inline(always)]
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now {
@@ -94,7 +95,7 @@ pub(crate) enum Due<P: Platform> {
 /// Looks for a G that is due in place of one that leaves. That one may hold a lock until the far side: only what takes none
 /// can be done here, which is to wake one that any M may run and no bubble counts; and none of which a trace would tell,
 /// where it would look as if the one that leaves had woken it.
-#[inline]
+#[inline(always)]
 pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> Due<P> {
     let earliest = processor.timers.earliest();
     if earliest == Instant::NEVER {

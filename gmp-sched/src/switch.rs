@@ -398,8 +398,9 @@ pub(crate) fn pick_at_once<P: Platform>(processor: &'static Processor<P>) -> Opt
     processor.pop_local()
 }
 
-/// [`pick_at_once`] when it is the turn of the global queue, or a timer may be due.
-#[cold]
+/// [`pick_at_once`] when it is the turn of the global queue, or a timer may be due. Part of its callers, which are apart from
+/// what runs as a rule.
+#[inline(always)]
 pub(crate) fn pick_after_look<P: Platform>(
     pinned: &Pinned<P>,
     machine: &'static Machine<P>,

@@ -134,6 +134,7 @@ impl<P: Platform> Copy for Action<P> {}
 
 impl<P: Platform> Action<P> {
     /// Does it, for it is `now`; gives the G that this made runnable, for the caller to run or to queue.
+    #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
             Self::Wake(goroutine, ticket) => {
@@ -260,14 +261,17 @@ impl<P: Platform> Timers<P> {
         }
         P::point(Site::Timers);
         let mut wheel = self.wheel.lock();
-        let due = wheel.pop_due_if(now, |timer| is_wanted(timer.action.get())).map(|(timer, when)| {
-            if let Some(next) = timer.next(when, now) {
-                wheel.insert(timer, next);
-            }
-            timer.action.get()
-        });
+        let mut action = None;
+        let is_wanted = |timer: &'static Timer<P>| is_wanted(*action.insert(timer.action.get()));
+        let Some((timer, when)) = wheel.pop_due_if(now, is_wanted) else {
+            self.publish_earliest(&wheel);
+            return None;
+        };
+        if let Some(next) = timer.next(when, now) {
+            wheel.insert(timer, next);
+        }
         self.publish_earliest(&wheel);
-        due
+        action
     }
 }
 
