@@ -254,7 +254,7 @@ pub fn wait<P: Platform>() {
 /// use gmp_sched::native::{self, synctest};
 ///
 /// let hour = Duration::from_secs(3600);
-/// native::run(1, || {
+/// native::run(1, move || {
 ///     synctest::test(move || {
 ///         let sleeper = native::go(move || native::sleep(hour));
 ///         synctest::sleep(hour);
