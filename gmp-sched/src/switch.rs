@@ -223,7 +223,16 @@ pub(crate) enum Leave {
 }
 
 impl Leave {
+    #[inline(always)]
     fn note<P: Platform>(self, processor: &Processor<P>, me: &Goroutine<P>) {
+        if processor.tracer.is_active() {
+            self.note_now(processor, me);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_now<P: Platform>(self, processor: &Processor<P>, me: &Goroutine<P>) {
         let (kind, detail) = match self {
             Self::Park => (EventKind::Park, me.wait_reason() as u64),
             Self::Preempt => (EventKind::Preempt, 0),

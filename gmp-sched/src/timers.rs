@@ -261,15 +261,18 @@ impl<P: Platform> Timers<P> {
         }
         P::point(Site::Timers);
         let mut wheel = self.wheel.lock();
-        let mut action = None;
-        let is_wanted = |timer: &'static Timer<P>| is_wanted(*action.insert(timer.action.get()));
-        let Some((timer, when)) = wheel.pop_due_if(now, is_wanted) else {
-            self.publish_earliest(&wheel);
-            return None;
+        let due = wheel.first_due(now).map(|first| (first.element.action.get(), first));
+        let action = match due {
+            Some((action, first)) if is_wanted(action) => {
+                let (timer, when) = (first.element, first.when());
+                wheel.take(first);
+                if let Some(next) = timer.next(when, now) {
+                    wheel.insert(timer, next);
+                }
+                Some(action)
+            }
+            _ => None,
         };
-        if let Some(next) = timer.next(when, now) {
-            wheel.insert(timer, next);
-        }
         self.publish_earliest(&wheel);
         action
     }

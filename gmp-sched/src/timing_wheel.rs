@@ -77,6 +77,21 @@ struct Level<T: 'static> {
     slots: [Slot<T>; SLOTS],
 }
 
+/// The element that is due first, and where it is.
+pub(crate) struct First<T: 'static> {
+    pub(crate) element: &'static T,
+    when: u64,
+    level: usize,
+    slot: usize,
+}
+
+impl<T> First<T> {
+    /// When it is due.
+    pub(crate) fn when(&self) -> Instant {
+        Instant::from_nanos(self.when)
+    }
+}
+
 /// See the [module](self).
 pub(crate) struct TimingWheel<T: 'static> {
     /// A bit for each level that is not empty.
@@ -108,7 +123,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// No element is due before; [`Instant::NEVER`] exactly if there is none. Where elements have been removed that were to
-    /// come before all others it may be too early, until [`pop_due_if`](Self::pop_due_if) has looked.
+    /// come before all others it may be too early, until [`first_due`](Self::first_due) has looked.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         match self.first_slot() {
@@ -135,13 +150,9 @@ impl<T: Timed> TimingWheel<T> {
         self.unlink(level, slot, element);
     }
 
-    /// Takes out the first of the elements that are due at `now`, and tells when that was due, if `is_wanted` says so.
+    /// The first of the elements that are due at `now`, for [`take`](Self::take).
     #[inline(always)]
-    pub(crate) fn pop_due_if(
-        &mut self,
-        now: Instant,
-        is_wanted: impl FnOnce(&'static T) -> bool,
-    ) -> Option<(&'static T, Instant)> {
+    pub(crate) fn first_due(&mut self, now: Instant) -> Option<First<T>> {
         loop {
             let (level, slot) = self.first_slot()?;
             let Slot { first, earliest } = &mut self.levels[level].slots[slot];
@@ -160,20 +171,24 @@ impl<T: Timed> TimingWheel<T> {
                 *earliest = when;
                 return None;
             }
-            if !is_wanted(first) {
-                return None;
-            }
-            // The others are in later slots of this level or in levels above, also counted from here.
-            self.base = when;
-            self.unlink(level, slot, first);
-            return Some((first, Instant::from_nanos(when)));
+            return Some(First { element: first, when, level, slot });
         }
+    }
+
+    /// Takes out what [`first_due`](Self::first_due) has just given.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, first: First<T>) {
+        // The others are in later slots of this level or in levels above, also counted from here.
+        self.base = first.when;
+        self.unlink(first.level, first.slot, first.element);
     }
 
     /// Takes all elements out, in the order of their times.
     pub(crate) fn drain(&mut self, mut to: impl FnMut(&'static T, Instant)) {
         let base = self.base;
-        while let Some((element, when)) = self.pop_due_if(Instant::NEVER, |_| true) {
+        while let Some(first) = self.first_due(Instant::NEVER) {
+            let (element, when) = (first.element, first.when());
+            self.take(first);
             to(element, when);
         }
         self.base = base;
@@ -307,6 +322,13 @@ mod tests {
         }
     }
 
+    fn pop_due(wheel: &mut TimingWheel<Element>, now: Instant) -> Option<(&'static Element, Instant)> {
+        let first = wheel.first_due(now)?;
+        let popped = (first.element, first.when());
+        wheel.take(first);
+        Some(popped)
+    }
+
     #[derive(Clone, Copy, Debug)]
     enum Step {
         /// Puts one in that is due so long after the present, or so long before it.
@@ -359,7 +381,7 @@ mod tests {
                     }
                     Step::Advance(distance) => {
                         now = now.saturating_add(distance).min(Instant::LAST.as_nanos());
-                        while let Some((found, when)) = wheel.pop_due_if(Instant::from_nanos(now), |_| true) {
+                        while let Some((found, when)) = pop_due(&mut wheel, Instant::from_nanos(now)) {
                             let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
                             prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
                             prop_assert!(core::ptr::eq(found, element) && !found.place.is_somewhere());
@@ -409,10 +431,10 @@ mod tests {
             }
             wheel.remove(elements[0]);
             assert_eq!(wheel.earliest(), times[0]);
-            assert!(wheel.pop_due_if(times[0], |_| true).is_none());
+            assert!(pop_due(&mut wheel, times[0]).is_none());
             assert_eq!(wheel.earliest(), times[1]);
             for (number, &when) in times.iter().enumerate().take(count).skip(1) {
-                assert_eq!(wheel.pop_due_if(when, |_| true).unwrap().0.number, number);
+                assert_eq!(pop_due(&mut wheel, when).unwrap().0.number, number);
             }
             assert_eq!(wheel.earliest(), Instant::NEVER);
         }

@@ -159,6 +159,12 @@ impl Tracer {
         Self { active: AtomicRef::none(), ring: AtomicRef::none() }
     }
 
+    /// Whether a trace is being taken.
+    #[inline(always)]
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed).is_some()
+    }
+
     /// Notes an event of the P, whose holder the caller is. Costs one test while no trace is taken.
     #[inline(always)]
     pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
