@@ -203,9 +203,19 @@ impl<P: Platform> Machine<P> {
     /// On the idle list: looks once more, then parks until it is given a P.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
+        let mut has_looked = false;
         loop {
             P::point(Site::Idle);
-            if self.take_assigned() || scheduler.is_work_visible() && self.take_back() {
+            let is_assigned = self.take_assigned();
+            if is_assigned && has_looked {
+                return;
+            }
+            if is_assigned {
+                self.pass_on_look();
+                return;
+            }
+            has_looked = true;
+            if scheduler.is_work_visible() && self.take_back() {
                 return;
             }
             if scheduler.is_shut_down() {
@@ -214,6 +224,22 @@ impl<P: Platform> Machine<P> {
             }
             scheduler.check_dead();
             P::park_thread(pinned, scheduler.park_deadline(self));
+        }
+    }
+
+    /// This M has been given a P before it could look for what others left to it while it was spinning, or instead of what it
+    /// saw then: if there is more than the first G of that P, somebody else is to look.
+    fn pass_on_look(&'static self) {
+        let (scheduler, own) = (self.scheduler(), self.held_processor());
+        let has_more = |processor: &'static Processor<P>| {
+            let its_own = usize::from(core::ptr::eq(processor, own));
+            processor.queue.len() > its_own
+        };
+        if scheduler.global_length.load(Ordering::Relaxed) != 0
+            || scheduler.processors().iter().any(has_more)
+            || scheduler.poller.is_ready()
+        {
+            scheduler.wake_processor();
         }
     }
 
@@ -237,7 +263,9 @@ impl<P: Platform> Machine<P> {
         let mut shared = scheduler.shared.lock();
         if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
-            return self.take_assigned();
+            let is_assigned = self.take_assigned();
+            self.pass_on_look();
+            return is_assigned;
         }
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };
         shared.idle_machines.remove(self);

@@ -1,6 +1,6 @@
 //! Idle and wake: `idle.md`.
 
-use super::Catcher::{Model, Nobody};
+use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -50,9 +50,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "idle.rs",
         "an M that goes idle does not look again",
-        "            if self.take_assigned() || scheduler.is_work_visible() && self.take_back() {",
-        "            if self.take_assigned() {",
+        "            if scheduler.is_work_visible() && self.take_back() {",
+        "            if false {",
         Model("idle::a_submitter_against_an_idling"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that is given a P for other work does not look for what it was relied on",
+        "        if scheduler.global_length.load(Ordering::Relaxed) != 0
+            || scheduler.processors().iter().any(has_more)
+            || scheduler.poller.is_ready()
+        {
+            scheduler.wake_processor();
+        }",
+        "let _ = has_more;",
+        // With the ordinary number of seeds those run, too, that are known.
+        Simulation("simulation_sync", "writers_are", 2000),
     ),
     mutant(
         "idle.rs",
@@ -132,7 +145,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M that finds work overlooks that it was given a P",
         "        if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
-            return self.take_assigned();
+            let is_assigned = self.take_assigned();
+            self.pass_on_look();
+            return is_assigned;
         }",
         "",
         Model("idle::"),
