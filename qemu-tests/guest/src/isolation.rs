@@ -20,6 +20,40 @@ fn my_stack() -> (usize, usize) {
     (stack.start, stack.end)
 }
 
+/// Stacks of Gs that die, which are never to be used again.
+pub(crate) struct DeadStacks(spin::Mutex<BTreeSet<(usize, usize)>>);
+
+impl DeadStacks {
+    pub(crate) const fn new() -> Self {
+        Self(spin::Mutex::new(BTreeSet::new()))
+    }
+
+    /// The calling G is about to die.
+    pub(crate) fn add_mine(&self) {
+        let stack = my_stack();
+        let _off = PreemptGuard::new();
+        self.0.lock().insert(stack);
+    }
+
+    /// So many have died.
+    pub(crate) fn check(&self, count: usize) {
+        /// All at once: those that run one after the other begin on one stack.
+        static ALIVE: Barrier = Barrier::new(100);
+        let dead = core::mem::take(&mut *self.0.lock());
+        assert_eq!(dead.len(), count, "a stack was used again");
+        for _ in 0..10 {
+            let live = || {
+                ALIVE.wait();
+                my_stack()
+            };
+            let living: Vec<_> = (0..100).map(|_| go(live)).collect();
+            let stacks: BTreeSet<_> = living.into_iter().map(|handle| handle.join().unwrap()).collect();
+            assert_eq!(stacks.len(), 100, "they were not alive at once");
+            assert!(stacks.is_disjoint(&dead), "a stack was used again");
+        }
+    }
+}
+
 fn the_joiner_gets_the_error() {
     let fails = go(|| if my_stack().0 != 0 { panic!("this is the reason") } else { 7 });
     let works = go(|| 8);
@@ -42,7 +76,7 @@ guest_test!(
 
 /// Many die while many live, some with nobody to join them, in the midst of preemptions. The dead keep their stacks.
 fn the_others_go_on() {
-    static DEAD_STACKS: spin::Mutex<BTreeSet<(usize, usize)>> = spin::Mutex::new(BTreeSet::new());
+    static DEAD_STACKS: DeadStacks = DeadStacks::new();
     static LIVED: AtomicUsize = AtomicUsize::new(0);
     let before = scheduler().expect("it runs").counts();
     let gs_before = num_goroutine();
@@ -52,11 +86,7 @@ fn the_others_go_on() {
             go(move || {
                 sleep(Duration::from_micros(n * 37 % 500));
                 if n.is_multiple_of(2) {
-                    let stack = my_stack();
-                    {
-                        let _off = PreemptGuard::new();
-                        DEAD_STACKS.lock().insert(stack);
-                    }
+                    DEAD_STACKS.add_mine();
                     panic!("number {n} dies");
                 }
                 LIVED.fetch_add(1, Ordering::Relaxed);
@@ -77,12 +107,7 @@ fn the_others_go_on() {
     }
     drop(storm);
     assert_eq!((abandoned(), LIVED.load(Ordering::Relaxed)), (60, 60));
-    let dead = core::mem::take(&mut *DEAD_STACKS.lock());
-    assert_eq!(dead.len(), 60, "a stack was used again");
-    for _ in 0..10 {
-        let living: Vec<_> = (0..100).map(|_| go(my_stack)).collect();
-        assert!(living.into_iter().all(|handle| !dead.contains(&handle.join().unwrap())), "a stack was used again");
-    }
+    DEAD_STACKS.check(60);
 }
 guest_test!(the_others_go_on, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 

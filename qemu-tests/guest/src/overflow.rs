@@ -10,6 +10,7 @@ use kernel::platform::{scheduler, scope};
 use kernel::prelude::*;
 use kernel::storm::Storm;
 
+use crate::isolation::DeadStacks;
 use crate::provoke;
 
 fn the_joiner_is_told() {
@@ -37,14 +38,16 @@ guest_test!(
 
 /// Many overflow while many live, and compute, in the midst of preemptions.
 fn the_others_go_on() {
+    static DEAD_STACKS: DeadStacks = DeadStacks::new();
     let before = scheduler().expect("it runs").counts();
-    let (gs_before, committed_before) = (num_goroutine(), mm::usage().stacks_committed);
+    let gs_before = num_goroutine();
     let storm = Storm::begin(Duration::from_micros(20)..Duration::from_micros(200));
     let handles: Vec<_> = (0..90u64)
         .map(|n| {
             go(move || {
                 sleep(Duration::from_micros(n * 37 % 500));
                 if n.is_multiple_of(3) {
+                    DEAD_STACKS.add_mine();
                     provoke::stack_overflow();
                 }
                 (0..20_000).fold(n, |sum, step| core::hint::black_box(sum.wrapping_mul(31).wrapping_add(step)))
@@ -67,9 +70,7 @@ fn the_others_go_on() {
     }
     drop(storm);
     assert_eq!(abandoned(), 30);
-    // Each keeps its stack, with the page below. Some pages were there before: a G begins on a stack that another one left.
-    let kept = mm::usage().stacks_committed - committed_before;
-    assert!(kept >= 15 * 68 * 1024, "{kept} bytes are kept: stacks were given back");
+    DEAD_STACKS.check(30);
     // Whoever comes later has stacks that work.
     let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
     assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
