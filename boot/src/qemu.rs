@@ -16,6 +16,10 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The oldest QEMU that this is tried with.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
+/// Where instructions are counted, the kernel option that makes all runs equal: see the kernel's `idle`. A millisecond of
+/// instructions takes some milliseconds of the host's time, after which QEMU's main loop is asleep.
+const HALT_POLL: &str = "halt_poll_us=1000";
+
 /// How QEMU runs the instructions of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Accelerator {
@@ -131,7 +135,10 @@ impl Configuration {
         match (self.accelerator, self.icount) {
             (Accelerator::Tcg, false) => add("-accel tcg,thread=multi"),
             // Instructions are counted on one thread for all CPUs; `sleep=off` lets idle time pass at once.
-            (Accelerator::Tcg, true) => add("-accel tcg,thread=single -icount shift=0,sleep=off"),
+            // The firmware waits for the clock of the day to be readable, which follows the host's if it is not told else.
+            (Accelerator::Tcg, true) => {
+                add("-accel tcg,thread=single -icount shift=0,sleep=off -rtc clock=vm,base=2000-01-01");
+            }
             (_, true) => {
                 return Err(Error::Usage("--icount counts what `--accel tcg` translates: use it with that".into()));
             }
@@ -159,7 +166,9 @@ impl Configuration {
     fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
-        let options: Vec<String> = disks.chain(self.kernel_options.iter().cloned()).collect();
+        // Before what the user gives, of which the last counts.
+        let polling = self.icount.then(|| HALT_POLL.to_owned());
+        let options: Vec<String> = disks.chain(polling).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();
         if line.len() >= CAPACITY {
             let room = CAPACITY - 1;
@@ -234,11 +243,11 @@ mod tests {
         let command = command(&configuration, &["two words"]);
         for part in [
             "-smp 2 -m 64 ",
-            "-accel 'tcg,thread=single' -icount 'shift=0,sleep=off' ",
+            "-accel 'tcg,thread=single' -icount 'shift=0,sleep=off' -rtc 'clock=vm,base=2000-01-01' ",
             "-S -gdb tcp:127.0.0.1:1234 ",
             "-cpu 'qemu64,+x' ",
             "-d int ",
-            r#"-append 'log=debug -- "two words"'"#,
+            r#"-append 'halt_poll_us=1000 log=debug -- "two words"'"#,
         ] {
             assert!(command.contains(part), "{part} is not in {command}");
         }

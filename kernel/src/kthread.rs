@@ -7,9 +7,8 @@ use spin::Once;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
-use crate::mm::flush;
 use crate::percpu::{self, CpuId};
-use crate::{cpus, platform, watchdog};
+use crate::{cpus, idle, platform, watchdog};
 
 /// The CPUs of this machine, for kernel threads.
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +65,7 @@ unsafe impl Cpu for KernelCpu {
     }
 
     fn halt() {
-        flush::halts();
-        interrupts::enable_and_hlt();
-        interrupts::disable();
+        idle::wait_for_interrupt();
     }
 
     fn set_interrupts(on: bool) {

@@ -56,6 +56,7 @@ pub mod disk;
 mod entry;
 #[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
 pub mod exit;
+mod idle;
 mod inspection;
 mod isolation;
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]

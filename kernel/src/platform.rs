@@ -22,7 +22,7 @@ use crate::kthread::{self, KernelThread};
 use crate::mm::object_cache;
 use crate::mm::stack::{Slot, Stack};
 use crate::percpu::{self, CpuId};
-use crate::{args, cpus, exit, isolation, panic, program, storm};
+use crate::{args, cpus, exit, idle, isolation, panic, program, storm};
 
 /// The platform type of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +227,7 @@ fn run_sysmon(_: usize) -> ! {
 /// The boot CPU, on its own stack, with interrupts off, when all CPUs that answer are up: starts the scheduler, and the
 /// program as its main G.
 pub fn boot_main() -> ! {
+    idle::init();
     kthread::init();
     cpus::all().filter_map(percpu::of).for_each(|cpu| cpu.last_frames.fill());
     SEED.store(args::number("seed").unwrap_or(0), Ordering::Relaxed);

@@ -62,25 +62,27 @@ fn prompt() {
     }
 }
 
-/// Prints what is the same in each run only where instructions are counted.
+/// Prints what is the same in each run only where instructions are counted: when Gs wake, of which many do at about the
+/// same time, after waits that are shorter and longer than what an idle CPU polls.
 fn times() {
-    let workers: Vec<_> = (0..20)
-        .map(|number| {
+    for round in 0..60u64 {
+        let unit = [1, 1, 1, 1, 100, 1000][(round % 6) as usize];
+        let sleeper = |number: u64| {
             go(move || {
-                sleep(Duration::from_micros(number * 37 % 101));
+                sleep(Duration::from_micros((number * 37 % 101 + round % 7) * unit));
                 kernel::arch::x86_64::timer::now()
             })
-        })
-        .collect();
-    for worker in workers {
-        println!("{}", worker.join().expect("it does not panic"));
+        };
+        let sleepers: Vec<_> = (0..20).map(sleeper).collect();
+        let times: Vec<_> = sleepers.into_iter().map(|sleeper| sleeper.join().expect("it does not panic")).collect();
+        println!("{times:?}");
     }
 }
 
 /// Has a G that sleeps and one that has not begun, and comes to a place where a debugger can stop it.
 fn inspected() {
     // One P: the sleeper begins while main sleeps, and the other does not before main is through.
-    set_procs(1);
+    set_procs(1).expect("one is not too many");
     let _sleeper = go(nap);
     sleep(Duration::from_millis(200));
     let _next = go(nap);

@@ -183,7 +183,7 @@ fn counted_instructions_make_runs_equal() {
             text(&output.stdout)
         };
         let first = run();
-        assert_eq!(first.lines().count(), 20);
+        assert_eq!(first.lines().count(), 60);
         assert_eq!(first, run(), "{cpus}");
     }
 }

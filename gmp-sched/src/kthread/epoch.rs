@@ -106,4 +106,10 @@ impl CpuEpoch {
         // Ordering: Release: it has looked at nothing since. Partner: the Acquire in `has_passed`.
         self.0.store(self.0.load(Ordering::Relaxed) | HALTS, Ordering::Release);
     }
+
+    /// By this CPU: whether it has said that it [halts](Self::halts), and has not [passed](Self::pass) since.
+    #[must_use]
+    pub fn is_halted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & HALTS != 0
+    }
 }

@@ -231,6 +231,12 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().any(|cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
+    /// Whether no CPU has anything to run.
+    #[must_use]
+    pub fn are_all_idle(&self) -> bool {
+        self.cpus.iter().all(|cpu| cpu.idle.load(Ordering::Relaxed))
+    }
+
     /// Blocks the calling thread until it has its token, or until the deadline. The caller is pinned exactly once, and
     /// still is afterwards, perhaps on another CPU. May return early.
     ///

@@ -37,3 +37,8 @@ pub(crate) fn pass() {
 pub(crate) fn halts() {
     percpu::local().epoch.halts();
 }
+
+/// Whether no interrupt has come since this CPU was about to halt. The caller is pinned.
+pub(crate) fn is_halted() -> bool {
+    percpu::local().epoch.is_halted()
+}

@@ -75,3 +75,22 @@ fn a_busy_cpu_has_its_tick() {
     assert!(sleepers(&taken) + 3 >= taken.len(), "{taken:?}");
 }
 guest_test!(a_busy_cpu_has_its_tick, smp = &[1, 2, 8], icount);
+
+/// A CPU that polls before it halts is woken as one that halts: by its timer, and by another CPU.
+fn a_cpu_that_polls_is_woken() {
+    for round in 0..200 {
+        let sleepers: Vec<_> = (0..4)
+            .map(|number| {
+                go(move || {
+                    // Shorter than the polling, about as long, and longer.
+                    sleep(Duration::from_micros((round * 7 + number * 150) % 900));
+                    yield_now();
+                })
+            })
+            .collect();
+        for sleeper in sleepers {
+            sleeper.join().expect("it does not panic");
+        }
+    }
+}
+guest_test!(a_cpu_that_polls_is_woken, smp = &[1, 2, 8], options = &["halt_poll_us=300"]);

@@ -1,0 +1,66 @@
+//! How a CPU waits that has nothing to run: it halts; the last one of all may poll for a while before it does.
+//!
+//! With the kernel option `halt_poll_us=N`, 0 by default, a machine on which nothing runs has one CPU that goes on executing
+//! instructions for that long before it halts too. Whatever comes meanwhile comes by interrupt all the same. Linux has this
+//! as its `haltpoll` governor, to save the way out of a halt. Here it makes runs equal where instructions are counted (`boot
+//! --icount`): the clock is then what all CPUs have executed, and while one executes nothing else decides what happens when.
+//!
+//! When all halt, another thread of QEMU, its main loop, moves the clock to the next timer and kicks the thread that runs the
+//! CPUs. For a moment after each timer the main loop is about anyhow. If it finds all CPUs halted just then, it does that
+//! while the thread of the CPUs is still going round: the clock misses what the last CPU has executed, or another CPU is
+//! the first to go on. Without polling two runs of a hundred times twenty short sleeps, on four CPUs, were hardly ever
+//! equal. Waits that are shorter than the polling do not come to that at all; before longer ones the main loop has had the
+//! time to fall asleep.
+
+use core::hint;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+
+use x86_64::instructions::interrupts;
+
+use crate::args;
+use crate::kthread;
+use crate::mm::flush;
+
+/// For how long the last CPU polls, in nanoseconds.
+static POLL_NS: AtomicU64 = AtomicU64::new(0);
+
+/// How often the polling CPU looks before it lets others have the processor, where all CPUs share one: some thousand instructions. QEMU
+/// takes the pause instruction, which is that hint, for the end of a turn; without it this CPU's turn would last until the
+/// polling ends, and another CPU's timer would have to wait for that. In every look it would take most of the time.
+const LOOKS_IN_A_ROW: u32 = 32;
+
+/// Reads the kernel option. Called by the boot CPU before kernel threads are set up.
+pub(crate) fn init() {
+    let wanted = args::number("halt_poll_us").map_or(Duration::ZERO, Duration::from_micros);
+    POLL_NS.store(u64::try_from(wanted.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+/// Waits for an interrupt and handles it. Called and returns with interrupts off, in the idle loop.
+pub(crate) fn wait_for_interrupt() {
+    flush::halts();
+    let wanted = POLL_NS.load(Ordering::Relaxed);
+    if wanted != 0 {
+        poll(Duration::from_nanos(wanted));
+        // An interrupt that came while they were on has been handled, and may have been all that is to come.
+        if !flush::is_halted() {
+            return;
+        }
+    }
+    interrupts::enable_and_hlt();
+    interrupts::disable();
+}
+
+/// Lets interrupts in until there was one, another CPU has something to run, or `limit` is over.
+fn poll(limit: Duration) {
+    interrupts::enable();
+    let end = kthread::now().after(limit);
+    let mut looks = 0;
+    while flush::is_halted() && kthread::all().are_all_idle() && kthread::now() < end {
+        looks += 1;
+        if looks % LOOKS_IN_A_ROW == 0 {
+            hint::spin_loop();
+        }
+    }
+    interrupts::disable();
+}
