@@ -33,6 +33,8 @@ impl DeadStacks {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
+        // The next to run here, which is not to begin on that stack.
+        go(|| {}).detach();
     }
 
     /// So many have died.
