@@ -1,0 +1,334 @@
+//! What belongs to a bubble, and what those are told who come from outside or from another one.
+#![cfg(not(gmp_loom))]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gmp_sched::native::{
+    self, Condvar, Context, Mutex, Ticker, Timer, WaitGroup, after_func, channel, go, now, pull, sleep, synctest,
+    yield_now,
+};
+use gmp_sched::select;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A coroutine is in the bubble where its first value is asked for.
+#[test]
+fn a_coroutine_goes_in_and_out() {
+    native::run(1, coroutines_go_in_and_out);
+    native::run(2, coroutines_go_in_and_out);
+}
+
+/// Whether it does while this G runs.
+fn time_stands_still() -> bool {
+    let start = now();
+    go(|| ()).join().unwrap();
+    (0..100).for_each(|_| yield_now());
+    now() == start
+}
+
+/// A coroutine that sleeps before each value.
+fn naps(time: Duration) -> native::Pull<()> {
+    let body = move |yielder: &mut native::Yielder<()>| {
+        loop {
+            sleep(time);
+            if !yielder.yield_value(()) {
+                return;
+            }
+        }
+    };
+    pull(body).unwrap()
+}
+
+fn coroutines_go_in_and_out() {
+    let mut made_outside = naps(HOUR);
+    synctest::test(move || {
+        let start = now();
+        assert_eq!(made_outside.by_ref().take(3).count(), 3);
+        assert_eq!(now().since(start), HOUR * 3);
+        made_outside.stop();
+    });
+    let mut begun_outside = naps(Duration::from_millis(2));
+    begun_outside.next();
+    let mut begun_outside = synctest::test(move || {
+        let (start, sleeper) = (now(), go(|| sleep(HOUR)));
+        assert_eq!(begun_outside.by_ref().take(3).count(), 3);
+        assert_eq!(now(), start, "what is outside holds the clock");
+        sleeper.join().unwrap();
+        begun_outside
+    });
+    begun_outside.next();
+    begun_outside.stop();
+    // Begun within, asked outside, and within again.
+    let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
+    let (to_bubble, from_outside) = channel::<native::Pull<bool>>(0);
+    let bubble = go(move || {
+        synctest::test(move || {
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            stills.next();
+            to_outside.send(stills).unwrap();
+            let mut stills = from_outside.recv().unwrap();
+            assert!(stills.by_ref().take(2).eq([true; 2]));
+            stills.stop();
+            sleep(HOUR);
+        });
+    });
+    let mut stills = from_bubble.recv().unwrap();
+    assert!(stills.by_ref().take(2).eq([true; 2]));
+    to_bubble.send(stills).unwrap();
+    bubble.join().unwrap();
+    // Begun within, ended outside, while all others wait for the clock.
+    let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
+    let (end, ended) = channel(0);
+    let bubble = go(move || {
+        synctest::test(move || {
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            stills.next();
+            to_outside.send(stills).unwrap();
+            sleep(HOUR);
+            ended.recv().unwrap();
+        });
+    });
+    let mut stills = from_bubble.recv().unwrap();
+    assert!(stills.by_ref().take(2).eq([true; 2]));
+    stills.stop();
+    end.send(()).unwrap();
+    bubble.join().unwrap();
+    // One that has not begun when the bubble ends is not of it any more.
+    let made_within = synctest::test(|| pull(|yielder| _ = yielder.yield_value(message(synctest::wait))).unwrap());
+    assert!(made_within.eq(["goroutine is not in a bubble"]));
+}
+
+/// What `body` says when it panics, which it does.
+fn message<T>(body: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
+    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_string())
+}
+
+/// Go's panics, in its words, for those who come from outside or from another bubble; and none for the others.
+#[test]
+fn a_bubbles_channels_are_its_own() {
+    fn misuse(sender: &native::Sender<u8>, receiver: &native::Receiver<u8>) {
+        const SEND: &str = "send on synctest channel from outside bubble";
+        const RECEIVE: &str = "receive on synctest channel from outside bubble";
+        const SELECT: &str = "select on synctest channel from outside bubble";
+        let short = Duration::from_millis(1);
+        assert_eq!(message(|| sender.send(1)), SEND);
+        assert_eq!(message(|| sender.try_send(1)), SEND);
+        assert_eq!(message(|| sender.send_timeout(1, short)), SEND);
+        assert_eq!(message(|| receiver.recv()), RECEIVE);
+        assert_eq!(message(|| receiver.iter().next()), RECEIVE);
+        assert_eq!(message(|| receiver.try_recv()), RECEIVE);
+        assert_eq!(message(|| receiver.recv_timeout(short)), RECEIVE);
+        assert_eq!(message(|| select! { send(sender, 1) => {} }), SELECT);
+        let mut value = Some(1);
+        assert_eq!(message(|| select! { send_from(sender, value) => {} }), SELECT);
+        assert_eq!(message(|| sender.close()), "close of synctest channel from outside bubble");
+        assert!(value.is_some() && receiver.is_empty() && !receiver.is_closed());
+    }
+    native::run(2, || {
+        let (outer, from_outside) = channel(1);
+        let (sender, receiver) = synctest::test(move || {
+            // Inside all is as ever, and what was made outside may be used.
+            let (sender, receiver) = channel(1);
+            sender.send(1).unwrap();
+            outer.send(receiver.recv().unwrap()).unwrap();
+            // A timer that is left keeps the bubble from being used again.
+            let _left = after_func(HOUR, || ()).unwrap();
+            (sender, receiver)
+        });
+        assert_eq!(from_outside.recv(), Ok(1));
+        misuse(&sender, &receiver);
+        let (sender, receiver) = synctest::test(move || {
+            misuse(&sender, &receiver);
+            (sender, receiver)
+        });
+        // The last sender closes it, wherever that is.
+        drop(sender);
+        assert!(receiver.recv().is_err());
+        // The next bubble has the memory of this one, and is another one.
+        let (sender, receiver) = synctest::test(|| channel(1));
+        synctest::test(move || misuse(&sender, &receiver));
+    });
+}
+
+#[test]
+fn a_bubbles_timers_are_its_own() {
+    fn misuse(timer: &Timer, ticker: &Ticker) {
+        const STOP: &str = "stop of synctest timer from outside bubble";
+        const RESET: &str = "reset of synctest timer from outside bubble";
+        const RECEIVE: &str = "receive on synctest channel from outside bubble";
+        assert_eq!((message(|| timer.stop()), message(|| ticker.stop())), (STOP.to_string(), STOP.to_string()));
+        assert_eq!((message(|| timer.reset(HOUR)), message(|| ticker.reset(HOUR))), (RESET.into(), RESET.into()));
+        assert_eq!((message(|| timer.wait()), message(|| ticker.try_wait())), (RECEIVE.into(), RECEIVE.into()));
+        assert_eq!(message(|| timer.wait_until(HOUR)), RECEIVE);
+        assert_eq!(message(|| select! { recv(timer) => {}, recv(ticker) => {} }), RECEIVE);
+    }
+    native::run(2, || {
+        let (timer, ticker) = synctest::test(|| (Timer::new(HOUR), Ticker::new(HOUR)));
+        misuse(&timer, &ticker);
+        synctest::test(move || misuse(&timer, &ticker));
+        // One that was made outside stays outside, whoever sets it.
+        let (timer, ticker) = (Timer::new(HOUR), Ticker::new(HOUR));
+        let short = Duration::from_millis(1);
+        let (timer, ticker) = synctest::test(move || {
+            let start = now();
+            timer.reset(short);
+            ticker.reset(short);
+            timer.wait();
+            ticker.wait();
+            assert_eq!(now(), start);
+            timer.reset(HOUR);
+            (timer, ticker)
+        });
+        ticker.wait();
+        ticker.stop();
+        assert!(timer.stop());
+    });
+}
+
+/// Go's panics, in its words. Where nothing is under way the group is nobody's.
+#[test]
+fn a_group_counts_in_one_place() {
+    const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
+    const SEVERAL: &str = "sync: WaitGroup.Add called from multiple synctest bubbles";
+    static GROUP: WaitGroup = WaitGroup::new();
+    native::run(1, || {
+        GROUP.add(1);
+        synctest::test(|| assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into())));
+        GROUP.done();
+        synctest::test(|| GROUP.add(1));
+        assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into()));
+        // The memory is that of the same bubble, used again.
+        synctest::test(|| {
+            assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (SEVERAL.into(), SEVERAL.into()));
+        });
+        let group = Arc::new(WaitGroup::new());
+        for _ in 0..2 {
+            let inside = group.clone();
+            synctest::test(move || {
+                inside.go(|| sleep(HOUR)).unwrap();
+                inside.wait();
+            });
+            group.go(yield_now).unwrap();
+            group.wait();
+        }
+    });
+}
+
+#[test]
+fn functions_of_a_bubble_are_its_own() {
+    const STOP: &str = "stop of synctest timer from outside bubble";
+    const RESET: &str = "reset of synctest timer from outside bubble";
+    native::run(1, || {
+        let (later, done) = synctest::test(|| {
+            let (later, done) = (after_func(HOUR, || ()).unwrap(), after_func(HOUR, || ()).unwrap());
+            sleep(HOUR);
+            assert!(later.reset(HOUR) || !later.stop());
+            assert!(!done.stop() && !done.reset(HOUR));
+            (after_func(HOUR, || unreachable!("the clock stands")).unwrap(), done)
+        });
+        for function in [&later, &done] {
+            assert_eq!((message(|| function.stop()), message(|| function.reset(HOUR))), (STOP.into(), RESET.into()));
+        }
+        synctest::test(move || {
+            for function in [&later, &done] {
+                assert_eq!(
+                    (message(|| function.stop()), message(|| function.reset(HOUR))),
+                    (STOP.into(), RESET.into())
+                );
+            }
+        });
+        // One from outside may be stopped within, and set: it stays outside.
+        static RAN: AtomicBool = AtomicBool::new(false);
+        let (one, other) = (after_func(HOUR, || unreachable!()).unwrap(), after_func(HOUR, run_outside).unwrap());
+        fn run_outside() {
+            assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
+            RAN.store(true, Ordering::Relaxed);
+        }
+        synctest::test(move || {
+            assert!(one.stop() && other.reset(Duration::from_millis(1)));
+            let start = now();
+            while !RAN.load(Ordering::Relaxed) {
+                yield_now();
+            }
+            assert_eq!(now(), start);
+        });
+    });
+}
+
+/// Contexts may be used everywhere, also where what they give is of a bubble.
+#[test]
+fn contexts_go_in_and_out() {
+    native::run(1, || {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let run = |ran: &Arc<AtomicUsize>| {
+            let ran = ran.clone();
+            move || assert!(ran.fetch_add(1, Ordering::Relaxed) < 2)
+        };
+        // Made outside, used within: the function is a G of the bubble.
+        let (context, cancel) = Context::background().with_cancel();
+        let outer = context.after_func(run(&ran)).unwrap();
+        let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
+        synctest::test(move || {
+            assert!(outer.stop());
+            kept.after_func(inner).unwrap();
+            let done = kept.done();
+            let waiter = go(move || done.recv());
+            synctest::wait();
+            cancel.cancel();
+            synctest::wait();
+            assert!(waiter.is_finished() && counts.load(Ordering::Relaxed) == 1);
+        });
+        // Made within, used outside.
+        let (context, cancel, stopped) = synctest::test(|| {
+            let (context, cancel) = Context::background().with_cancel();
+            drop(context.done());
+            let stopped = context.after_func(|| unreachable!()).unwrap();
+            // It is where whoever cancels is.
+            let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
+            context.after_func(function).unwrap();
+            (context, cancel, stopped)
+        });
+        let outer = context.after_func(run(&ran)).unwrap();
+        assert!(stopped.stop());
+        cancel.cancel();
+        (0..10).for_each(|_| yield_now());
+        assert!(context.done().is_closed() && !outer.stop());
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+    });
+}
+
+/// A panic for whoever wakes; the other goes on.
+#[test]
+fn a_condition_is_not_to_be_signalled_from_outside() {
+    for notify in [|changed: &Condvar| _ = changed.notify_one(), |changed: &Condvar| _ = changed.notify_all()] {
+        native::run(1, move || {
+            let condition = Arc::new((Mutex::new(()), Condvar::new()));
+            let inside = condition.clone();
+            let bubble = go(move || {
+                synctest::test(move || {
+                    // Keeps the bubble from being at its end, which the wait alone would.
+                    let keeper = go(|| sleep(HOUR));
+                    let waiter = go(move || inside.1.wait(&mut inside.0.lock()));
+                    while !waiter.is_finished() {
+                        yield_now();
+                    }
+                    keeper.join().unwrap();
+                });
+            });
+            (0..10).for_each(|_| yield_now());
+            assert_eq!(message(|| notify(&condition.1)), "semaphore wake of synctest goroutine from outside bubble");
+            bubble.join().unwrap();
+            // Nobody is there, or nobody of a bubble.
+            notify(&condition.1);
+            let outside = condition.clone();
+            let waiter = go(move || outside.1.wait(&mut outside.0.lock()));
+            yield_now();
+            notify(&condition.1);
+            waiter.join().unwrap();
+        });
+    }
+}
