@@ -203,19 +203,18 @@ impl<P: Platform> Machine<P> {
     /// On the idle list: looks once more, then parks until it is given a P.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
-        let mut has_looked = false;
+        // Others relied on it while it was spinning.
+        let mut owes_look = true;
         loop {
             P::point(Site::Idle);
-            let is_assigned = self.take_assigned();
-            if is_assigned && has_looked {
+            if self.take_assigned() {
+                if owes_look {
+                    self.pass_on_look();
+                }
                 return;
             }
-            if is_assigned {
-                self.pass_on_look();
-                return;
-            }
-            has_looked = true;
-            if scheduler.is_work_visible() && self.take_back() {
+            owes_look = scheduler.is_work_visible();
+            if owes_look && self.take_back() {
                 return;
             }
             if scheduler.is_shut_down() {
@@ -232,8 +231,12 @@ impl<P: Platform> Machine<P> {
     fn pass_on_look(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
-            let its_own = usize::from(core::ptr::eq(processor, own));
-            processor.queue.len() > its_own
+            let queue = &processor.queue;
+            if core::ptr::eq(processor, own) {
+                queue.len() + usize::from(queue.next().is_some()) > 1
+            } else {
+                !queue.is_empty()
+            }
         };
         if scheduler.global_length.load(Ordering::Relaxed) != 0
             || scheduler.processors().iter().any(has_more)
@@ -257,15 +260,12 @@ impl<P: Platform> Machine<P> {
 
     /// Work turned up while this M stands on the idle list: takes an idle P for it and becomes spinning, so that more
     /// Ms are woken if there is more than one can do. Tells `false` if there is no idle P: then all are held by Ms that
-    /// will come upon the work.
+    /// will come upon the work, or somebody has just given a P to this M, and unparks it.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
         if self.next_processor.load(Ordering::Relaxed).is_some() {
-            drop(shared);
-            let is_assigned = self.take_assigned();
-            self.pass_on_look();
-            return is_assigned;
+            return false;
         }
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };
         shared.idle_machines.remove(self);

@@ -1,10 +1,10 @@
 //! Going idle against submitting work, as `idle.md` describes it.
 
-use super::platform::{Setting, run_as, spawn_as};
+use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};
 use crate::find::find_runnable;
 use crate::park::ready_pinned;
-use crate::syscall::take_processor_back;
+use crate::syscall::{enter_blocking, take_processor_back};
 
 /// The fences of submit.1 and idle.2, and the look in between. There is a third P, so that an M may search while
 /// another is counted as spinning.
@@ -71,6 +71,51 @@ fn a_submitter_of_two_against_a_spinner_that_goes_idle() {
             find_runnable(pinned, spinner);
         });
         run_as(submitter, |pinned| work.into_iter().for_each(|work| ready_pinned(pinned, work)));
+        idles.join().unwrap();
+        setting.check();
+    });
+}
+
+/// The submitter relies on a spinner, which goes idle and is given a P with other work before it has looked once more: it has
+/// to have somebody else look.
+#[test]
+fn a_submitter_against_a_spinner_that_is_handed_a_processor() {
+    explore(|| {
+        let setting = Setting::new(3);
+        setting.add_machine();
+        let (submitter, spinner) = (setting.busy_machine(), setting.spinning_machine());
+        let blocking = setting.running_machine();
+        let (first, second) = (setting.goroutine(), setting.goroutine());
+        run_as(blocking, |pinned| ready_pinned(pinned, first));
+        let idles = spawn_as(spinner, move |pinned| {
+            spinner.go_idle(pinned);
+            find_runnable(pinned, spinner);
+        });
+        let blocks = spawn_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        run_as(submitter, |pinned| ready_pinned(pinned, second));
+        idles.join().unwrap();
+        blocks.join().unwrap();
+        setting.check();
+    });
+}
+
+/// The submitter relies on a spinner for two Gs, and blocks: the spinner, which goes idle, is given its P, can take one, and
+/// has to wake the next for the other.
+#[test]
+fn a_submitter_that_blocks_against_a_spinner_that_goes_idle() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        setting.add_machine();
+        let (submitter, spinner) = (setting.running_machine(), setting.spinning_machine());
+        let work = [setting.goroutine(), setting.goroutine()];
+        let idles = spawn_as(spinner, move |pinned| {
+            spinner.go_idle(pinned);
+            find_runnable(pinned, spinner);
+        });
+        run_as(submitter, |pinned| {
+            work.into_iter().for_each(|work| ready_pinned(pinned, work));
+            core::mem::forget(enter_blocking::<Model>().unwrap());
+        });
         idles.join().unwrap();
         setting.check();
     });

@@ -1,6 +1,6 @@
 //! Idle and wake: `idle.md`.
 
-use super::Catcher::{Model, Nobody, Simulation};
+use super::Catcher::{Model, Nobody};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -50,22 +50,43 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "idle.rs",
         "an M that goes idle does not look again",
-        "            if scheduler.is_work_visible() && self.take_back() {",
-        "            if false {",
+        "            if owes_look && self.take_back() {",
+        "            if owes_look && false {",
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
         "idle.rs",
         "an M that is given a P for other work does not look for what it was relied on",
-        "        if scheduler.global_length.load(Ordering::Relaxed) != 0
-            || scheduler.processors().iter().any(has_more)
-            || scheduler.poller.is_ready()
-        {
-            scheduler.wake_processor();
-        }",
-        "let _ = has_more;",
-        // With the ordinary number of seeds those run, too, that are known.
-        Simulation("simulation_sync", "writers_are", 2000),
+        "                if owes_look {
+                    self.pass_on_look();
+                }
+",
+        "                let _ = (owes_look, Self::pass_on_look);
+",
+        Model("idle::a_submitter_against_a_spinner_that_is_handed"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that is given a P for other work overlooks what is next on others",
+        "                !queue.is_empty()",
+        "                queue.len() != 0",
+        Model("idle::a_submitter_against_a_spinner_that_is_handed"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that is given a P overlooks what is behind the next on it",
+        "queue.len() + usize::from(queue.next().is_some()) > 1",
+        "queue.len() > 1",
+        Model("idle::a_submitter_that_blocks"),
+    ),
+    mutant(
+        "idle.rs",
+        "an M that has seen work and is given a P for other work takes it for seen to",
+        "            owes_look = scheduler.is_work_visible();
+            if owes_look && self.take_back() {",
+        "            owes_look = false;
+            if scheduler.is_work_visible() && self.take_back() {",
+        Model("idle::a_submitter_against_a_spinner_that_is_handed"),
     ),
     mutant(
         "idle.rs",
@@ -144,10 +165,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "idle.rs",
         "an M that finds work overlooks that it was given a P",
         "        if self.next_processor.load(Ordering::Relaxed).is_some() {
-            drop(shared);
-            let is_assigned = self.take_assigned();
-            self.pass_on_look();
-            return is_assigned;
+            return false;
         }",
         "",
         Model("idle::"),
