@@ -25,10 +25,10 @@ use crate::mm::flush;
 /// For how long the last CPU polls, in nanoseconds.
 static POLL_NS: AtomicU64 = AtomicU64::new(0);
 
-/// How often the polling CPU looks before it lets others have the processor, where all CPUs share one: some thousand instructions. QEMU
-/// takes the pause instruction, which is that hint, for the end of a turn; without it this CPU's turn would last until the
-/// polling ends, and another CPU's timer would have to wait for that. In every look it would take most of the time.
-const LOOKS_IN_A_ROW: u32 = 32;
+/// How often the polling CPU looks before it lets others go on where all CPUs take turns on one thread: about a thousand
+/// instructions. QEMU takes the pause instruction for the end of a turn; without it this turn would last until the polling
+/// ends, and another CPU's timer would have to wait. With it in every look, the turns would take most of the host's time.
+const LOOKS_IN_A_ROW: u64 = 32;
 
 /// Reads the kernel option. Called by the boot CPU before kernel threads are set up.
 pub(crate) fn init() {
@@ -55,10 +55,10 @@ pub(crate) fn wait_for_interrupt() {
 fn poll(limit: Duration) {
     interrupts::enable();
     let end = kthread::now().after(limit);
-    let mut looks = 0;
+    let mut looks = 0u64;
     while flush::is_halted() && kthread::all().are_all_idle() && kthread::now() < end {
         looks += 1;
-        if looks % LOOKS_IN_A_ROW == 0 {
+        if looks.is_multiple_of(LOOKS_IN_A_ROW) {
             hint::spin_loop();
         }
     }
