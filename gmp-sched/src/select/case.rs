@@ -354,8 +354,8 @@ pub struct Case<'a, P: Platform> {
     waiter: MaybeUninit<Waiter<P>>,
     header: &'a Header<P>,
     side: Side,
-    /// For whoever needs a list of some of the cases, in some order: the number of the one that comes at this place. No
-    /// property of this case.
+    /// The number of the case that comes at this place in the order in which the channels are locked. No property of this
+    /// case; it stays until they are unlocked.
     pub(super) listed: u32,
     target: &'a dyn Transfer<P>,
 }

@@ -256,7 +256,7 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
 
 /// Step 1: chooses among the cases that seem to be ready, and tries that one.
 #[inline]
-fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> Option<usize> {
+fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
     // Each turn that fails is one in which somebody else got through.
     for _ in 0..cases.len() {
         let chosen = match choice {
@@ -278,7 +278,7 @@ fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: C
 
 /// One of the cases that seem to be ready, each as likely as the other.
 #[inline]
-fn choose<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> Option<usize> {
+fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
     if cases.len() > u64::BITS as usize {
         return choose_of_many(pinned, cases);
     }
@@ -301,19 +301,21 @@ fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
     (bits != 0).then_some(bits.trailing_zeros() as usize)
 }
 
-/// [`choose`] where there are too many cases for the bits of a word.
+/// [`choose`] where there are too many cases for the bits of a word: the nth that is ready takes the place of the choice so
+/// far once in n times, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985, algorithm R).
 #[cold]
 #[inline(never)]
-fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> Option<usize> {
-    let mut ready = 0;
-    for number in 0..cases.len() {
-        if cases[number].looks_ready() {
-            cases[ready].listed = number as u32;
+fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
+    let (mut ready, mut chosen) = (0, None);
+    for (number, case) in cases.iter().enumerate() {
+        if case.looks_ready() {
             ready += 1;
+            if random_below(pinned, ready) == 0 {
+                chosen = Some(number);
+            }
         }
     }
-    let nth = if ready == 0 { return None } else { random_below(pinned, ready as u32) };
-    Some(cases[nth as usize].listed as usize)
+    chosen
 }
 
 fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
@@ -372,7 +374,7 @@ fn with_all_locks<P: Platform>(
 #[inline(never)]
 pub(crate) fn try_locked<P: Platform>(
     pinned: &Pinned<P>,
-    cases: &mut [Case<'_, P>],
+    cases: &[Case<'_, P>],
     choice: Choice,
 ) -> Option<(usize, Option<&'static Goroutine<P>>)> {
     loop {
