@@ -217,6 +217,11 @@ impl<P: Platform> Machine<P> {
             if owes_look && self.take_back() {
                 return;
             }
+            if owes_look && self.next_processor.load(Ordering::Relaxed).is_some() {
+                // Somebody was faster, for other work.
+                continue;
+            }
+            owes_look = false;
             if scheduler.is_shut_down() {
                 scheduler.give_back_all_stacks();
                 P::exit_thread();
@@ -260,7 +265,7 @@ impl<P: Platform> Machine<P> {
 
     /// Work turned up while this M stands on the idle list: takes an idle P for it and becomes spinning, so that more
     /// Ms are woken if there is more than one can do. Tells `false` if there is no idle P: then all are held by Ms that
-    /// will come upon the work, or somebody has just given a P to this M, and unparks it.
+    /// will come upon the work, or somebody has just given one to this M.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();

@@ -248,7 +248,11 @@ impl Setting {
     /// Lets every M that was unparked go on until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            run_as(machine, |pinned| run_next(pinned, machine));
+            run_as(machine, |pinned| {
+                // It goes on where it parked, having looked once more before that.
+                machine.take_assigned();
+                run_next(pinned, machine);
+            });
         }
     }
 
