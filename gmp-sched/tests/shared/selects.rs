@@ -15,20 +15,24 @@ use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
 fn every_ready_case_has_its_chance() {
     const ROUNDS: usize = 4000;
-    let chans: Vec<_> = (0..4).map(|_| Chan::new(1)).collect();
-    let mut chosen = [0; 4];
-    for chan in &chans {
-        chan.send(()).unwrap();
+    // All of four, and four among more than a word has bits.
+    for cases in [4, 100] {
+        let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
+        let ready = [0, cases / 4, cases / 2, cases - 1];
+        let mut chosen = [0; 4];
+        for number in ready {
+            chans[number].send(()).unwrap();
+        }
+        for _ in 0..ROUNDS {
+            let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
+            let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+            let number = Select::new(&mut cases).wait();
+            chosen[ready.iter().position(|&one| one == number).unwrap()] += 1;
+            chans[number].send(()).unwrap();
+        }
+        // A fair choice strays so far once in a thousand millions.
+        assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
     }
-    for _ in 0..ROUNDS {
-        let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
-        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
-        let number = Select::new(&mut cases).wait();
-        chosen[number] += 1;
-        chans[number].send(()).unwrap();
-    }
-    // A fair choice strays so far once in a thousand millions.
-    assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
 }
 shared_test!(every_ready_case_has_its_chance);
 
@@ -406,7 +410,7 @@ fn nothing_is_lost_on_the_way_through() {
 }
 shared_test!(nothing_is_lost_on_the_way_through);
 
-/// More cases than a P has waiters for, and more than sorting treats as few.
+/// More cases than a word has bits, and more than sorting treats as few.
 fn a_select_of_many_cases() {
     const CASES: usize = 900;
     let chans: Vec<_> = (0..CASES).map(|_| Chan::new(0)).collect();
