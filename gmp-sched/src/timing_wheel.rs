@@ -183,12 +183,18 @@ impl<T: Timed> TimingWheel<T> {
         self.unlink(first.level, first.slot, first.element);
     }
 
+    /// Takes out the first of the elements that are due at `now`; tells when it was due.
+    fn pop_due(&mut self, now: Instant) -> Option<(&'static T, Instant)> {
+        let first = self.first_due(now)?;
+        let popped = (first.element, first.when());
+        self.take(first);
+        Some(popped)
+    }
+
     /// Takes all elements out, in the order of their times.
     pub(crate) fn drain(&mut self, mut to: impl FnMut(&'static T, Instant)) {
         let base = self.base;
-        while let Some(first) = self.first_due(Instant::NEVER) {
-            let (element, when) = (first.element, first.when());
-            self.take(first);
+        while let Some((element, when)) = self.pop_due(Instant::NEVER) {
             to(element, when);
         }
         self.base = base;
@@ -322,13 +328,6 @@ mod tests {
         }
     }
 
-    fn pop_due(wheel: &mut TimingWheel<Element>, now: Instant) -> Option<(&'static Element, Instant)> {
-        let first = wheel.first_due(now)?;
-        let popped = (first.element, first.when());
-        wheel.take(first);
-        Some(popped)
-    }
-
     #[derive(Clone, Copy, Debug)]
     enum Step {
         /// Puts one in that is due so long after the present, or so long before it.
@@ -381,7 +380,7 @@ mod tests {
                     }
                     Step::Advance(distance) => {
                         now = now.saturating_add(distance).min(Instant::LAST.as_nanos());
-                        while let Some((found, when)) = pop_due(&mut wheel, Instant::from_nanos(now)) {
+                        while let Some((found, when)) = wheel.pop_due(Instant::from_nanos(now)) {
                             let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
                             prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
                             prop_assert!(core::ptr::eq(found, element) && !found.place.is_somewhere());
@@ -431,10 +430,10 @@ mod tests {
             }
             wheel.remove(elements[0]);
             assert_eq!(wheel.earliest(), times[0]);
-            assert!(pop_due(&mut wheel, times[0]).is_none());
+            assert!(wheel.pop_due(times[0]).is_none());
             assert_eq!(wheel.earliest(), times[1]);
             for (number, &when) in times.iter().enumerate().take(count).skip(1) {
-                assert_eq!(pop_due(&mut wheel, when).unwrap().0.number, number);
+                assert_eq!(wheel.pop_due(when).unwrap().0.number, number);
             }
             assert_eq!(wheel.earliest(), Instant::NEVER);
         }
