@@ -213,13 +213,8 @@ impl<P: Platform> Machine<P> {
                 }
                 return;
             }
-            owes_look = scheduler.is_work_visible();
-            if owes_look && self.take_back() {
+            if scheduler.is_work_visible() && self.take_back() {
                 return;
-            }
-            if owes_look && self.next_processor.load(Ordering::Relaxed).is_some() {
-                // Somebody was faster, for other work.
-                continue;
             }
             owes_look = false;
             if scheduler.is_shut_down() {
@@ -265,12 +260,15 @@ impl<P: Platform> Machine<P> {
 
     /// Work turned up while this M stands on the idle list: takes an idle P for it and becomes spinning, so that more
     /// Ms are woken if there is more than one can do. Tells `false` if there is no idle P: then all are held by Ms that
-    /// will come upon the work, or somebody has just given one to this M.
+    /// will come upon the work.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
         if self.next_processor.load(Ordering::Relaxed).is_some() {
-            return false;
+            drop(shared);
+            let is_assigned = self.take_assigned();
+            self.pass_on_look();
+            return is_assigned;
         }
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };
         shared.idle_machines.remove(self);

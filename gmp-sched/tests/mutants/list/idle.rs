@@ -50,8 +50,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "idle.rs",
         "an M that goes idle does not look again",
-        "            if owes_look && self.take_back() {",
-        "            if owes_look && false {",
+        "            if scheduler.is_work_visible() && self.take_back() {",
+        "            if false {",
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
@@ -82,10 +82,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "idle.rs",
         "an M that has seen work and is given a P for other work takes it for seen to",
-        "            owes_look = scheduler.is_work_visible();
-            if owes_look && self.take_back() {",
-        "            owes_look = false;
-            if scheduler.is_work_visible() && self.take_back() {",
+        "            let is_assigned = self.take_assigned();
+            self.pass_on_look();
+",
+        "            let is_assigned = self.take_assigned();
+",
         Model("idle::a_submitter_against_a_spinner_that_is_handed"),
     ),
     mutant(
@@ -165,7 +166,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "idle.rs",
         "an M that finds work overlooks that it was given a P",
         "        if self.next_processor.load(Ordering::Relaxed).is_some() {
-            return false;
+            drop(shared);
+            let is_assigned = self.take_assigned();
+            self.pass_on_look();
+            return is_assigned;
         }",
         "",
         Model("idle::"),
