@@ -19,7 +19,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
+use core::{fmt, ptr};
 
 use crate::platform::OutOfResources;
 use crate::primitives::{AtomicU64, Ordering};
@@ -27,11 +27,19 @@ use crate::reference::AtomicRef;
 use crate::time::Instant;
 
 /// Bits of a digit.
-const DIGIT: u32 = 6;
+const DIGIT: u32 = 8;
 /// Values of a digit.
-const SLOTS: usize = 1 << DIGIT;
+const VALUES: usize = 1 << DIGIT;
 /// Digits of a point in time.
 const LEVELS: usize = u64::BITS.div_ceil(DIGIT) as usize;
+/// Slots of all levels, one level after the other.
+const SLOTS: usize = LEVELS * VALUES;
+/// Slots whose bits are in one word.
+const GROUP: usize = u64::BITS as usize;
+const GROUPS: usize = SLOTS / GROUP;
+
+const OCCUPIED: &str = "an occupied slot has a first element";
+const RING: &str = "a ring has no end";
 
 /// Something that can be in one [`TimingWheel`] at a time.
 pub(crate) trait Timed: Sized + 'static {
@@ -71,17 +79,10 @@ struct Slot<T: 'static> {
     earliest: u64,
 }
 
-struct Level<T: 'static> {
-    /// A bit for each slot that is not empty.
-    occupied: u64,
-    slots: [Slot<T>; SLOTS],
-}
-
 /// The element that is due first, and where it is.
 pub(crate) struct First<T: 'static> {
     pub(crate) element: &'static T,
     when: u64,
-    level: usize,
     slot: usize,
 }
 
@@ -94,27 +95,23 @@ impl<T> First<T> {
 
 /// See the [module](self).
 pub(crate) struct TimingWheel<T: 'static> {
-    /// A bit for each level that is not empty.
-    occupied: u32,
+    /// A bit for each group of slots that are not all empty.
+    groups: u32,
     length: u32,
     base: u64,
-    levels: Box<[Level<T>; LEVELS]>,
-}
-
-impl<T> Level<T> {
-    fn new() -> Self {
-        Self { occupied: 0, slots: [const { Slot { first: None, earliest: 0 } }; SLOTS] }
-    }
+    slots: Box<[Slot<T>; SLOTS]>,
+    /// A bit for each slot that is not empty.
+    occupied: [u64; GROUPS],
 }
 
 impl<T: Timed> TimingWheel<T> {
-    /// An empty one. All memory that it will ever need is allocated here, about 11 KiB.
+    /// An empty one. All memory that it will ever need is allocated here, 32 KiB.
     pub(crate) fn new() -> Result<Self, OutOfResources> {
-        let mut levels = Vec::new();
-        levels.try_reserve_exact(LEVELS).map_err(|_| OutOfResources)?;
-        levels.extend((0..LEVELS).map(|_| Level::new()));
-        let levels = levels.try_into().unwrap_or_else(|_| unreachable!("the levels have been counted"));
-        Ok(Self { occupied: 0, length: 0, base: 0, levels })
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(SLOTS).map_err(|_| OutOfResources)?;
+        slots.extend((0..SLOTS).map(|_| Slot { first: None, earliest: 0 }));
+        let slots = slots.try_into().unwrap_or_else(|_| unreachable!("the slots have been counted"));
+        Ok(Self { groups: 0, length: 0, base: 0, slots, occupied: [0; GROUPS] })
     }
 
     /// How many elements there are.
@@ -127,7 +124,7 @@ impl<T: Timed> TimingWheel<T> {
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         match self.first_slot() {
-            Some((level, slot)) => Instant::from_nanos(self.levels[level].slots[slot].earliest),
+            Some(slot) => Instant::from_nanos(self.slots[slot].earliest),
             None => Instant::NEVER,
         }
     }
@@ -146,23 +143,23 @@ impl<T: Timed> TimingWheel<T> {
 
     /// Takes out an element that is in this wheel.
     pub(crate) fn remove(&mut self, element: &'static T) {
-        let (level, slot) = position(self.base, element.place().when());
-        self.unlink(level, slot, element);
+        let slot = slot_of(self.base, element.place().when());
+        self.unlink(slot, element);
     }
 
     /// The first of the elements that are due at `now`, for [`take`](Self::take).
     #[inline(always)]
     pub(crate) fn first_due(&mut self, now: Instant) -> Option<First<T>> {
         loop {
-            let (level, slot) = self.first_slot()?;
-            let Slot { first, earliest } = &mut self.levels[level].slots[slot];
+            let slot = self.first_slot()?;
+            let Slot { first, earliest } = &mut self.slots[slot];
             if *earliest > now.as_nanos() {
                 return None;
             }
-            let first = first.expect("an occupied slot has a first element");
+            let first = first.expect(OCCUPIED);
             let place = first.place();
-            if level > 0 && !is(place.next.load(Ordering::Relaxed), first) {
-                self.spread(level, slot);
+            if slot >= VALUES && !is(place.next.load(Ordering::Relaxed), first) {
+                self.spread(slot);
                 continue;
             }
             let when = place.when();
@@ -171,7 +168,7 @@ impl<T: Timed> TimingWheel<T> {
                 *earliest = when;
                 return None;
             }
-            return Some(First { element: first, when, level, slot });
+            return Some(First { element: first, when, slot });
         }
     }
 
@@ -180,7 +177,7 @@ impl<T: Timed> TimingWheel<T> {
     pub(crate) fn take(&mut self, first: First<T>) {
         // The others are in later slots of this level or in levels above, also counted from here.
         self.base = first.when;
-        self.unlink(first.level, first.slot, first.element);
+        self.unlink(first.slot, first.element);
     }
 
     /// Takes out the first of the elements that are due at `now`; tells when it was due.
@@ -208,34 +205,37 @@ impl<T: Timed> TimingWheel<T> {
 
     /// The slot with the earliest element.
     #[inline(always)]
-    fn first_slot(&self) -> Option<(usize, usize)> {
-        let level = self.occupied.trailing_zeros() as usize;
-        let slot = self.levels.get(level)?.occupied.trailing_zeros() as usize;
-        Some((level, slot % SLOTS))
+    fn first_slot(&self) -> Option<usize> {
+        let group = self.groups.trailing_zeros() as usize;
+        let place = self.occupied.get(group)?.trailing_zeros() as usize;
+        Some(group * GROUP + place % GROUP)
     }
 
     /// Counts from the earliest element of a slot, the first slot: sorts its elements into the levels below.
     #[inline(never)]
-    fn spread(&mut self, level: usize, slot: usize) {
-        let Slot { first, earliest } = &mut self.levels[level].slots[slot];
+    fn spread(&mut self, slot: usize) {
+        let Slot { first, earliest } = &mut self.slots[slot];
         self.base = *earliest;
-        let first = first.take();
-        self.vacate(level, slot);
-        let mut rest = first;
-        while let Some(element) = rest {
+        let first = first.take().expect(OCCUPIED);
+        self.vacate(slot);
+        let mut element = first;
+        loop {
             let place = element.place();
-            rest = place.next.load(Ordering::Relaxed).filter(|next| !is(first, next));
+            let next = place.next.load(Ordering::Relaxed).expect(RING);
             self.append(element, place.when());
+            if ptr::eq(next, first) {
+                return;
+            }
+            element = next;
         }
     }
 
     #[inline(always)]
     fn append(&mut self, element: &'static T, when: u64) {
-        let (level, slot) = position(self.base, when);
-        self.occupied |= 1 << level;
-        let level = &mut self.levels[level];
-        level.occupied |= 1 << slot;
-        let slot = &mut level.slots[slot];
+        let slot = slot_of(self.base, when);
+        self.groups |= 1 << (slot / GROUP);
+        self.occupied[slot / GROUP] |= 1 << (slot % GROUP);
+        let slot = &mut self.slots[slot];
         let (next, previous) = match slot.first {
             None => {
                 *slot = Slot { first: Some(element), earliest: when };
@@ -243,7 +243,7 @@ impl<T: Timed> TimingWheel<T> {
             }
             Some(first) => {
                 slot.earliest = slot.earliest.min(when);
-                let last = first.place().previous.load(Ordering::Relaxed).expect("a ring has no end");
+                let last = first.place().previous.load(Ordering::Relaxed).expect(RING);
                 first.place().previous.store(Some(element), Ordering::Relaxed);
                 last.place().next.store(Some(element), Ordering::Relaxed);
                 (first, last)
@@ -254,20 +254,20 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     #[inline(always)]
-    fn unlink(&mut self, level: usize, slot: usize, element: &'static T) {
+    fn unlink(&mut self, slot: usize, element: &'static T) {
         self.length -= 1;
         let place = element.place();
-        let next = place.next.load(Ordering::Relaxed).expect("it is in this wheel");
+        let next = place.next.load(Ordering::Relaxed).expect(RING);
         place.next.store(None, Ordering::Relaxed);
-        if core::ptr::eq(next, element) {
-            self.levels[level].slots[slot].first = None;
-            self.vacate(level, slot);
+        if ptr::eq(next, element) {
+            self.slots[slot].first = None;
+            self.vacate(slot);
             return;
         }
-        let previous = place.previous.load(Ordering::Relaxed).expect("a ring has no end");
+        let previous = place.previous.load(Ordering::Relaxed).expect(RING);
         next.place().previous.store(Some(previous), Ordering::Relaxed);
         previous.place().next.store(Some(next), Ordering::Relaxed);
-        let first = &mut self.levels[level].slots[slot].first;
+        let first = &mut self.slots[slot].first;
         if is(*first, element) {
             *first = Some(next);
         }
@@ -275,26 +275,27 @@ impl<T: Timed> TimingWheel<T> {
 
     /// A slot is empty now.
     #[inline(always)]
-    fn vacate(&mut self, level: usize, slot: usize) {
-        self.levels[level].occupied &= !(1 << slot);
-        if self.levels[level].occupied == 0 {
-            self.occupied &= !(1 << level);
+    fn vacate(&mut self, slot: usize) {
+        let group = &mut self.occupied[slot / GROUP];
+        *group &= !(1 << (slot % GROUP));
+        if *group == 0 {
+            self.groups &= !(1 << (slot / GROUP));
         }
     }
 }
 
-/// The level and the slot of an element that is due at `when`, counted from `base`, which is not later.
+/// The slot of an element that is due at `when`, counted from `base`, which is not later.
 #[inline(always)]
-fn position(base: u64, when: u64) -> (usize, usize) {
+fn slot_of(base: u64, when: u64) -> usize {
     // Equal times differ in the last digit, so to speak.
-    let level = ((base ^ when) | 1).ilog2() / DIGIT;
-    let slot = (when >> (level * DIGIT)) as usize % SLOTS;
-    (level as usize, slot)
+    let shift = ((base ^ when) | 1).ilog2() / DIGIT * DIGIT;
+    let digit = (when >> shift) as usize % VALUES;
+    (shift / DIGIT) as usize * VALUES + digit
 }
 
 #[inline(always)]
 fn is<T>(one: Option<&'static T>, other: &'static T) -> bool {
-    one.is_some_and(|one| core::ptr::eq(one, other))
+    one.is_some_and(|one| ptr::eq(one, other))
 }
 
 impl<T: Timed> fmt::Debug for TimingWheel<T> {
@@ -311,6 +312,7 @@ mod tests {
     use alloc::boxed::Box;
     use alloc::collections::BTreeMap;
     use alloc::vec::Vec;
+    use core::ptr;
 
     use proptest::prelude::*;
 
@@ -383,7 +385,7 @@ mod tests {
                         while let Some((found, when)) = wheel.pop_due(Instant::from_nanos(now)) {
                             let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
                             prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
-                            prop_assert!(core::ptr::eq(found, element) && !found.place.is_somewhere());
+                            prop_assert!(ptr::eq(found, element) && !found.place.is_somewhere());
                         }
                         prop_assert!(model.first_key_value().is_none_or(|((when, _), _)| *when > now));
                     }

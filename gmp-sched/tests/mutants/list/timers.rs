@@ -146,7 +146,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "timing_wheel.rs",
         "an empty slot says that it is occupied",
-        "        self.levels[level].occupied &= !(1 << slot);",
+        "        *group &= !(1 << (slot % GROUP));",
+        "",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "an empty group of slots says that it is occupied",
+        "            self.groups &= !(1 << (slot / GROUP));",
         "",
         Properties("behaves_like_a_sorted"),
     ),
