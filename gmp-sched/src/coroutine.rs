@@ -20,6 +20,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
 use crate::lock::Lock;
@@ -202,16 +203,15 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         if self.is_stopped() {
             return false;
         }
-        let pinned = Pinned::<P>::new();
+        let caller = Caller::of(Pinned::<P>::new());
         let outer = {
             let mut exchange = self.shared.exchange.lock();
             exchange.value = Some(value);
             exchange.outer.take()
         };
         let outer = outer.expect("whoever resumes a coroutine says who he is");
-        let me = pinned.goroutine();
-        forget_waiter(me);
-        switch_to(pinned, me, outer);
+        forget_waiter(caller.me);
+        switch_to(caller, outer);
         !self.is_stopped()
     }
 
@@ -228,22 +228,20 @@ impl<T, P: Platform> Shared<T, P> {
 
     /// Runs the inner G until it gives a value or ends.
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        let pinned = Pinned::<P>::new();
-        let me = pinned.goroutine();
-        self.exchange.lock().outer = Some(me);
-        inner.set_waiter(me);
-        switch_to(pinned, me, inner.goroutine());
+        let caller = Caller::of(Pinned::<P>::new());
+        self.exchange.lock().outer = Some(caller.me);
+        inner.set_waiter(caller.me);
+        switch_to(caller, inner.goroutine());
     }
 }
 
-/// Parks `me`, the calling G, and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
+/// Parks the caller and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
 #[doc(alias = "coroswitch")]
-fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'static Goroutine<P>) {
-    let machine = pinned.machine();
-    if machine.locked_goroutine().is_some() || next.locked_machine().is_some() {
-        return hand_over(pinned, next);
+fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
+    if caller.machine.locked_goroutine().is_some() || next.locked_machine().is_some() {
+        return hand_over(caller, next);
     }
-    let processor = machine.held_processor();
+    let (processor, me) = (caller.processor, caller.me);
     let bubble = me.bubble();
     let is_new = next.status() == Status::Idle;
     if is_new {
@@ -251,7 +249,7 @@ fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'
         processor.counters.spawned.add(1);
     } else if !is_same(bubble, next.bubble()) || bubble.is_some() && !next.is_waiting_in_bubble() {
         // Whoever is resumed from outside of its bubble counts as usual there.
-        return hand_over(pinned, next);
+        return hand_over(caller, next);
     }
     me.set_waiting(WaitReason::Coroutine, ParkedStatus::UNWATCHED, processor.clock());
     if let Some(bubble) = bubble {
@@ -262,7 +260,7 @@ fn switch_to<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, next: &'
         }
     }
     next.set_status(Status::Runnable);
-    drop(leave_for(pinned, machine, me, next, Commit::new(nothing, 0)));
+    drop(leave_for(caller, next, Commit::new(nothing, 0)));
 }
 
 /// Whether both are the same bubble, or both none.
@@ -274,12 +272,12 @@ fn is_same<P: Platform>(one: Option<&'static Bubble<P>>, other: Option<&'static 
 /// [`switch_to`], where one of the two is locked to its M, or they are in different bubbles: `next` is run by the scheduler,
 /// once the calling G has been left.
 #[cold]
-fn hand_over<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P>) {
-    let bubble = pinned.goroutine().bubble();
+fn hand_over<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
+    let bubble = caller.me.bubble();
     let is_new = next.status() == Status::Idle;
     let is_durable = is_new || is_same(bubble, next.bubble());
     let in_bubble = || if is_durable { WaitReason::CoroutineDurable } else { WaitReason::Coroutine };
-    park_because(pinned, WaitReason::Coroutine, in_bubble, move |pinned, me| {
+    park_because(caller, WaitReason::Coroutine, in_bubble, move |pinned, me| {
         if is_new {
             queue(pinned, start_prepared(pinned, next, me.bubble()));
         } else {

@@ -1,6 +1,7 @@
 //! Ending a G from the inside: of its own accord, or because it can no longer go on.
 
 use crate::body;
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::JoinError;
 use crate::platform::{Pinned, Platform};
@@ -52,17 +53,15 @@ pub fn exit<P: Platform>() -> ! {
 /// The caller is not a G with a P, or is pinned.
 pub fn abandon<P: Platform>(reason: JoinError) -> ! {
     wait_for_all::<P>();
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let processor = machine.held_processor();
-    let me = machine.running_goroutine();
-    body::fail_with(&pinned, me, reason);
+    let caller = Caller::of(Pinned::<P>::new());
+    let Caller { ref pinned, processor, me, .. } = caller;
+    body::fail_with(pinned, me, reason);
     processor.counters.finished.add(1);
     if let Some(bubble) = me.bubble() {
-        bubble.left(&pinned, me);
+        bubble.left(pinned, me);
     }
     processor.counters.abandoned.add(1);
-    leave_for_good(pinned, machine, processor, me, Remains::OnStack, Commit::new(quarantine, 0))
+    leave_for_good(caller, Remains::OnStack, Commit::new(quarantine, 0))
 }
 
 /// Far side of an abandoned G's last switch. The completion word stays as it is: its handle takes that for a G which has

@@ -59,6 +59,7 @@ pub mod context;
 
 mod aliases;
 mod body;
+mod caller;
 pub mod cancel;
 pub mod chan;
 pub mod coroutine;

@@ -2,6 +2,7 @@
 
 use core::mem::ManuallyDrop;
 
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::list::List;
 use crate::locked::ready_locked;
@@ -37,13 +38,13 @@ pub(crate) fn park_pinned<P: Platform>(
     reason: WaitReason,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
 ) {
-    park_because(pinned, reason, || reason, commit);
+    park_because(Caller::of(pinned), reason, || reason, commit);
 }
 
 /// [`park_pinned`] for a wait of which it depends whether it is durable: a G of a bubble asks `in_bubble` for its reason.
 #[inline]
 pub(crate) fn park_because<P: Platform>(
-    pinned: Pinned<P>,
+    caller: Caller<P>,
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
@@ -53,46 +54,35 @@ pub(crate) fn park_because<P: Platform>(
             ready_pinned(pinned, me);
         }
     });
-    let machine = pinned.machine();
-    let (processor, me) = (machine.held_processor(), machine.running_goroutine());
-    park_with(pinned, machine, processor, me, reason, in_bubble, commit_closure(&commit));
+    park_with(caller, reason, in_bubble, commit_closure(&commit));
 }
 
-/// [`park_pinned`] for a caller that knows where it is: the M it runs on, the P that this one holds, and that it is `me`.
-/// `commit` makes the G known.
+/// [`park_pinned`] for a caller that knows where it is. `commit` makes the G known.
 ///
 /// For a G of a bubble the reason is what `in_bubble` gives, so that the others need not look whose it is what they wait for.
 #[inline(always)]
 pub(crate) fn park_with<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
+    caller: Caller<P>,
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     commit: Commit<P>,
 ) {
+    let (processor, me) = (caller.processor, caller.me);
     processor.counters.parks.add(1);
     me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
     if let Some(bubble) = me.bubble() {
-        return park_in_bubble(pinned, machine, me, bubble, in_bubble(), commit);
+        return park_in_bubble(caller.pinned, bubble, in_bubble(), commit);
     }
-    drop(leave(pinned, machine, processor, me, Leave::Park, commit));
+    drop(leave(caller, Leave::Park, commit));
 }
 
 /// The rest of a park of a G in a bubble, which counts those that do not wait.
 #[cold]
 #[inline(never)]
-fn park_in_bubble<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
-    bubble: &'static Bubble<P>,
-    reason: WaitReason,
-    commit: Commit<P>,
-) {
+fn park_in_bubble<P: Platform>(pinned: Pinned<P>, bubble: &'static Bubble<P>, reason: WaitReason, commit: Commit<P>) {
+    let caller = Caller::of(pinned);
     let is_durable = reason.is_durable();
-    me.set_waiting_in_bubble(reason, is_durable);
+    caller.me.set_waiting_in_bubble(reason, is_durable);
     // All that it needs it takes along: once the G is known it may go on, and its stack be used again.
     let commit = ManuallyDrop::new(move |pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         commit.run(pinned, me);
@@ -101,7 +91,7 @@ fn park_in_bubble<P: Platform>(
             bubble.blocked(pinned);
         }
     });
-    drop(leave(pinned, machine, machine.held_processor(), me, Leave::Park, commit_closure(&commit)));
+    drop(leave(caller, Leave::Park, commit_closure(&commit)));
 }
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.

@@ -17,6 +17,7 @@
 //! and after each displacement, so there is a bounded number of them in a slice and they take a bounded part of it. What
 //! happens in the meantime, and to many timers due at once: see `due`.
 
+use crate::caller::Caller;
 use crate::due::{await_next, take_due};
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
@@ -207,26 +208,23 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     if machine.scheduler().is_stopping() {
         return stop_here(pinned, me);
     }
+    let caller = Caller { pinned, machine, processor, me };
     if processor.is_slice_over() {
-        return preempt(pinned, machine, processor, me);
+        return preempt(caller);
     }
-    displace_for_events(pinned, machine, processor, me)
+    displace_for_events(caller)
 }
 
 /// The slice is over: to the tail of the global queue. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
-fn preempt<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-) -> Pinned<P> {
+fn preempt<P: Platform>(caller: Caller<P>) -> Pinned<P> {
+    let processor = caller.processor;
     processor.counters.preemptions.add(1);
     processor.look_at_next_pick();
     // The next G begins the next slice, unless it is one that goes on in this one.
     processor.slice.ends.store(NONE, Ordering::Relaxed);
     processor.slice.begin(processor.tick().wrapping_add(1), P::now());
-    leave(pinned, machine, processor, me, Leave::Preempt, Commit::new(requeue_global, 0))
+    leave(caller, Leave::Preempt, Commit::new(requeue_global, 0))
 }
 
 /// The world is to stop: `me`, the calling G, goes first when it starts again. Go 1.26: `goschedImpl` with `preempted`.
@@ -238,12 +236,8 @@ pub(crate) fn stop_here<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P
 
 /// If a timer is due or a device ready, and the calling G has been undisturbed for long enough, the G of the timer or device
 /// runs first, and the calling one, which has not used its slice up, comes next.
-fn displace_for_events<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-) -> Pinned<P> {
+fn displace_for_events<P: Platform>(caller: Caller<P>) -> Pinned<P> {
+    let Caller { pinned, machine, processor, me } = caller;
     let scheduler = machine.scheduler();
     let (is_ready, earliest) = (scheduler.poller.is_ready(), processor.timers.earliest());
     if earliest == Instant::NEVER && !is_ready {
@@ -277,7 +271,7 @@ fn displace_for_events<P: Platform>(
             // Its timer stands for it, unless that is still set for a wait that something else has ended.
             let is_in_turn = !is_own_slice && due.is_some() && !me.timer.is_armed();
             let commit = if is_in_turn { requeue_due } else { requeue_next };
-            leave_for(pinned, machine, me, next, Commit::new(commit, 0))
+            leave_for(Caller { pinned, machine, processor, me }, next, Commit::new(commit, 0))
         }
         None => pinned,
     }

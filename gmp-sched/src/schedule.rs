@@ -1,5 +1,6 @@
 //! The g0 loop of an M, and giving way of one's own accord.
 
+use crate::caller::Caller;
 use crate::due::has_due_timer;
 use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Status};
@@ -48,43 +49,33 @@ impl<P: Platform> Machine<P> {
 // this one called it, which costs 13 ns of the 19 that a yield would take on threads.
 #[inline(always)]
 pub fn yield_now<P: Platform>() {
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
+    let caller = Caller::of(Pinned::<P>::new());
+    let processor = caller.processor;
     processor.counters.yields.add(1);
     if processor.is_look_wanted() {
-        yield_after_look(pinned, machine, processor, me);
+        yield_after_look(caller.pinned);
     } else {
-        yield_to_picked(pinned, machine, processor, me, pick_at_once(processor));
+        yield_to_picked(caller, pick_at_once(processor));
     }
 }
 
 /// A yield whose pick has to look further. Apart, so that the registers it needs are not saved by every yield.
 #[cold]
 #[inline(never)]
-fn yield_after_look<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-) {
-    let picked = pick_after_look(&pinned, machine, processor);
-    yield_to_picked(pinned, machine, processor, me, picked);
+fn yield_after_look<P: Platform>(pinned: Pinned<P>) {
+    let caller = Caller::of(pinned);
+    let picked = pick_after_look(&caller);
+    yield_to_picked(caller, picked);
 }
 
 #[inline(always)]
-fn yield_to_picked<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-    picked: Option<(&'static Goroutine<P>, Slice)>,
-) {
+fn yield_to_picked<P: Platform>(caller: Caller<P>, picked: Option<(&'static Goroutine<P>, Slice)>) {
+    let processor = caller.processor;
     let Some((next, slice)) = picked else {
-        yield_beyond(pinned, processor, me);
+        yield_beyond(caller.pinned, processor, caller.me);
         return;
     };
-    let scheduler = machine.scheduler();
+    let scheduler = caller.machine.scheduler();
     let commit = if scheduler.global_length.load(Ordering::Relaxed) != 0 {
         Commit::new(requeue_global, 0)
     } else if slice == Slice::Inherited {
@@ -92,7 +83,7 @@ fn yield_to_picked<P: Platform>(
     } else {
         Commit::chosen(&processor.requeue, processor)
     };
-    drop(leave_for(pinned, machine, me, next, commit));
+    drop(leave_for(caller, next, commit));
 }
 
 /// A yield of a G that is the only one of its P: g0 looks further if there is reason to. Apart, as above.

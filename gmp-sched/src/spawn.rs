@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::body::{self, StackEnd};
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::machine::Machine;
@@ -366,7 +367,7 @@ fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static G
     if let Some(bubble) = me.bubble() {
         bubble.left(&pinned, me);
     }
-    leave_for_good(pinned, machine, processor, me, remains, Commit::on::<Bury>(processor))
+    leave_for_good(Caller { pinned, machine, processor, me }, remains, Commit::on::<Bury>(processor))
 }
 
 /// [`return_never`], apart from what depends on the types of a body.

@@ -8,6 +8,7 @@ use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
 use crate::body::exchange_stacks;
+use crate::caller::Caller;
 use crate::context::{self, SavedContext, Transfer};
 use crate::due::{Due, has_due_timer, pick_due};
 use crate::goroutine::{Goroutine, Status};
@@ -241,49 +242,36 @@ impl Leave {
     }
 }
 
-/// Leaves `me`, the calling G, for the next local G or for g0, and has `commit` run there. Comes back when `me` is
-/// resumed, perhaps on another M. Go: `mcall` and the G side of `schedule`.
+/// Leaves the caller for the next local G or for g0, and has `commit` run there. Comes back when the caller is resumed,
+/// perhaps on another M. Go: `mcall` and the G side of `schedule`.
 #[doc(alias = "mcall")]
 #[inline(always)]
-pub(crate) fn leave<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-    why: Leave,
-    commit: Commit<P>,
-) -> Pinned<P> {
-    if processor.is_look_wanted() {
-        return leave_after_look(pinned, machine, processor, me, why, commit);
+pub(crate) fn leave<P: Platform>(caller: Caller<P>, why: Leave, commit: Commit<P>) -> Pinned<P> {
+    if caller.processor.is_look_wanted() {
+        return leave_after_look(caller.pinned, why, commit);
     }
-    leave_for_picked(pinned, machine, me, commit, pick_at_once(processor))
+    let picked = pick_at_once(caller.processor);
+    leave_for_picked(caller, commit, picked)
 }
 
 /// [`leave`] when a pick has to look further. Apart, so that the usual one keeps nothing for a call before the switch.
 #[cold]
 #[inline(never)]
-fn leave_after_look<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-    why: Leave,
-    commit: Commit<P>,
-) -> Pinned<P> {
+fn leave_after_look<P: Platform>(pinned: Pinned<P>, why: Leave, commit: Commit<P>) -> Pinned<P> {
+    let caller = Caller::of(pinned);
     // While that is wanted each pick looks.
-    why.note(processor, me);
-    let picked = pick_after_look(&pinned, machine, processor);
-    leave_for_picked(pinned, machine, me, commit, picked)
+    why.note(caller.processor, caller.me);
+    let picked = pick_after_look(&caller);
+    leave_for_picked(caller, commit, picked)
 }
 
 #[inline(always)]
 fn leave_for_picked<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
+    caller: Caller<P>,
     commit: Commit<P>,
     picked: Option<(&'static Goroutine<P>, Slice)>,
 ) -> Pinned<P> {
+    let Caller { pinned, machine, me, .. } = caller;
     let to = match picked {
         Some((next, _)) => start_running(machine, next),
         None => to_g0(machine, me),
@@ -300,48 +288,34 @@ pub(crate) enum Remains {
     OnStack,
 }
 
-/// Leaves `me`, the calling G, for good: as [`leave`], but there is nothing to save, and its stack may be the next one's.
+/// Leaves the caller for good: as [`leave`], but there is nothing to save, and its stack may be the next one's.
 #[inline(always)]
-pub(crate) fn leave_for_good<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-    remains: Remains,
-    commit: Commit<P>,
-) -> ! {
-    if processor.is_look_wanted() {
-        end_after_look(pinned, machine, processor, me, remains, commit);
+pub(crate) fn leave_for_good<P: Platform>(caller: Caller<P>, remains: Remains, commit: Commit<P>) -> ! {
+    if caller.processor.is_look_wanted() {
+        end_after_look(caller.pinned, remains, commit);
     }
-    let picked = pick_at_once(processor);
-    end_for_picked(pinned, machine, me, remains, commit, picked)
+    let picked = pick_at_once(caller.processor);
+    end_for_picked(caller, remains, commit, picked)
 }
 
 /// [`leave_for_good`] when a pick has to look further.
 #[cold]
 #[inline(never)]
-fn end_after_look<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
-    remains: Remains,
-    commit: Commit<P>,
-) -> ! {
-    processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
-    let picked = pick_after_look(&pinned, machine, processor);
-    end_for_picked(pinned, machine, me, remains, commit, picked)
+fn end_after_look<P: Platform>(pinned: Pinned<P>, remains: Remains, commit: Commit<P>) -> ! {
+    let caller = Caller::of(pinned);
+    caller.processor.tracer.note::<P>(EventKind::End, Some(caller.me.id()), 0);
+    let picked = pick_after_look(&caller);
+    end_for_picked(caller, remains, commit, picked)
 }
 
 #[inline(always)]
 fn end_for_picked<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
+    caller: Caller<P>,
     remains: Remains,
     commit: Commit<P>,
     picked: Option<(&'static Goroutine<P>, Slice)>,
 ) -> ! {
+    let Caller { pinned, machine, me, .. } = caller;
     let to = match picked {
         Some((next, _)) => {
             if remains == Remains::Nothing {
@@ -357,20 +331,15 @@ fn end_for_picked<P: Platform>(
     resume(pinned, to, commit.transfer(me))
 }
 
-/// Leaves `me` for `next`, which the caller has claimed.
+/// Leaves the caller for `next`, which it has claimed.
 #[inline(always)]
-pub(crate) fn leave_for<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    me: &'static Goroutine<P>,
-    next: &'static Goroutine<P>,
-    commit: Commit<P>,
-) -> Pinned<P> {
+pub(crate) fn leave_for<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
+    let Caller { pinned, machine, me, .. } = caller;
     let to = start_running(machine, next);
     arrive(switch(pinned, &me.context, to, commit.transfer(me)))
 }
 
-/// Leaves `me` for g0.
+/// Leaves `me`, the calling G, for g0, with or without a P.
 pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
     let to = to_g0(pinned.machine(), me);
     arrive(switch(pinned, &me.context, to, commit.transfer(me)))
@@ -410,11 +379,8 @@ pub(crate) fn pick_at_once<P: Platform>(processor: &'static Processor<P>) -> Opt
 /// [`pick_at_once`] when it is the turn of the global queue, or a timer may be due. Part of its callers, which are apart from
 /// what runs as a rule.
 #[inline(always)]
-pub(crate) fn pick_after_look<P: Platform>(
-    pinned: &Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-) -> Option<(&'static Goroutine<P>, Slice)> {
+pub(crate) fn pick_after_look<P: Platform>(caller: &Caller<P>) -> Option<(&'static Goroutine<P>, Slice)> {
+    let Caller { pinned, machine, processor, .. } = caller;
     let scheduler = machine.scheduler();
     // A stop and a locked G are g0's to deal with; until that is over every pick looks.
     if scheduler.is_stopping() || machine.locked_goroutine().is_some() {

@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use super::node::Node;
 use super::{CancelHandle, Cause, ContextError, ContextFunction, Limit};
+use crate::caller::Caller;
 use crate::chan::{Receiver, try_never};
 use crate::goroutine::WaitReason;
 use crate::platform::{OutOfResources, Pinned, Platform};
@@ -379,10 +380,9 @@ impl<P: Platform> Context<P> {
     pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
         self.check()?;
         let limit = Limit::from(self).and(when);
-        let pinned = Pinned::<P>::new();
-        let me = pinned.goroutine();
-        let ticket = me.open_wait();
-        wait_until(pinned, me, WaitReason::Context, || WaitReason::Context, ticket, limit, || ());
+        let caller = Caller::of(Pinned::<P>::new());
+        let ticket = caller.me.open_wait();
+        wait_until(caller, WaitReason::Context, || WaitReason::Context, ticket, limit, || ());
         // At the same time both are over: then the sleep was slept.
         if when <= now::<P>() { Ok(()) } else { self.check() }
     }

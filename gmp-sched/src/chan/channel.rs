@@ -12,6 +12,7 @@ use core::ptr;
 use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side, Word};
 use super::ring::Ring;
+use crate::caller::Caller;
 use crate::cancel::{ContextError, Limit};
 use crate::goroutine::{Goroutine, Ticket};
 use crate::park::{park_with, ready_pinned};
@@ -345,12 +346,12 @@ impl<T, P: Platform> Channel<T, P> {
     /// Parks until somebody has moved the value from or to `place`, or closed the channel; tells whether it has moved.
     #[inline(always)]
     fn wait_for_turn(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, place: *mut T) -> bool {
-        let machine = pinned.machine();
-        let (processor, me) = (machine.held_processor(), machine.running_goroutine());
+        let caller = Caller::of(pinned);
+        let me = caller.me;
         me.waiter.prepare(me, Ticket::SOLE, place.cast());
         self.header.queue(side).push_back(&me.waiter);
         let in_bubble = || self.header.wait_reason_in_bubble(side);
-        park_with(pinned, machine, processor, me, self.header.wait_reason(side), in_bubble, held.into_commit());
+        park_with(caller, self.header.wait_reason(side), in_bubble, held.into_commit());
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
@@ -366,12 +367,13 @@ impl<T, P: Platform> Channel<T, P> {
         if let Some(error) = limit.err() {
             return Err(Unmoved::Ended(error));
         }
-        let me = pinned.goroutine();
+        let caller = Caller::of(pinned);
+        let me = caller.me;
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, place.cast());
         self.header.queue(side).push_back(&me.waiter);
         let in_bubble = || self.header.wait_reason_in_bubble(side);
-        if wait_until(pinned, me, self.header.wait_reason(side), in_bubble, ticket, limit, || drop(held)).is_none() {
+        if wait_until(caller, self.header.wait_reason(side), in_bubble, ticket, limit, || drop(held)).is_none() {
             // Nobody touches the place any more: the timer or the context has the ticket.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);

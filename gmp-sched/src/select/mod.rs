@@ -45,6 +45,7 @@ pub use parts::{Chosen, OneOf, Ready};
 pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 
+use crate::caller::Caller;
 use crate::cancel::{ContextError, Limit};
 use crate::chan::{Attempt, unlock_and_ready};
 use crate::goroutine::{Goroutine, WaitReason};
@@ -326,17 +327,17 @@ fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
 /// is ready, it looks and queues in one go.
 #[inline(never)]
 fn wait_for_one<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
-    let machine = pinned.machine();
-    let (processor, me) = (machine.held_processor(), machine.running_goroutine());
-    let ticket = me.open_wait();
-    if cases.is_empty() || !enter_all(&pinned, me, ticket, cases) {
-        return with_all_locks(pinned, cases, Choice::Random, Patience::Full).expect("nothing else ends this wait");
+    let caller = Caller::of(pinned);
+    let ticket = caller.me.open_wait();
+    if cases.is_empty() || !enter_all(&caller.pinned, caller.me, ticket, cases) {
+        return with_all_locks(caller.pinned, cases, Choice::Random, Patience::Full)
+            .expect("nothing else ends this wait");
     }
     // As in `park`.
     let cases = &*cases;
     let in_bubble = || reason_in_bubble(cases, WaitReason::Select);
     let unlock = || unlock_each(cases);
-    let waker = wait_for_any(pinned, machine, processor, me, WaitReason::Select, in_bubble, unlock);
+    let waker = wait_for_any(caller, WaitReason::Select, in_bubble, unlock);
     let chosen = leave_queues(cases, Some(waker)).expect("one of them is the waker");
     cases[chosen].finish();
     chosen
@@ -397,11 +398,10 @@ fn park<P: Platform>(
     locked: Locked,
     limit: Option<&Limit<'_, P>>,
 ) -> Option<usize> {
-    let machine = pinned.machine();
-    let (processor, me) = (machine.held_processor(), machine.running_goroutine());
-    let ticket = me.open_wait();
+    let caller = Caller::of(pinned);
+    let ticket = caller.me.open_wait();
     for case in &mut *cases {
-        case.enter_queue(me, ticket);
+        case.enter_queue(caller.me, ticket);
     }
     let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
     // From here on until all channels have been locked once more the far side may still be at `unlock_all`: the cases
@@ -411,9 +411,9 @@ fn park<P: Platform>(
     let waker = match limit {
         None => {
             let unlock = || unlock_all(cases_shared, locked);
-            Some(wait_for_any(pinned, machine, processor, me, reason, in_bubble, unlock))
+            Some(wait_for_any(caller, reason, in_bubble, unlock))
         }
-        Some(limit) => wait_until(pinned, me, reason, in_bubble, ticket, *limit, || unlock_all(cases_shared, locked)),
+        Some(limit) => wait_until(caller, reason, in_bubble, ticket, *limit, || unlock_all(cases_shared, locked)),
     };
     let chosen = leave_queues(cases_shared, waker)?;
     cases[chosen].finish();

@@ -2,12 +2,11 @@
 
 use core::ptr;
 
+use crate::caller::Caller;
 use crate::cancel::Limit;
-use crate::goroutine::{Goroutine, Ticket, WaitReason};
-use crate::machine::Machine;
+use crate::goroutine::{Ticket, WaitReason};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
-use crate::processor::Processor;
 use crate::waiter::{WaitQueue, Waiter};
 #[cfg(not(gmp_loom))]
 use crate::waiter::{wait, wait_until};
@@ -17,10 +16,7 @@ use crate::waiter::{wait, wait_until};
 /// Made before the lock of what is waited for is taken, so that nothing panics under that.
 #[derive(Debug)]
 pub(super) struct Blocking<'a, P: Platform> {
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
+    caller: Caller<P>,
     reason: WaitReason,
     limit: Option<&'a Limit<'a, P>>,
 }
@@ -34,10 +30,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
         let pinned = Pinned::<P>::new();
         P::assert_pinned_once();
-        let machine = pinned.machine();
-        let me = machine.running_goroutine();
-        let processor = machine.held_processor();
-        Self { pinned, machine, processor, me, reason, limit }
+        Self { caller: Caller::of(pinned), reason, limit }
     }
 
     /// Whether the limit is over already. Reads the clock only if there is a deadline.
@@ -70,23 +63,24 @@ impl<'a, P: Platform> Blocking<'a, P> {
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
     ) -> Option<usize> {
-        let Self { pinned, machine, processor, me, reason, limit } = self;
+        let Self { caller, reason, limit } = self;
+        let me = caller.me;
         let ticket = if limit.is_some() { me.open_wait() } else { Ticket::SOLE };
         me.waiter.prepare(me, ticket, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
         #[cfg(gmp_loom)]
         {
-            let _ = (pinned, machine, processor, reason, is_its_own);
+            let _ = (caller, reason, is_its_own);
             model::wait(me, guard);
         }
         #[cfg(not(gmp_loom))]
         {
             let in_bubble = || if is_its_own() { reason.within_bubble() } else { reason };
             match limit {
-                None => wait(pinned, machine, processor, me, reason, in_bubble, || drop(guard)),
+                None => wait(caller, reason, in_bubble, || drop(guard)),
                 Some(limit) => {
-                    wait_until(pinned, me, reason, in_bubble, ticket, *limit, || drop(guard))?;
+                    wait_until(caller, reason, in_bubble, ticket, *limit, || drop(guard))?;
                 }
             }
         }

@@ -25,13 +25,12 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr;
 
+use crate::caller::Caller;
 use crate::cancel::Limit;
 use crate::goroutine::{Goroutine, Ticket, WaitReason};
-use crate::machine::Machine;
 use crate::park::{park_because, park_with, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::processor::Processor;
 use crate::reference::AtomicRef;
 use crate::switch::commit_closure;
 use crate::time::Instant;
@@ -142,54 +141,47 @@ impl<P: Platform> Waiter<P> {
     }
 }
 
-/// Parks `me`, the calling G, which runs on `machine` with `processor` and has put its waiter into one queue, with
-/// [`Ticket::SOLE`].
+/// Parks the caller, which has put its waiter into one queue, with [`Ticket::SOLE`].
 ///
 /// `unlock` releases the queue's lock; it is run on the far side, when the G may be readied. The caller is pinned once. For
 /// a G of a bubble the reason is what `in_bubble` gives.
 #[inline(always)]
 pub(crate) fn wait<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
+    caller: Caller<P>,
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     unlock: impl FnOnce(),
 ) {
     let unlock = ManuallyDrop::new(|_: &Pinned<P>, _: &'static Goroutine<P>| unlock());
-    park_with(pinned, machine, processor, me, reason, in_bubble, commit_closure(&unlock));
+    park_with(caller, reason, in_bubble, commit_closure(&unlock));
 }
 
 /// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by.
 #[inline(always)]
 pub(crate) fn wait_for_any<P: Platform>(
-    pinned: Pinned<P>,
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-    me: &'static Goroutine<P>,
+    caller: Caller<P>,
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     unlock: impl FnOnce(),
 ) -> &'static Waiter<P> {
-    wait(pinned, machine, processor, me, reason, in_bubble, unlock);
+    let me = caller.me;
+    wait(caller, reason, in_bubble, unlock);
     me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
 }
 
 /// [`wait`] for as long as `limit` says: gives `None` if that ended the wait. The waiters have the ticket.
 /// Those that are still queued are the caller's to remove.
 pub(crate) fn wait_until<'a, P: Platform>(
-    pinned: Pinned<P>,
-    me: &'static Goroutine<P>,
+    caller: Caller<P>,
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     ticket: Ticket,
     limit: impl Into<Limit<'a, P>>,
     unlock: impl FnOnce(),
 ) -> Option<&'static Waiter<P>> {
-    let limit = limit.into();
+    let (limit, me) = (limit.into(), caller.me);
     me.woken_by.store(None, Ordering::Relaxed);
-    park_because(pinned, reason, in_bubble, |pinned, me| {
+    park_because(caller, reason, in_bubble, |pinned, me| {
         let arm_deadline = || {
             if limit.deadline() != Instant::NEVER {
                 arm(pinned, me, limit.deadline(), &me.timer, Action::Wake(me, ticket));
@@ -227,6 +219,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::{WaitQueue, wait, wait_until};
+    use crate::caller::Caller;
     use crate::goroutine::{Ticket, WaitReason};
     use crate::lock::Lock;
     use crate::native::{self, Native};
@@ -235,25 +228,25 @@ mod tests {
     type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
 
     fn stand_in(queue: &Queue) {
-        let pinned = Pinned::<Native>::new();
-        let (machine, me) = (pinned.machine(), pinned.goroutine());
+        let caller = Caller::of(Pinned::<Native>::new());
+        let me = caller.me;
         let guard = queue.lock();
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
         let reason = WaitReason::Parked;
-        wait(pinned, machine, machine.held_processor(), me, reason, || reason, || drop(guard));
+        wait(caller, reason, || reason, || drop(guard));
     }
 
     fn stand_in_for(queue: &Queue, time: Duration) -> bool {
         let deadline = Native::now().after(time);
-        let pinned = Pinned::<Native>::new();
-        let me = pinned.goroutine();
+        let caller = Caller::of(Pinned::<Native>::new());
+        let me = caller.me;
         let guard = queue.lock();
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, core::ptr::null_mut());
         guard.push_back(&me.waiter);
         let reason = WaitReason::Parked;
-        let woken = wait_until(pinned, me, reason, || reason, ticket, deadline, || drop(guard)).is_some();
+        let woken = wait_until(caller, reason, || reason, ticket, deadline, || drop(guard)).is_some();
         queue.lock().remove(&me.waiter);
         woken
     }
