@@ -38,15 +38,27 @@ pub(crate) fn next_due<P: Platform>(
     }
     let now = P::now();
     processor.set_clock(now);
-    let in_a_row = processor.due_in_a_row.load(Ordering::Relaxed);
-    let is_turn_of_others = in_a_row >= IN_A_ROW && !processor.queue.is_empty();
-    let next = if is_turn_of_others { None } else { take_due(pinned, processor, now) };
-    processor.due_in_a_row.store(if next.is_some() { in_a_row + 1 } else { 0 }, Ordering::Relaxed);
+    let (next, in_a_row) = match in_a_row(processor) {
+        Some(count) => (take_due(pinned, processor, now), count + 1),
+        None => (None, 0),
+    };
+    processor.due_in_a_row.store(if next.is_some() { in_a_row } else { 0 }, Ordering::Relaxed);
     await_next(pinned, processor, now);
     if next.is_some() {
         processor.begin_due();
     }
     next
+}
+
+/// How many Gs of timers have run one after the other; `None` if it is the turn of others, who wait.
+#[inline(always)]
+fn in_a_row<P: Platform>(processor: &'static Processor<P>) -> Option<u32> {
+    let in_a_row = processor.due_in_a_row.load(Ordering::Relaxed);
+    if in_a_row < IN_A_ROW {
+        return Some(in_a_row);
+    }
+    // Where nobody waits it is as if they had had their turn.
+    processor.queue.is_empty().then_some(0)
 }
 
 /// Takes the first G whose timer on `of`, not necessarily the current P, is due.
@@ -70,7 +82,9 @@ pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Pr
     let earliest = processor.timers.earliest();
     if earliest <= now {
         // More than this P can do at once.
-        pinned.machine().scheduler().submitted();
+        if !processor.is_alone() {
+            pinned.machine().scheduler().submitted_among_others();
+        }
     }
     if !P::TIMER_INTERRUPTS || earliest == Instant::NEVER {
         return;
@@ -106,11 +120,7 @@ pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Proc
         await_next(pinned, processor, now);
         return Due::Nothing;
     }
-    let in_a_row = processor.due_in_a_row.load(Ordering::Relaxed);
-    let is_turn_of_others = in_a_row >= IN_A_ROW && !processor.queue.is_empty();
-    if is_turn_of_others || !P::TIMER_INTERRUPTS {
-        return Due::Other;
-    }
+    let Some(in_a_row) = in_a_row(processor).filter(|_| P::TIMER_INTERRUPTS) else { return Due::Other };
     let is_traced = processor.watch.wants_all();
     let is_simple = |action| match action {
         Action::Wake(goroutine, _) => {

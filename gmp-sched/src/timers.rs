@@ -250,15 +250,16 @@ impl<P: Platform> Timers<P> {
 
     /// Takes the earliest timer that is due.
     pub(crate) fn pop_due(&self, now: Instant) -> Option<Action<P>> {
-        self.pop_due_if(now, |_| true)
-    }
-
-    /// Takes the earliest timer that is due if `is_wanted` says so, which is asked under the lock.
-    #[inline(always)]
-    pub(crate) fn pop_due_if(&self, now: Instant, is_wanted: impl FnOnce(Action<P>) -> bool) -> Option<Action<P>> {
         if self.earliest() > now {
             return None;
         }
+        self.pop_due_if(now, |_| true)
+    }
+
+    /// Takes the earliest timer that is due, for a caller that has seen that there is one, if `is_wanted` says so, which is
+    /// asked under the lock.
+    #[inline(always)]
+    pub(crate) fn pop_due_if(&self, now: Instant, is_wanted: impl FnOnce(Action<P>) -> bool) -> Option<Action<P>> {
         P::point(Site::Timers);
         let mut wheel = self.wheel.lock();
         let due = wheel.first_due(now).map(|first| (first.element.action.get(), first));
@@ -280,6 +281,7 @@ impl<P: Platform> Timers<P> {
 
 /// Has `action` done at `when`, for `goroutine`: among the timers of the current P, or of the G's bubble.
 /// `timer` is armed by nobody else.
+#[inline]
 pub(crate) fn arm<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &Goroutine<P>,

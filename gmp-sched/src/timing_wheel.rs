@@ -288,9 +288,10 @@ impl<T: Timed> TimingWheel<T> {
 #[inline(always)]
 fn slot_of(base: u64, when: u64) -> usize {
     // Equal times differ in the last digit, so to speak.
-    let shift = ((base ^ when) | 1).ilog2() / DIGIT * DIGIT;
+    let highest_bit = u64::BITS - 1 - ((base ^ when) | 1).leading_zeros();
+    let shift = highest_bit & !(DIGIT - 1);
     let digit = (when >> shift) as usize % VALUES;
-    (shift / DIGIT) as usize * VALUES + digit
+    shift as usize * (VALUES / DIGIT as usize) + digit
 }
 
 #[inline(always)]
