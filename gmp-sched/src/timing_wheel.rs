@@ -26,8 +26,8 @@ use crate::primitives::{AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::time::Instant;
 
-/// Bits of a digit.
-const DIGIT: u32 = 8;
+/// Bits of a digit, a power of two. Few under loom, whose models make a wheel for each way in which they can go.
+const DIGIT: u32 = if cfg!(gmp_loom) { 2 } else { 8 };
 /// Values of a digit.
 const VALUES: usize = 1 << DIGIT;
 /// Digits of a point in time.
