@@ -19,6 +19,17 @@ pub(crate) struct Caller<P: Platform> {
 }
 
 impl<P: Platform> Caller<P> {
+    /// Pins the caller.
+    ///
+    /// # Panics
+    ///
+    /// As [`of`](Self::of).
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        Self::of(Pinned::new())
+    }
+
     /// For a caller that has pinned itself.
     ///
     /// # Panics

@@ -203,7 +203,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         if self.is_stopped() {
             return false;
         }
-        let caller = Caller::of(Pinned::<P>::new());
+        let caller = Caller::<P>::new();
         let outer = {
             let mut exchange = self.shared.exchange.lock();
             exchange.value = Some(value);
@@ -228,7 +228,7 @@ impl<T, P: Platform> Shared<T, P> {
 
     /// Runs the inner G until it gives a value or ends.
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        let caller = Caller::of(Pinned::<P>::new());
+        let caller = Caller::<P>::new();
         self.exchange.lock().outer = Some(caller.me);
         inner.set_waiter(caller.me);
         switch_to(caller, inner.goroutine());

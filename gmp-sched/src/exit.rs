@@ -53,7 +53,7 @@ pub fn exit<P: Platform>() -> ! {
 /// The caller is not a G with a P, or is pinned.
 pub fn abandon<P: Platform>(reason: JoinError) -> ! {
     wait_for_all::<P>();
-    let caller = Caller::of(Pinned::<P>::new());
+    let caller = Caller::<P>::new();
     let Caller { ref pinned, processor, me, .. } = caller;
     body::fail_with(pinned, me, reason);
     processor.counters.finished.add(1);

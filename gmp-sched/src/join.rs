@@ -148,7 +148,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
             let in_bubble = || self.reason_in_bubble();
-            park_because(Caller::of(Pinned::new()), WaitReason::Join, in_bubble, |_, me| wait_for(self.goroutine, me));
+            park_because(Caller::new(), WaitReason::Join, in_bubble, |_, me| wait_for(self.goroutine, me));
         }
         // The result is there: nobody else takes or drops it, since the handle is ours.
         let result = body::take_result(self.goroutine);

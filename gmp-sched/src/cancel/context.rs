@@ -13,7 +13,7 @@ use super::{CancelHandle, Cause, ContextError, ContextFunction, Limit};
 use crate::caller::Caller;
 use crate::chan::{Receiver, try_never};
 use crate::goroutine::WaitReason;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{OutOfResources, Platform};
 use crate::time::{Instant, now};
 use crate::waiter::wait_until;
 
@@ -380,7 +380,7 @@ impl<P: Platform> Context<P> {
     pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
         self.check()?;
         let limit = Limit::from(self).and(when);
-        let caller = Caller::of(Pinned::<P>::new());
+        let caller = Caller::<P>::new();
         let ticket = caller.me.open_wait();
         wait_until(caller, WaitReason::Context, || WaitReason::Context, ticket, limit, || ());
         // At the same time both are over: then the sleep was slept.

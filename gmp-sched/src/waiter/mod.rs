@@ -228,7 +228,7 @@ mod tests {
     type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
 
     fn stand_in(queue: &Queue) {
-        let caller = Caller::of(Pinned::<Native>::new());
+        let caller = Caller::<Native>::new();
         let me = caller.me;
         let guard = queue.lock();
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
@@ -239,7 +239,7 @@ mod tests {
 
     fn stand_in_for(queue: &Queue, time: Duration) -> bool {
         let deadline = Native::now().after(time);
-        let caller = Caller::of(Pinned::<Native>::new());
+        let caller = Caller::<Native>::new();
         let me = caller.me;
         let guard = queue.lock();
         let ticket = me.open_wait();
