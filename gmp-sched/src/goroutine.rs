@@ -357,7 +357,7 @@ impl<P: Platform> Goroutine<P> {
     pub fn stack(&self) -> Range<usize> {
         let top = self.stack_top();
         // From another M the two may not belong together.
-        top.saturating_sub(self.stack_bytes())..top
+        top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }
 
     /// Where its stack begins to grow down from.
@@ -371,12 +371,6 @@ impl<P: Platform> Goroutine<P> {
         self.stack_top.store(stack.end, Ordering::Relaxed);
         self.stack_bytes.store(stack.len(), Ordering::Relaxed);
         self.stack_size.store(size as u8, Ordering::Relaxed);
-    }
-
-    /// How large its stack is.
-    #[inline(always)]
-    pub(crate) fn stack_bytes(&self) -> usize {
-        self.stack_bytes.load(Ordering::Relaxed)
     }
 
     /// Gives it another stack of the same size. The caller owns the slot.
