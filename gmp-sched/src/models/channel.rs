@@ -143,9 +143,7 @@ fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize
 fn wait_for_one(me: &'static Goroutine<Model>, cases: &mut [Case<'_, Model>], locked: select::Locked) -> usize {
     select::unlock_all(cases, locked);
     park(me);
-    let chosen = select::leave_queues(cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen");
-    cases[chosen].finish();
-    chosen
+    select::leave_queues(cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
 }
 
 type Ends = (Sender<u32, Model>, Receiver<u32, Model>);

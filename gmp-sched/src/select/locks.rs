@@ -46,18 +46,21 @@ fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
     }
 }
 
-/// Takes the waiters of all cases but that of `waker` out of their queues. Tells which case's `waker` is.
+/// Takes the waiters of all cases but that of `waker` out of their queues, and does what is left to do of that one, of which it
+/// tells the number.
 #[inline(always)]
 pub(crate) fn leave_queues<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
     let pinned = Pinned::new();
-    for case in cases {
-        if !waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
+    let mut chosen = None;
+    for (number, case) in cases.iter().enumerate() {
+        if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
+            case.finish();
+            chosen = Some(number);
+        } else {
             case.leave_queue(&pinned);
         }
     }
-    // By the distance, since to look for it would take longer.
-    let (waker, first) = (core::ptr::from_ref(waker?), core::ptr::from_ref(cases.first()?.waiter()));
-    Some((waker.addr() - first.addr()) / size_of::<Case<'_, P>>())
+    chosen
 }
 
 /// Locks each channel once; gives which locks are kept, and whether any case seems to be ready.

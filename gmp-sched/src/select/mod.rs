@@ -338,9 +338,7 @@ fn wait_for_one<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> us
     let in_bubble = || reason_in_bubble(cases, WaitReason::Select);
     let unlock = || unlock_each(cases);
     let waker = wait_for_any(caller, WaitReason::Select, in_bubble, unlock);
-    let chosen = leave_queues(cases, Some(waker)).expect("one of them is the waker");
-    cases[chosen].finish();
-    chosen
+    leave_queues(cases, Some(waker)).expect("one of them is the waker")
 }
 
 /// Steps 2 to 4.
@@ -415,9 +413,7 @@ fn park<P: Platform>(
         }
         Some(limit) => wait_until(caller, reason, in_bubble, ticket, *limit, || unlock_all(cases_shared, locked)),
     };
-    let chosen = leave_queues(cases_shared, waker)?;
-    cases[chosen].finish();
-    Some(chosen)
+    leave_queues(cases_shared, waker)
 }
 
 /// Why a G in a bubble waits: for that one only if each of the channels is of it, or of nobody.
