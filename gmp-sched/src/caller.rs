@@ -39,7 +39,7 @@ impl<P: Platform> Caller<P> {
     #[track_caller]
     pub(crate) fn of(pinned: Pinned<P>) -> Self {
         let machine = pinned.machine();
-        let (processor, me) = (machine.held_processor(), machine.running_goroutine());
+        let (me, processor) = (machine.running_goroutine(), machine.held_processor());
         Self { pinned, machine, processor, me }
     }
 }
