@@ -26,14 +26,16 @@ use crate::primitives::{AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::time::Instant;
 
-/// Bits of each digit of a point in time, from the lowest up. Those in which most timers differ from the present, between
-/// a quarter of a microsecond and 16 ms, are wide: an element moves once for both. The others are there for the order.
+/// Bits of each digit of a point in time, from the lowest up. The two in which most timers differ from the present, by more
+/// than a quarter of a microsecond and less than 16 ms, are wide, so that most elements move once at the most; the others
+/// are narrow, to save slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4];
 /// Slots of all levels, one level after the other.
 const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end();
 /// Slots whose bits are in one word.
 const GROUP: usize = u64::BITS as usize;
 const GROUPS: usize = SLOTS.div_ceil(GROUP);
+const _: () = assert!(GROUPS <= u32::BITS as usize, "there is a word for the groups");
 
 /// Where the elements stand whose times differ from the base in a certain digit.
 #[derive(Clone, Copy)]
@@ -54,7 +56,7 @@ impl Level {
 }
 
 /// The level of each bit of a point in time: that of its digit.
-const LEVELS: [Level; u64::BITS as usize] = {
+static LEVELS: [Level; u64::BITS as usize] = {
     let mut levels = [Level { shift: 0, highest: 0, start: 0 }; u64::BITS as usize];
     let (mut digit, mut bit, mut slots) = (0, 0, 0);
     while digit < DIGITS.len() {
