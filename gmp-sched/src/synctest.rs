@@ -21,8 +21,8 @@
 //! | another G, by its handle or as a [coroutine](crate::coroutine) | if that one is in the bubble |
 //! | the children of a [scope](crate::scope) | yes |
 //! | a [`Once`](crate::sync::Once) and what is built on it, also a [`SingleFlight`](crate::sync::SingleFlight) | if a G of the bubble is doing it |
-//! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: who ends the wait is to be in the bubble |
-//! | the end of a [context](crate::cancel) | yes, likewise |
+//! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: who ends the wait from outside of the bubble panics |
+//! | the end of a [context](crate::cancel) | yes, wherever it was made: who cancels it is to be in the bubble |
 //! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
 //! | what it has told others of by [`park`](crate::park::park) | no |
 //!

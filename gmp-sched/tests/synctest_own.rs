@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gmp_sched::native::{
-    self, Condvar, Context, Mutex, Ticker, Timer, WaitGroup, after_func, channel, go, now, pull, sleep, synctest,
-    yield_now,
+    self, Barrier, Condvar, Context, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func, channel, go, now, pull,
+    sleep, synctest, yield_now,
 };
 use gmp_sched::select;
 
@@ -301,6 +301,85 @@ fn contexts_go_in_and_out() {
     });
 }
 
+const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outside bubble";
+
+/// Has a G of a bubble wait, and then another, and one outside `end` the wait of both: a panic for that one, while the others
+/// go on. After that it may do so for those outside.
+fn is_not_ended_from_outside<T: Send + Sync + 'static>(
+    shared: impl Fn() -> T + Send + 'static,
+    wait: fn(&T),
+    end: fn(&T),
+    ends: usize,
+) {
+    native::run(1, move || {
+        let shared = Arc::new(shared());
+        let inside = shared.clone();
+        let bubble = go(move || {
+            synctest::test(move || {
+                // Keeps the bubble from being at its end, which the waits alone would.
+                let keeper = go(|| sleep(HOUR));
+                let waiters = [inside.clone(), inside].map(|inside| go(move || wait(&inside)));
+                while !waiters.iter().all(|waiter| waiter.is_finished()) {
+                    yield_now();
+                }
+                keeper.join().unwrap();
+            });
+        });
+        (0..10).for_each(|_| yield_now());
+        for _ in 0..ends {
+            assert_eq!(message(|| end(&shared)), WOKEN_FROM_OUTSIDE);
+        }
+        bubble.join().unwrap();
+        let waiters = [shared.clone(), shared.clone()].map(|outside| go(move || wait(&outside)));
+        yield_now();
+        (0..ends).for_each(|_| end(&shared));
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+#[test]
+fn permits_are_not_to_be_given_from_outside() {
+    let none = || {
+        let semaphore = Semaphore::new(2);
+        semaphore.acquire(2).forget();
+        semaphore
+    };
+    let wait = |semaphore: &Semaphore| semaphore.acquire(1).forget();
+    is_not_ended_from_outside(none, wait, |semaphore| semaphore.release(1), 2);
+    is_not_ended_from_outside(none, wait, |semaphore| semaphore.release(2), 1);
+}
+
+/// Who gives up lets in those behind it that want less.
+#[test]
+fn permits_are_not_to_be_left_to_others_from_outside() {
+    native::run(1, || {
+        let semaphore = Arc::new(Semaphore::new(2));
+        semaphore.acquire(1).forget();
+        let (first, second) = (semaphore.clone(), semaphore.clone());
+        let gives_up = go(move || message(|| _ = first.acquire_timeout(2, Duration::from_millis(20))));
+        yield_now();
+        let bubble = go(move || {
+            synctest::test(move || {
+                let keeper = go(|| sleep(HOUR));
+                let waiter = go(move || second.acquire(1).forget());
+                while !waiter.is_finished() {
+                    yield_now();
+                }
+                keeper.join().unwrap();
+            });
+        });
+        assert_eq!(gives_up.join().unwrap(), WOKEN_FROM_OUTSIDE);
+        bubble.join().unwrap();
+        assert_eq!(semaphore.available(), 0);
+    });
+}
+
+#[test]
+fn a_barrier_is_not_to_be_opened_from_outside() {
+    let wait = |barrier: &Barrier| _ = barrier.wait();
+    is_not_ended_from_outside(|| Barrier::new(3), wait, wait, 1);
+}
+
 /// A panic for whoever wakes; the other goes on.
 #[test]
 fn a_condition_is_not_to_be_signalled_from_outside() {
@@ -320,7 +399,7 @@ fn a_condition_is_not_to_be_signalled_from_outside() {
                 });
             });
             (0..10).for_each(|_| yield_now());
-            assert_eq!(message(|| notify(&condition.1)), "semaphore wake of synctest goroutine from outside bubble");
+            assert_eq!(message(|| notify(&condition.1)), WOKEN_FROM_OUTSIDE);
             bubble.join().unwrap();
             // Nobody is there, or nobody of a bubble.
             notify(&condition.1);

@@ -64,7 +64,8 @@ impl<P: Platform> Barrier<P> {
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G or has preemption turned off.
+    /// It has to wait, and the caller is not a G or has preemption turned off; it comes last, and one of those that wait is in
+    /// a [bubble](crate::synctest) in which the caller is not.
     #[track_caller]
     pub fn wait(&self) -> bool {
         if self.size <= 1 {
@@ -81,7 +82,7 @@ impl<P: Platform> Barrier<P> {
         state.arrived = 0;
         let roused = Roused::all_of(&state.queue);
         drop(state);
-        roused.ready(&Pinned::new());
+        roused.ready_durable(Pinned::new());
         true
     }
 }

@@ -7,6 +7,7 @@ use crate::cancel::Limit;
 use crate::goroutine::{Ticket, WaitReason};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
+use crate::synctest::{Home, may_be_used};
 use crate::waiter::{WaitQueue, Waiter};
 #[cfg(not(gmp_loom))]
 use crate::waiter::{wait, wait_until};
@@ -191,18 +192,42 @@ impl<P: Platform> Roused<P> {
         }
     }
 
-    /// Makes all of them runnable; gives how many they were.
+    /// Makes all of them runnable.
     #[inline]
-    pub(super) fn ready(self, pinned: &Pinned<P>) -> usize {
-        let Some(first) = self.first else { return 0 };
+    pub(super) fn ready(self, pinned: &Pinned<P>) {
+        self.ready_each(pinned, |_| ());
+    }
+
+    /// [`ready`](Self::ready) of those who wait durably if they are in a bubble, wherever it is that they wait; gives how many
+    /// they were.
+    ///
+    /// # Panics
+    ///
+    /// One of them is in a bubble in which the caller is not. They have been woken all the same: nobody else would.
+    #[inline]
+    #[track_caller]
+    pub(super) fn ready_durable(self, pinned: Pinned<P>) -> usize {
+        let (mut count, mut is_foreign) = (0, false);
+        self.ready_each(&pinned, |waiter| {
+            count += 1;
+            is_foreign |= may_be_used() && Home::of(waiter.goroutine()).is_foreign();
+        });
+        drop(pinned);
+        assert!(!is_foreign, "semaphore wake of synctest goroutine from outside bubble");
+        count
+    }
+
+    /// Makes all of them runnable, after a `look` at each.
+    #[inline]
+    fn ready_each(self, pinned: &Pinned<P>, mut look: impl FnMut(&'static Waiter<P>)) {
+        let Some(first) = self.first else { return };
+        look(first);
         ready(first, pinned);
-        let mut count = 1;
         while let Some(waiter) = self.others.front() {
             // Out of the list first: once its G runs it may stand in another.
             self.others.remove(waiter);
+            look(waiter);
             ready(waiter, pinned);
-            count += 1;
         }
-        count
     }
 }

@@ -13,7 +13,6 @@ use crate::cancel::Limit;
 use crate::goroutine::WaitReason;
 use crate::lock::Lock;
 use crate::platform::{Pinned, Platform};
-use crate::synctest::{Home, may_be_used};
 use crate::time::{Instant, now};
 use crate::waiter::{WaitQueue, Waiter};
 
@@ -130,20 +129,6 @@ impl<P: Platform> RawCondvar<P> {
     }
 }
 
-/// Whether the G of the waiter is in a bubble in which the calling one is not.
-#[inline]
-fn waits_in_other_bubble<P: Platform>(waiter: &'static Waiter<P>) -> bool {
-    may_be_used() && Home::of(waiter.goroutine()).is_foreign()
-}
-
-/// Panics if a G was woken from outside of its bubble. It has been, all the same: nobody else would.
-#[inline]
-#[track_caller]
-fn check_bubble<P: Platform>(pinned: Pinned<P>, is_foreign: bool) {
-    drop(pinned);
-    assert!(!is_foreign, "semaphore wake of synctest goroutine from outside bubble");
-}
-
 // SAFETY: the mutex is unlocked when the waiter stands in the queue, whose lock is held until the G has been left: no
 // notification comes in between. It is locked again before `wait_with` returns; what can panic comes before it is unlocked.
 unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
@@ -160,28 +145,19 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     #[track_caller]
     fn notify_one(&self) -> bool {
         let pinned = Pinned::<P>::new();
-        let Some(first) = self.state.lock().queue.pop() else { return false };
-        let is_foreign = waits_in_other_bubble(first);
-        ready(first, &pinned);
-        check_bubble(pinned, is_foreign);
-        true
+        let mut roused = Roused::none();
+        if let Some(first) = self.state.lock().queue.pop() {
+            roused.push(first);
+        }
+        roused.ready_durable(pinned) != 0
     }
 
     #[doc(alias = "Broadcast")]
     #[track_caller]
     fn notify_all(&self) -> usize {
         let pinned = Pinned::<P>::new();
-        let (mut roused, mut is_foreign) = (Roused::none(), false);
-        {
-            let state = self.state.lock();
-            while let Some(waiter) = state.queue.pop() {
-                is_foreign |= waits_in_other_bubble(waiter);
-                roused.push(waiter);
-            }
-        }
-        let count = roused.ready(&pinned);
-        check_bubble(pinned, is_foreign);
-        count
+        let roused = Roused::all_of(&self.state.lock().queue);
+        roused.ready_durable(pinned)
     }
 }
 

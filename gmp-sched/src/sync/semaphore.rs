@@ -178,7 +178,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// So many are not taken.
+    /// So many are not taken; or they were for a G in a [bubble](crate::synctest) in which the caller is not, which has them all
+    /// the same.
     #[inline]
     #[track_caller]
     #[doc(alias = "Release")]
@@ -236,7 +237,7 @@ impl<P: Platform> Semaphore<P> {
             let word = self.word.load(Ordering::Relaxed);
             if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { Roused::none() }
         };
-        roused.ready(&pinned);
+        roused.ready_durable(pinned);
         false
     }
 
@@ -294,7 +295,7 @@ impl<P: Platform> Semaphore<P> {
         } else {
             let roused = self.grant(&queue, word / ONE + permits);
             drop(queue);
-            roused.ready(&pinned);
+            roused.ready_durable(pinned);
         }
         true
     }
