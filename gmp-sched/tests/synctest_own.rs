@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gmp_sched::native::{
-    self, Barrier, Condvar, Context, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func, channel, go, now, pull,
-    sleep, synctest, yield_now,
+    self, Barrier, Condvar, Context, JoinHandle, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func, channel, go,
+    now, pull, sleep, synctest, yield_now,
 };
 use gmp_sched::select;
 
@@ -303,8 +303,25 @@ fn contexts_go_in_and_out() {
 
 const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outside bubble";
 
-/// Has a G of a bubble wait, and then another, and one outside `end` the wait of both: a panic for that one, while the others
-/// go on. After that it may do so for those outside.
+/// A bubble in which each of `waits` is called by a G of its own.
+fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT]) -> JoinHandle<()> {
+    let bubble = go(move || {
+        synctest::test(move || {
+            // Keeps the bubble from being at its end, which the waits alone would.
+            let keeper = go(|| sleep(HOUR));
+            let waiters = waits.map(go);
+            while !waiters.iter().all(|waiter| waiter.is_finished()) {
+                yield_now();
+            }
+            keeper.join().unwrap();
+        });
+    });
+    (0..10).for_each(|_| yield_now());
+    bubble
+}
+
+/// Has two Gs of a bubble wait, and one outside `end` the waits of both: a panic for that one, while the others go on. After
+/// that it may do so for those outside.
 fn is_not_ended_from_outside<T: Send + Sync + 'static>(
     shared: impl Fn() -> T + Send + 'static,
     wait: fn(&T),
@@ -313,24 +330,13 @@ fn is_not_ended_from_outside<T: Send + Sync + 'static>(
 ) {
     native::run(1, move || {
         let shared = Arc::new(shared());
-        let inside = shared.clone();
-        let bubble = go(move || {
-            synctest::test(move || {
-                // Keeps the bubble from being at its end, which the waits alone would.
-                let keeper = go(|| sleep(HOUR));
-                let waiters = [inside.clone(), inside].map(|inside| go(move || wait(&inside)));
-                while !waiters.iter().all(|waiter| waiter.is_finished()) {
-                    yield_now();
-                }
-                keeper.join().unwrap();
-            });
-        });
-        (0..10).for_each(|_| yield_now());
+        let waits = || [shared.clone(), shared.clone()].map(|shared| move || wait(&shared));
+        let bubble = bubble_of(waits());
         for _ in 0..ends {
             assert_eq!(message(|| end(&shared)), WOKEN_FROM_OUTSIDE);
         }
         bubble.join().unwrap();
-        let waiters = [shared.clone(), shared.clone()].map(|outside| go(move || wait(&outside)));
+        let waiters = waits().map(go);
         yield_now();
         (0..ends).for_each(|_| end(&shared));
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
@@ -355,19 +361,12 @@ fn permits_are_not_to_be_left_to_others_from_outside() {
     native::run(1, || {
         let semaphore = Arc::new(Semaphore::new(2));
         semaphore.acquire(1).forget();
+        let (context, cancel) = Context::background().with_cancel();
         let (first, second) = (semaphore.clone(), semaphore.clone());
-        let gives_up = go(move || message(|| _ = first.acquire_timeout(2, Duration::from_millis(20))));
+        let gives_up = go(move || message(|| _ = first.acquire_until(2, &context)));
         yield_now();
-        let bubble = go(move || {
-            synctest::test(move || {
-                let keeper = go(|| sleep(HOUR));
-                let waiter = go(move || second.acquire(1).forget());
-                while !waiter.is_finished() {
-                    yield_now();
-                }
-                keeper.join().unwrap();
-            });
-        });
+        let bubble = bubble_of([move || second.acquire(1).forget()]);
+        cancel.cancel();
         assert_eq!(gives_up.join().unwrap(), WOKEN_FROM_OUTSIDE);
         bubble.join().unwrap();
         assert_eq!(semaphore.available(), 0);
@@ -380,34 +379,11 @@ fn a_barrier_is_not_to_be_opened_from_outside() {
     is_not_ended_from_outside(|| Barrier::new(3), wait, wait, 1);
 }
 
-/// A panic for whoever wakes; the other goes on.
 #[test]
 fn a_condition_is_not_to_be_signalled_from_outside() {
-    for notify in [|changed: &Condvar| _ = changed.notify_one(), |changed: &Condvar| _ = changed.notify_all()] {
-        native::run(1, move || {
-            let condition = Arc::new((Mutex::new(()), Condvar::new()));
-            let inside = condition.clone();
-            let bubble = go(move || {
-                synctest::test(move || {
-                    // Keeps the bubble from being at its end, which the wait alone would.
-                    let keeper = go(|| sleep(HOUR));
-                    let waiter = go(move || inside.1.wait(&mut inside.0.lock()));
-                    while !waiter.is_finished() {
-                        yield_now();
-                    }
-                    keeper.join().unwrap();
-                });
-            });
-            (0..10).for_each(|_| yield_now());
-            assert_eq!(message(|| notify(&condition.1)), WOKEN_FROM_OUTSIDE);
-            bubble.join().unwrap();
-            // Nobody is there, or nobody of a bubble.
-            notify(&condition.1);
-            let outside = condition.clone();
-            let waiter = go(move || outside.1.wait(&mut outside.0.lock()));
-            yield_now();
-            notify(&condition.1);
-            waiter.join().unwrap();
-        });
-    }
+    type Condition = (Mutex<()>, Condvar);
+    let new = || (Mutex::new(()), Condvar::new());
+    let wait = |(mutex, changed): &Condition| changed.wait(&mut mutex.lock());
+    is_not_ended_from_outside(new, wait, |(_, changed)| _ = changed.notify_one(), 2);
+    is_not_ended_from_outside(new, wait, |(_, changed)| _ = changed.notify_all(), 1);
 }

@@ -124,7 +124,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire); it gives up, and leaves permits to a G in a [bubble](crate::synctest) in which the caller is
+    /// not, which has them all the same.
     #[track_caller]
     pub fn acquire_until<'l>(
         &self,
