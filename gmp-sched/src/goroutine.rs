@@ -259,10 +259,16 @@ impl<P: Platform> Goroutine<P> {
     /// Ends the wait of that ticket; tells whether nobody had before. Who ends it readies the G.
     #[inline]
     pub(crate) fn claim(&self, ticket: Ticket) -> bool {
+        ticket == Ticket::SOLE || self.claim_of_several(ticket)
+    }
+
+    /// [`claim`](Self::claim) of a ticket that was [given](Self::open_wait).
+    #[inline(always)]
+    pub(crate) fn claim_of_several(&self, ticket: Ticket) -> bool {
+        debug_assert_ne!(ticket, Ticket::SOLE);
         // Ordering: the word only decides who is first; what winner and G tell each other goes through the locks of the
         // queues and of the run queue.
-        ticket == Ticket::SOLE
-            || self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Its number in this life of the slot.

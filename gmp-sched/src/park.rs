@@ -54,10 +54,10 @@ pub(crate) fn park_because<P: Platform>(
             ready_pinned(pinned, me);
         }
     });
-    park_with(caller, reason, in_bubble, commit_closure(&commit));
+    drop(park_with(caller, reason, in_bubble, commit_closure(&commit)));
 }
 
-/// [`park_pinned`] for a caller that knows where it is. `commit` makes the G known.
+/// [`park_pinned`] for a caller that knows where it is. `commit` makes the G known. Still pinned when the G goes on.
 ///
 /// For a G of a bubble the reason is what `in_bubble` gives, so that the others need not look whose it is what they wait for.
 #[inline(always)]
@@ -66,20 +66,25 @@ pub(crate) fn park_with<P: Platform>(
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     commit: Commit<P>,
-) {
+) -> Pinned<P> {
     let (processor, me) = (caller.processor, caller.me);
     processor.counters.parks.add(1);
     me.set_waiting(reason, processor.watch.parked_status(), processor.clock());
     if let Some(bubble) = me.bubble() {
         return park_in_bubble(caller.pinned, bubble, in_bubble(), commit);
     }
-    drop(leave(caller, Leave::Park, commit));
+    leave(caller, Leave::Park, commit)
 }
 
 /// The rest of a park of a G in a bubble, which counts those that do not wait.
 #[cold]
 #[inline(never)]
-fn park_in_bubble<P: Platform>(pinned: Pinned<P>, bubble: &'static Bubble<P>, reason: WaitReason, commit: Commit<P>) {
+fn park_in_bubble<P: Platform>(
+    pinned: Pinned<P>,
+    bubble: &'static Bubble<P>,
+    reason: WaitReason,
+    commit: Commit<P>,
+) -> Pinned<P> {
     let caller = Caller::of(pinned);
     let is_durable = reason.is_durable();
     caller.me.set_waiting_in_bubble(reason, is_durable);
@@ -91,7 +96,7 @@ fn park_in_bubble<P: Platform>(pinned: Pinned<P>, bubble: &'static Bubble<P>, re
             bubble.blocked(pinned);
         }
     });
-    drop(leave(caller, Leave::Park, commit_closure(&commit)));
+    leave(caller, Leave::Park, commit_closure(&commit))
 }
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.

@@ -4,6 +4,7 @@
 //! runs next, and that one publishes it (unlocks, enqueues) when its context is saved and its stack is at rest. Where
 //! the local queue has work, the switch goes straight from G to G; g0 is visited only to look further.
 
+use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
@@ -274,7 +275,10 @@ fn leave_for_picked<P: Platform>(
     let Caller { pinned, machine, me, .. } = caller;
     let to = match picked {
         Some((next, _)) => start_running(machine, next),
-        None => to_g0(machine, me),
+        None => {
+            cold_path();
+            to_g0(machine, me)
+        }
     };
     arrive_from_wait(switch(pinned, &me.context, to, commit.transfer(me)))
 }

@@ -306,9 +306,12 @@ impl<T, P: Platform> Channel<T, P> {
     /// Receives a value if there is one. Tells, if not, whether the channel is closed and drained.
     #[inline]
     pub(crate) fn try_recv(&self) -> Result<T, bool> {
-        if !self.header.looks_ready(Side::Receive) {
-            return Err(false);
-        }
+        if self.header.looks_ready(Side::Receive) { self.recv_now() } else { Err(false) }
+    }
+
+    /// [`try_recv`](Self::try_recv) of a caller that has looked.
+    #[inline(always)]
+    pub(crate) fn recv_now(&self) -> Result<T, bool> {
         let mut place = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
@@ -351,7 +354,7 @@ impl<T, P: Platform> Channel<T, P> {
         me.waiter.prepare(me, Ticket::SOLE, place.cast());
         self.header.queue(side).push_back(&me.waiter);
         let in_bubble = || self.header.wait_reason_in_bubble(side);
-        park_with(caller, self.header.wait_reason(side), in_bubble, held.into_commit());
+        drop(park_with(caller, self.header.wait_reason(side), in_bubble, held.into_commit()));
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 

@@ -126,7 +126,7 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     let me = pinned.goroutine();
     let ticket = me.open_wait();
     cases.iter_mut().for_each(|case| case.enter_queue(me, ticket));
-    wait_for_one(me, cases, locked)
+    wait_for_one(pinned, me, cases, locked)
 }
 
 /// As `select::wait_for_one`.
@@ -134,16 +134,21 @@ fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize
     let me = pinned.goroutine();
     let ticket = me.open_wait();
     if select::enter_all(pinned, me, ticket, cases) {
-        wait_for_one(me, cases, select::Locked::Each)
+        wait_for_one(pinned, me, cases, select::Locked::Each)
     } else {
         select_all(pinned, cases)
     }
 }
 
-fn wait_for_one(me: &'static Goroutine<Model>, cases: &mut [Case<'_, Model>], locked: select::Locked) -> usize {
+fn wait_for_one(
+    pinned: &Pinned<Model>,
+    me: &'static Goroutine<Model>,
+    cases: &mut [Case<'_, Model>],
+    locked: select::Locked,
+) -> usize {
     select::unlock_all(cases, locked);
     park(me);
-    select::leave_queues(cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
+    select::leave_queues(pinned, cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
 }
 
 type Ends = (Sender<u32, Model>, Receiver<u32, Model>);

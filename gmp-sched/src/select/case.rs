@@ -15,7 +15,7 @@ use crate::waiter::{WaitQueue, Waiter};
 pub(super) const SELECT_ON: &str = "select on";
 
 /// What is expected of a select.
-const CHOSEN: &str = "the select has chosen this case";
+pub(super) const CHOSEN: &str = "the select has chosen this case";
 
 /// What the macro does with a case whose type it knows.
 #[doc(hidden)]
@@ -29,13 +29,13 @@ pub trait Arm {
     /// Whether it seems to be ready. Needs no lock.
     fn looks_ready(&self) -> bool;
 
-    /// Does it now, if it is ready; tells whether it was.
-    fn try_now(&mut self) -> bool;
+    /// Does it now, if it is ready.
+    fn try_now(&mut self) -> Option<Self::Result>;
 
     /// The case itself, which has been in no select.
     fn fresh_case(&mut self) -> Case<'_, Self::Platform>;
 
-    /// How it went with the case that was chosen.
+    /// How it went with the case that was chosen after it had to wait.
     fn result(self) -> Self::Result;
 
     /// Drops a case that was not chosen.
@@ -152,9 +152,10 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
         self.channel.header.may_be_ready(Side::Receive)
     }
 
-    #[inline(never)]
-    fn try_now(&mut self) -> bool {
-        try_now(&self.channel.header, self)
+    #[inline(always)]
+    fn try_now(&mut self) -> Option<Result<T, RecvError>> {
+        // Not with the place in the case, which need not be in memory before it waits.
+        recv_now(self.channel)
     }
 
     #[inline(always)]
@@ -189,8 +190,8 @@ impl<T, P: Platform> Arm for SendCase<'_, T, P> {
     }
 
     #[inline(never)]
-    fn try_now(&mut self) -> bool {
-        try_now(&self.channel.header, self)
+    fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
+        try_now(&self.channel.header, self).then(|| self.take().expect(CHOSEN))
     }
 
     #[inline(always)]
@@ -240,13 +241,21 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     /// });
     /// ```
     #[inline]
-    pub fn into_result(self) -> Option<Result<(), SendError<T>>> {
+    pub fn into_result(mut self) -> Option<Result<(), SendError<T>>> {
+        self.take()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<Result<(), SendError<T>>> {
         match self.outcome.get() {
             Outcome::Pending => None,
             Outcome::Moved => Some(Ok(())),
             Outcome::Closed => {
                 self.channel.header.check_closed(SELECT_ON);
-                self.into_inner().map(|value| Err(SendError(value)))
+                // The value is gone after this.
+                self.outcome.set(Outcome::Moved);
+                // SAFETY: it is there, and is taken once: the outcome says now that it is not.
+                Some(Err(SendError(unsafe { ManuallyDrop::take(self.value.get_mut()) })))
             }
         }
     }
@@ -320,7 +329,27 @@ unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
     }
 }
 
-/// [`Arm::try_now`], on that channel.
+/// Unlocks a channel. Apart, so that the usual way through does not prepare it.
+#[cold]
+#[inline(never)]
+fn give_back<P: Platform>(held: Held<'_, P>) {
+    drop(held);
+}
+
+/// [`Arm::try_now`] of a case that receives.
+#[inline(never)]
+fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvError>> {
+    match channel.recv_now() {
+        Ok(value) => Some(Ok(value)),
+        Err(false) => None,
+        Err(true) => {
+            channel.header.check_closed(SELECT_ON);
+            Some(Err(RecvError))
+        }
+    }
+}
+
+/// [`Arm::try_now`] of a case that sends: tells whether it was ready.
 #[inline(always)]
 pub(super) fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
     let pinned = Pinned::new();
@@ -437,6 +466,7 @@ impl<'a, P: Platform> Case<'a, P> {
         let (header, side) = (self.header, self.side);
         let Some(held) = header.try_lock(pinned) else { return false };
         if header.may_be_ready(side) {
+            give_back(held);
             return false;
         }
         mem::forget(held);

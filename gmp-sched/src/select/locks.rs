@@ -49,18 +49,22 @@ fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
 /// Takes the waiters of all cases but that of `waker` out of their queues, and does what is left to do of that one, of which it
 /// tells the number.
 #[inline(always)]
-pub(crate) fn leave_queues<P: Platform>(cases: &[Case<'_, P>], waker: Option<&'static Waiter<P>>) -> Option<usize> {
-    let pinned = Pinned::new();
-    let mut chosen = None;
+pub(crate) fn leave_queues<P: Platform>(
+    pinned: &Pinned<P>,
+    cases: &[Case<'_, P>],
+    waker: Option<&'static Waiter<P>>,
+) -> Option<usize> {
+    // Until it is found, the number of no case.
+    let mut chosen = cases.len();
     for (number, case) in cases.iter().enumerate() {
         if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
-            case.finish();
-            chosen = Some(number);
+            chosen = number;
         } else {
-            case.leave_queue(&pinned);
+            case.leave_queue(pinned);
         }
     }
-    chosen
+    cases.get(chosen)?.finish();
+    Some(chosen)
 }
 
 /// Locks each channel once; gives which locks are kept, and whether any case seems to be ready.

@@ -119,12 +119,17 @@ macro_rules! __select {
                 // Step 1. A list of the cases is only made if that is not enough.
                 let mut ready = $crate::select::Ready::new();
                 $(ready.look(&$case);)*
-                let mut chosen = ready.choose();
-                if !$crate::__select!(@try chosen [$($case)*]) {
-                    let waited = $crate::select::Select::after_look(&mut [$($crate::select::Arm::fresh_case(&mut $case)),*])$($wait)*;
-                    chosen = $crate::select::Chosen::number(waited);
+                let chosen = ready.choose();
+                match $crate::__select!(@try chosen [$($case)*]) {
+                    ::core::option::Option::Some(result) => result,
+                    ::core::option::Option::None => {
+                        // Moved, so that only these are in memory, where others find them.
+                        $(let mut $case = $case;)*
+                        let waited = $crate::select::Looked::at(&mut [$($crate::select::Arm::fresh_case(&mut $case)),*])$($wait)*;
+                        let chosen = $crate::select::Chosen::number(waited);
+                        $crate::__select!(@take chosen [$($case)*])
+                    }
                 }
-                $crate::__select!(@take chosen [$($case)*])
             }
         };
         $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
@@ -140,13 +145,13 @@ macro_rules! __select {
         $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
     }};
 
-    (@try $chosen:ident []) => { { let _ = $chosen; false } };
+    (@try $chosen:ident []) => { { let _ = $chosen; ::core::option::Option::None } };
     (@try $chosen:ident [$case:ident $($later:ident)*]) => {
         if $chosen == 0 {
-            $crate::select::Arm::try_now(&mut $case)
+            $crate::select::Arm::try_now(&mut $case).map($crate::select::OneOf::This)
         } else {
             let later = $chosen.wrapping_sub(1);
-            $crate::__select!(@try later [$($later)*])
+            $crate::__select!(@try later [$($later)*]).map($crate::select::OneOf::Later)
         }
     };
 

@@ -41,7 +41,7 @@ use locks::{lock_all, unlock_each};
 #[cfg(gmp_loom)]
 pub(crate) use locks::{lock_in_order, sort_by_address};
 #[doc(hidden)]
-pub use parts::{Chosen, OneOf, Ready};
+pub use parts::{Chosen, Looked, OneOf, Ready};
 pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 
@@ -119,9 +119,8 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
     }
 
     /// [`new`](Self::new) for a caller that has looked which cases are ready, and found none, or one that was not any more.
-    #[doc(hidden)]
     #[inline]
-    pub fn after_look(cases: &'s mut [Case<'a, P>]) -> Self {
+    fn after_look(cases: &'s mut [Case<'a, P>]) -> Self {
         Self { cases, choice: Choice::Random, has_looked: true }
     }
 
@@ -249,7 +248,7 @@ impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
             return None;
         }
         match patience {
-            Patience::Full if self.choice == Choice::Random => Some(wait_for_one(pinned, self.cases)),
+            Patience::Full if self.choice == Choice::Random => Some(wait_for_one_of_some(pinned, self.cases)),
             _ => with_all_locks(pinned, self.cases, self.choice, patience),
         }
     }
@@ -325,20 +324,33 @@ fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
 
 /// Steps 2 to 4 of the usual select, which may take any case and waits for ever: where none of the channels is busy, and none
 /// is ready, it looks and queues in one go.
-#[inline(never)]
-fn wait_for_one<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
+///
+/// Inlined where the number of cases is known, as it is to the macro, each step is there as many times as there are cases:
+/// nothing is counted.
+#[inline(always)]
+fn wait_for_one<'a, P, C>(pinned: Pinned<P>, cases: &mut C) -> usize
+where
+    P: Platform,
+    C: AsRef<[Case<'a, P>]> + AsMut<[Case<'a, P>]> + ?Sized,
+{
     let caller = Caller::of(pinned);
     let ticket = caller.me.open_wait();
-    if cases.is_empty() || !enter_all(&caller.pinned, caller.me, ticket, cases) {
-        return with_all_locks(caller.pinned, cases, Choice::Random, Patience::Full)
+    if cases.as_ref().is_empty() || !enter_all(&caller.pinned, caller.me, ticket, cases.as_mut()) {
+        return with_all_locks(caller.pinned, cases.as_mut(), Choice::Random, Patience::Full)
             .expect("nothing else ends this wait");
     }
     // As in `park`.
     let cases = &*cases;
-    let in_bubble = || reason_in_bubble(cases, WaitReason::Select);
-    let unlock = || unlock_each(cases);
-    let waker = wait_for_any(caller, WaitReason::Select, in_bubble, unlock);
-    leave_queues(cases, Some(waker)).expect("one of them is the waker")
+    let in_bubble = || reason_in_bubble(cases.as_ref(), WaitReason::Select);
+    let unlock = || unlock_each(cases.as_ref());
+    let (pinned, waker) = wait_for_any(caller, WaitReason::Select, in_bubble, unlock);
+    leave_queues(&pinned, cases.as_ref(), waker).expect("one of them is the waker")
+}
+
+/// [`wait_for_one`] where only the program knows how many there are.
+#[inline(never)]
+fn wait_for_one_of_some<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
+    wait_for_one(pinned, cases)
 }
 
 /// Steps 2 to 4.
@@ -406,14 +418,15 @@ fn park<P: Platform>(
     // are only read.
     let cases_shared = &*cases;
     let in_bubble = || reason_in_bubble(cases_shared, reason);
-    let waker = match limit {
-        None => {
-            let unlock = || unlock_all(cases_shared, locked);
-            Some(wait_for_any(caller, reason, in_bubble, unlock))
+    let unlock = || unlock_all(cases_shared, locked);
+    let (pinned, waker) = match limit {
+        None => wait_for_any(caller, reason, in_bubble, unlock),
+        Some(limit) => {
+            let waker = wait_until(caller, reason, in_bubble, ticket, *limit, unlock);
+            (Pinned::new(), waker)
         }
-        Some(limit) => wait_until(caller, reason, in_bubble, ticket, *limit, || unlock_all(cases_shared, locked)),
     };
-    leave_queues(cases_shared, waker)
+    leave_queues(&pinned, cases_shared, waker)
 }
 
 /// Why a G in a bubble waits: for that one only if each of the channels is of it, or of nobody.

@@ -1,11 +1,12 @@
-//! What the macro is made of, besides [`Select`](super::Select). It knows the types of the cases and their number, so that it
+//! What the macro is made of, besides [`Select`]. It knows the types of the cases and their number, so that it
 //! can do step 1 without making a list of them.
 
 use core::marker::PhantomData;
+use core::time::Duration;
 
-use super::case::Arm;
-use super::choose_bit;
-use crate::cancel::ContextError;
+use super::case::{Arm, Case};
+use super::{Select, choose_bit, wait_for_one};
+use crate::cancel::{ContextError, Limit};
 use crate::platform::{Pinned, Platform};
 
 /// Which of the cases seem to be ready, in the order in which they were looked at.
@@ -50,6 +51,44 @@ impl<P: Platform> Ready<P> {
     #[inline(never)]
     fn choose_of_several(bits: u64) -> usize {
         choose_bit(&Pinned::<P>::new(), bits).number()
+    }
+}
+
+/// The rest of a select whose cases have been looked at: none seemed to be ready, or one that was not any more.
+#[derive(Debug)]
+pub struct Looked<'s, 'a, P: Platform, const N: usize> {
+    cases: &'s mut [Case<'a, P>; N],
+}
+
+impl<'s, 'a, P: Platform, const N: usize> Looked<'s, 'a, P, N> {
+    /// Over those cases.
+    #[inline(always)]
+    pub fn at(cases: &'s mut [Case<'a, P>; N]) -> Self {
+        Self { cases }
+    }
+
+    /// See [`Select::wait`].
+    #[inline(never)]
+    pub fn wait(self) -> usize {
+        wait_for_one(Pinned::new(), self.cases)
+    }
+
+    /// See [`Select::poll`].
+    #[inline]
+    pub fn poll(self) -> Option<usize> {
+        Select::after_look(self.cases).poll()
+    }
+
+    /// See [`Select::wait_until`].
+    #[inline]
+    pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
+        Select::after_look(self.cases).wait_until(limit)
+    }
+
+    /// See [`Select::wait_timeout`].
+    #[inline]
+    pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
+        Select::after_look(self.cases).wait_timeout(timeout)
     }
 }
 

@@ -4,7 +4,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::{self, MaybeUninit};
 
-use super::case::{Arm, Case, Outcome, SELECT_ON, Transfer, note, try_now};
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, try_now};
 use crate::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
 use crate::synctest::Home;
@@ -99,6 +99,10 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     /// ```
     #[inline]
     pub fn into_result(mut self) -> Option<Result<(), SendError<T>>> {
+        self.take()
+    }
+
+    fn take(&mut self) -> Option<Result<(), SendError<T>>> {
         match self.target.bring_home() {
             Outcome::Pending => None,
             Outcome::Moved => Some(Ok(())),
@@ -120,8 +124,9 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
     }
 
     #[inline(never)]
-    fn try_now(&mut self) -> bool {
-        self.target.take_out() && try_now(&self.target.channel.header, &self.target)
+    fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
+        let done = self.target.take_out() && try_now(&self.target.channel.header, &self.target);
+        done.then(|| self.take().expect(CHOSEN))
     }
 
     #[inline]
@@ -131,7 +136,7 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
 
     #[inline]
     fn result(self) -> Result<(), SendError<T>> {
-        self.into_result().expect("the select has chosen this case")
+        self.into_result().expect(CHOSEN)
     }
 
     #[inline]

@@ -79,7 +79,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         {
             let in_bubble = || if is_its_own() { reason.within_bubble() } else { reason };
             match limit {
-                None => wait(caller, reason, in_bubble, || drop(guard)),
+                None => drop(wait(caller, reason, in_bubble, || drop(guard))),
                 Some(limit) => {
                     wait_until(caller, reason, in_bubble, ticket, *limit, || drop(guard))?;
                 }

@@ -126,7 +126,7 @@ impl<P: Platform> Waiter<P> {
     fn claim_of_several(&'static self) -> Option<&'static Goroutine<P>> {
         P::point(Site::Wait);
         let goroutine = self.goroutine_of_several();
-        if !goroutine.claim(Ticket(self.ticket.load(Ordering::Relaxed))) {
+        if !goroutine.claim_of_several(Ticket(self.ticket.load(Ordering::Relaxed))) {
             return None;
         }
         goroutine.woken_by.store(Some(self), Ordering::Relaxed);
@@ -151,22 +151,23 @@ pub(crate) fn wait<P: Platform>(
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     unlock: impl FnOnce(),
-) {
+) -> Pinned<P> {
     let unlock = ManuallyDrop::new(|_: &Pinned<P>, _: &'static Goroutine<P>| unlock());
-    park_with(caller, reason, in_bubble, commit_closure(&unlock));
+    park_with(caller, reason, in_bubble, commit_closure(&unlock))
 }
 
-/// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by.
+/// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by: whoever takes a
+/// waiter from a queue leaves word.
 #[inline(always)]
 pub(crate) fn wait_for_any<P: Platform>(
     caller: Caller<P>,
     reason: WaitReason,
     in_bubble: impl FnOnce() -> WaitReason,
     unlock: impl FnOnce(),
-) -> &'static Waiter<P> {
+) -> (Pinned<P>, Option<&'static Waiter<P>>) {
     let me = caller.me;
-    wait(caller, reason, in_bubble, unlock);
-    me.woken_by.load(Ordering::Relaxed).expect("whoever takes a waiter from a queue leaves word")
+    let pinned = wait(caller, reason, in_bubble, unlock);
+    (pinned, me.woken_by.load(Ordering::Relaxed))
 }
 
 /// [`wait`] for as long as `limit` says: gives `None` if that ended the wait. The waiters have the ticket.
@@ -234,7 +235,7 @@ mod tests {
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
         let reason = WaitReason::Parked;
-        wait(caller, reason, || reason, || drop(guard));
+        drop(wait(caller, reason, || reason, || drop(guard)));
     }
 
     fn stand_in_for(queue: &Queue, time: Duration) -> bool {

@@ -1,6 +1,7 @@
 //! A FIFO of [waiters](super::Waiter), linked through them.
 
 use core::fmt;
+use core::hint::cold_path;
 use core::ptr;
 
 use super::Waiter;
@@ -52,6 +53,7 @@ impl<P: Platform> WaitQueue<P> {
             self.first.store(Some(waiter), Ordering::Release);
             self.last.store(Some(waiter), Ordering::Relaxed);
         } else {
+            cold_path();
             self.push_behind_others(waiter);
         }
     }
@@ -80,15 +82,24 @@ impl<P: Platform> WaitQueue<P> {
     }
 
     /// Takes `waiter` out if it stands in this queue; it stands in no other. Tells whether it did.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
-        let Some(previous) = waiter.previous.load(Ordering::Relaxed) else {
-            let is_first = self.front().is_some_and(|first| ptr::eq(first, waiter));
-            if is_first {
-                self.unlink_first(waiter);
-            }
-            return is_first;
-        };
+        if self.is_first(waiter) && self.is_last(waiter) {
+            self.take_only();
+            return true;
+        }
+        cold_path();
+        self.remove_from_others(waiter)
+    }
+
+    /// [`remove`](Self::remove) of one that does not stand there alone.
+    #[inline(never)]
+    fn remove_from_others(&self, waiter: &'static Waiter<P>) -> bool {
+        if self.is_first(waiter) {
+            self.unlink_first(waiter);
+            return true;
+        }
+        let Some(previous) = waiter.previous.load(Ordering::Relaxed) else { return false };
         waiter.previous.store(None, Ordering::Relaxed);
         if self.is_last(waiter) {
             self.last.store(Some(previous), Ordering::Relaxed);
@@ -100,6 +111,12 @@ impl<P: Platform> WaitQueue<P> {
             }
         }
         true
+    }
+
+    /// Whether `waiter` is the first one.
+    #[inline(always)]
+    fn is_first(&self, waiter: &'static Waiter<P>) -> bool {
+        self.front().is_some_and(|first| ptr::eq(first, waiter))
     }
 
     /// Whether `waiter`, which stands in this queue, is the last one.
@@ -120,7 +137,7 @@ impl<P: Platform> WaitQueue<P> {
     #[inline(always)]
     fn unlink_first(&self, waiter: &'static Waiter<P>) {
         if self.is_last(waiter) {
-            self.first.store(None, Ordering::Release);
+            self.take_only();
         } else {
             let next = waiter.next.load(Ordering::Relaxed);
             self.first.store(next, Ordering::Release);
@@ -128,6 +145,12 @@ impl<P: Platform> WaitQueue<P> {
                 next.previous.store(None, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Takes out the only one there is.
+    #[inline(always)]
+    fn take_only(&self) {
+        self.first.store(None, Ordering::Release);
     }
 
     /// Takes the first waiter whose wait is not over and ends it: the caller readies it, once, without the lock. Those
@@ -226,6 +249,7 @@ mod tests {
         assert!(!queue.remove(&waiters[1]));
         assert!(core::ptr::eq(queue.front().unwrap(), &raw const waiters[0]));
         assert!(queue.remove(&waiters[0]));
+        assert!(core::ptr::eq(queue.front().unwrap(), &raw const waiters[2]));
         queue.push_front(&waiters[1]);
         assert!(queue.remove(&waiters[2]) && queue.remove(&waiters[1]));
         assert!(queue.is_empty());

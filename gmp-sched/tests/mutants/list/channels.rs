@@ -1,6 +1,6 @@
 //! Channels, selects, and who ends a wait.
 
-use super::Catcher::Model;
+use super::Catcher::{Model, Properties};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -68,9 +68,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "waiter/queue.rs",
         "a queue is empty before what came before that",
-        "            self.first.store(None, Ordering::Release);",
-        "            self.first.store(None, Ordering::Relaxed);",
+        "        self.first.store(None, Ordering::Release);",
+        "        self.first.store(None, Ordering::Relaxed);",
         Model("channel::a_look_at"),
+    ),
+    mutant(
+        "waiter/queue.rs",
+        "the first of several is taken for the only one",
+        "        if self.is_first(waiter) && self.is_last(waiter) {",
+        "        if self.is_first(waiter) {",
+        Properties("leaves_from_the_middle"),
     ),
     mutant(
         "waiter/mod.rs",
@@ -82,14 +89,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "goroutine.rs",
         "two may end a wait",
-        "            || self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
-        "            || {
-                let is_open = self.wait.load(Ordering::Relaxed) == ticket.0;
-                if is_open {
-                    self.wait.store(ticket.0 + 1, Ordering::Relaxed);
-                }
-                is_open
-            }",
+        "        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
+        "        let is_open = self.wait.load(Ordering::Relaxed) == ticket.0;
+        if is_open {
+            self.wait.store(ticket.0 + 1, Ordering::Relaxed);
+        }
+        is_open",
         Model("channel::a_select"),
     ),
     mutant(
@@ -102,9 +107,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "select/locks.rs",
         "a select leaves its waiters in the queues of the others",
-        "            case.leave_queue(&pinned);",
+        "            case.leave_queue(pinned);",
         "            if false {
-                case.leave_queue(&pinned);
+                case.leave_queue(pinned);
             }",
         Model("channel::two_selects"),
     ),
