@@ -16,13 +16,16 @@
 //! clock instead. So a thousand timers that are due at once cost no interrupts, and where none is due no pick reads the
 //! clock.
 
+use core::ops::DerefMut;
+
 use crate::goroutine::{Goroutine, ParkedStatus};
+use crate::park::make_runnable_on;
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
-use crate::timers::Action;
+use crate::timers::{Action, Wheel};
 
 /// Gs of timers that a P runs one after the other while others wait in its queue.
 const IN_A_ROW: u32 = 16;
@@ -80,20 +83,20 @@ pub(crate) fn take_due<P: Platform>(
 #[inline(always)]
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
-    if earliest <= now {
+    if earliest <= now && !processor.is_alone() {
         // More than this P can do at once.
-        if !processor.is_alone() {
-            pinned.machine().scheduler().submitted_among_others();
-        }
+        pinned.machine().scheduler().submitted_among_others();
     }
-    if !P::TIMER_INTERRUPTS || earliest == Instant::NEVER {
+    if !P::TIMER_INTERRUPTS {
         return;
     }
     let undisturbed_until = now.after(P::undisturbed());
     if earliest < undisturbed_until {
         processor.look_at_next_pick();
+        P::arm_timer(pinned, processor, undisturbed_until);
+    } else if earliest != Instant::NEVER {
+        P::arm_timer(pinned, processor, earliest);
     }
-    P::arm_timer(pinned, processor, earliest.max(undisturbed_until));
 }
 
 /// What a G that leaves finds among the timers of its P.
@@ -111,12 +114,21 @@ pub(crate) enum Due<P: Platform> {
 /// where it would look as if the one that leaves had woken it.
 #[inline(always)]
 pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> Due<P> {
-    let earliest = processor.timers.earliest();
-    if earliest == Instant::NEVER {
+    if processor.timers.earliest() == Instant::NEVER {
         return Due::Nothing;
     }
-    let now = P::now();
-    if earliest > now {
+    pick_due_at(pinned, processor, P::now(), || processor.timers.lock())
+}
+
+/// [`pick_due`] where there are timers, it is `now`, and they are locked by `lock`.
+#[inline(always)]
+pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    now: Instant,
+    lock: impl FnOnce() -> W,
+) -> Due<P> {
+    if processor.timers.earliest() > now {
         await_next(pinned, processor, now);
         return Due::Nothing;
     }
@@ -129,11 +141,11 @@ pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Proc
         }
         Action::Fire(..) | Action::Resume(_) => false,
     };
-    let readied = match processor.timers.pop_due_if(now, is_simple) {
-        Some(action) => action.run(pinned, now),
-        None => None,
-    };
-    let Some(goroutine) = readied else { return Due::Other };
+    let popped = processor.timers.pop_due_if(&mut lock(), now, is_simple);
+    let Some(Action::Wake(goroutine, ticket)) = popped else { return Due::Other };
+    if !goroutine.claim(ticket) || !make_runnable_on(pinned, processor, goroutine) {
+        return Due::Other;
+    }
     processor.set_clock(now);
     processor.due_in_a_row.store(in_a_row + 1, Ordering::Relaxed);
     await_next(pinned, processor, now);

@@ -163,6 +163,21 @@ pub(crate) fn make_runnable<P: Platform>(
     Some(goroutine)
 }
 
+/// [`make_runnable`] on the current P; tells whether it is the caller's to run.
+#[inline(always)]
+pub(crate) fn make_runnable_on<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) -> bool {
+    if !may_be_queued(pinned, goroutine) {
+        return false;
+    }
+    goroutine.set_status(Status::Runnable);
+    processor.counters.readies.add(1);
+    true
+}
+
 /// Whether a parked G, which becomes runnable, is for any M to run; if not, its own has been seen to.
 #[inline(always)]
 fn may_be_queued<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) -> bool {

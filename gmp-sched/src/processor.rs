@@ -1,6 +1,7 @@
 //! P: the licence to run Gs, and everything an M needs at hand while it does.
 
 use core::fmt;
+use core::hint::cold_path;
 use core::mem::offset_of;
 
 use crate::counters::{Counters, Counts};
@@ -250,8 +251,11 @@ impl<P: Platform> Processor<P> {
     /// A pick looks now. What asks for another look from here on is not overwritten.
     pub(crate) fn begin_look(&self) {
         // While all is watched each pick looks, to tell how the G leaves.
-        let next = if self.watch.wants_all() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
-        self.look_tick.store(next, Ordering::Relaxed);
+        if self.watch.wants_all() {
+            cold_path();
+            return self.look_at_next_pick();
+        }
+        self.look_tick.store(self.global_tick.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether it is the global queue's turn.

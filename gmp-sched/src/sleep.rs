@@ -1,11 +1,15 @@
 //! Sleeping until a point in time.
 
+use core::mem::ManuallyDrop;
 use core::time::Duration;
 
+use crate::caller::Caller;
+use crate::due::pick_due_at;
 use crate::goroutine::{Ticket, WaitReason};
-use crate::park::park_pinned;
-use crate::platform::{Pinned, Platform};
-use crate::time::{Instant, now};
+use crate::park::park_because;
+use crate::platform::Platform;
+use crate::switch::{Leave, begin_look, commit_closure, leave_for_picked, pick_at_once, pick_besides};
+use crate::time::Instant;
 use crate::timers::{Action, arm};
 
 /// Lets the calling G sleep for `duration`; returns at once if that is zero. Go: `time.Sleep`.
@@ -18,7 +22,9 @@ use crate::timers::{Action, arm};
 #[doc(alias = "timeSleep")]
 pub fn sleep<P: Platform>(duration: Duration) {
     if !duration.is_zero() {
-        sleep_until::<P>(now::<P>().after(duration));
+        let caller = Caller::<P>::new();
+        let now = now_of(&caller);
+        sleep_from(caller, now, now.after(duration));
     }
 }
 
@@ -28,10 +34,63 @@ pub fn sleep<P: Platform>(duration: Duration) {
 ///
 /// As [`sleep`].
 pub fn sleep_until<P: Platform>(when: Instant) {
-    let pinned = Pinned::<P>::new();
+    let caller = Caller::<P>::new();
+    let now = now_of(&caller);
+    sleep_from(caller, now, when);
+}
+
+/// By the clock that the caller's timers go by.
+#[inline(always)]
+fn now_of<P: Platform>(caller: &Caller<P>) -> Instant {
+    match caller.me.bubble() {
+        None => P::now(),
+        Some(bubble) => bubble.now(),
+    }
+}
+
+#[inline(always)]
+fn sleep_from<P: Platform>(caller: Caller<P>, now: Instant, when: Instant) {
+    if P::TIMER_INTERRUPTS && caller.me.bubble().is_none() && when > now {
+        return sleep_among_others(caller, now, when);
+    }
     // Armed when the G is parked: a short timer would otherwise ready a G that still runs.
-    park_pinned(pinned, WaitReason::Sleep, |pinned, me| {
-        arm(pinned, me, when, &me.timer, Action::Wake(me, Ticket::SOLE));
-        true
-    });
+    let reason = WaitReason::Sleep;
+    park_because(
+        caller,
+        reason,
+        || reason,
+        |pinned, me| {
+            arm(pinned, me, when, &me.timer, Action::Wake(me, Ticket::SOLE));
+            true
+        },
+    );
+}
+
+/// Sleeps from `now` on among the timers of the caller's P.
+///
+/// It sets the timer before it leaves, and keeps their lock until it has left, so that nobody finds the timer sooner; and
+/// looks under that same lock for one who is due. Where many who sleep are due at once each of them waits while those before
+/// it do this.
+#[inline(always)]
+fn sleep_among_others<P: Platform>(caller: Caller<P>, now: Instant, when: Instant) {
+    let Caller { ref pinned, processor, me, .. } = caller;
+    let when = when.min(Instant::LAST);
+    let mut wheel = processor.timers.lock();
+    if processor.timers.insert_locked(&mut wheel, when, &me.timer, Action::Wake(me, Ticket::SOLE)) {
+        P::arm_timer(pinned, processor, when);
+    }
+    processor.counters.parks.add(1);
+    me.set_waiting(WaitReason::Sleep, processor.watch.parked_status(), processor.clock());
+    let picked = if !processor.is_look_wanted() {
+        pick_at_once(processor)
+    } else {
+        Leave::Park.note(processor, me);
+        if begin_look(&caller) {
+            pick_besides(processor, pick_due_at(pinned, processor, now, || &mut *wheel))
+        } else {
+            None
+        }
+    };
+    let unlock = ManuallyDrop::new(|_: &_, _| drop(wheel));
+    drop(leave_for_picked(caller, commit_closure(&unlock), picked));
 }

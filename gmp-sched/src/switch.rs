@@ -226,7 +226,7 @@ pub(crate) enum Leave {
 
 impl Leave {
     #[inline(always)]
-    fn note<P: Platform>(self, processor: &Processor<P>, me: &Goroutine<P>) {
+    pub(crate) fn note<P: Platform>(self, processor: &Processor<P>, me: &Goroutine<P>) {
         if processor.tracer.is_active() {
             self.note_now(processor, me);
         }
@@ -266,8 +266,9 @@ fn leave_after_look<P: Platform>(pinned: Pinned<P>, why: Leave, commit: Commit<P
     leave_for_picked(caller, commit, picked)
 }
 
+/// The rest of [`leave`] for a caller that has picked: goes on with that G, or with g0.
 #[inline(always)]
-fn leave_for_picked<P: Platform>(
+pub(crate) fn leave_for_picked<P: Platform>(
     caller: Caller<P>,
     commit: Commit<P>,
     picked: Option<(&'static Goroutine<P>, Slice)>,
@@ -384,24 +385,36 @@ pub(crate) fn pick_at_once<P: Platform>(processor: &'static Processor<P>) -> Opt
 /// what runs as a rule.
 #[inline(always)]
 pub(crate) fn pick_after_look<P: Platform>(caller: &Caller<P>) -> Option<(&'static Goroutine<P>, Slice)> {
-    let Caller { pinned, machine, processor, .. } = caller;
+    if begin_look(caller) { pick_besides(caller.processor, pick_due(&caller.pinned, caller.processor)) } else { None }
+}
+
+/// A pick looks now: tells whether what is to run next may be found on this P, timers included.
+#[inline(always)]
+pub(crate) fn begin_look<P: Platform>(caller: &Caller<P>) -> bool {
+    let Caller { machine, processor, .. } = caller;
     let scheduler = machine.scheduler();
     // A stop and a locked G are g0's to deal with; until that is over every pick looks.
     if scheduler.is_stopping() || machine.locked_goroutine().is_some() {
-        return None;
+        return false;
     }
     if processor.is_global_turn() {
         if scheduler.has_work_for_all() {
-            return None;
+            return false;
         }
         processor.set_next_global_turn();
     }
     processor.begin_look();
     // What devices do is for g0: the G that leaves may hold a lock until the far side that is taken there.
-    if scheduler.poller.is_ready() {
-        return None;
-    }
-    match pick_due(pinned, processor) {
+    !scheduler.poller.is_ready()
+}
+
+/// Picks between a G that is `due` and those in the local queue.
+#[inline(always)]
+pub(crate) fn pick_besides<P: Platform>(
+    processor: &'static Processor<P>,
+    due: Due<P>,
+) -> Option<(&'static Goroutine<P>, Slice)> {
+    match due {
         Due::Nothing => processor.pop_local(),
         // The ring is as full as it was, as after a pop of `runnext`.
         Due::Goroutine(goroutine) => Some((goroutine, Slice::Inherited)),

@@ -11,6 +11,7 @@
 //! look once when it would have been due; and "has it fired?" has one answer, given under the wheel's lock.
 
 use core::fmt;
+use core::ops::DerefMut;
 use core::time::Duration;
 
 use crate::goroutine::{Goroutine, Ticket};
@@ -188,10 +189,13 @@ impl<P: Platform> StoredAction<P> {
     }
 }
 
+/// What the timers of a P are in.
+pub(crate) type Wheel<P> = TimingWheel<Timer<P>>;
+
 /// The timers of one P. Go: `timers`.
 #[doc(alias = "timers")]
 pub(crate) struct Timers<P: Platform> {
-    wheel: Lock<TimingWheel<Timer<P>>, P>,
+    wheel: Lock<Wheel<P>, P>,
     earliest: AtomicU64,
 }
 
@@ -207,11 +211,28 @@ impl<P: Platform> Timers<P> {
         Instant::from_nanos(self.earliest.load(Ordering::Relaxed))
     }
 
+    /// Takes the lock.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> impl DerefMut<Target = Wheel<P>> {
+        P::point(Site::Timers);
+        self.wheel.lock()
+    }
+
     /// Sets a timer; tells whether the keeper, which goes by [`earliest`](Self::earliest), has to look sooner now.
     #[inline]
     pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
-        P::point(Site::Timers);
-        let mut wheel = self.wheel.lock();
+        self.insert_locked(&mut self.lock(), when, timer, action)
+    }
+
+    /// [`insert`](Self::insert) for a caller that has the lock.
+    #[inline(always)]
+    pub(crate) fn insert_locked(
+        &'static self,
+        wheel: &mut Wheel<P>,
+        when: Instant,
+        timer: &'static Timer<P>,
+        action: Action<P>,
+    ) -> bool {
         timer.home.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
         let when = wheel.insert(timer, when);
@@ -244,7 +265,7 @@ impl<P: Platform> Timers<P> {
     }
 
     #[inline(always)]
-    fn publish_earliest(&self, wheel: &TimingWheel<Timer<P>>) {
+    fn publish_earliest(&self, wheel: &Wheel<P>) {
         self.earliest.store(wheel.earliest().as_nanos(), Ordering::Relaxed);
     }
 
@@ -253,28 +274,34 @@ impl<P: Platform> Timers<P> {
         if self.earliest() > now {
             return None;
         }
-        self.pop_due_if(now, |_| true)
+        self.pop_due_if(&mut self.lock(), now, |_| true)
     }
 
     /// Takes the earliest timer that is due, for a caller that has seen that there is one, if `is_wanted` says so, which is
     /// asked under the lock.
     #[inline(always)]
-    pub(crate) fn pop_due_if(&self, now: Instant, is_wanted: impl FnOnce(Action<P>) -> bool) -> Option<Action<P>> {
-        P::point(Site::Timers);
-        let mut wheel = self.wheel.lock();
+    pub(crate) fn pop_due_if(
+        &self,
+        wheel: &mut Wheel<P>,
+        now: Instant,
+        is_wanted: impl FnOnce(Action<P>) -> bool,
+    ) -> Option<Action<P>> {
         let due = wheel.first_due(now).map(|first| (first.element.action.get(), first));
         let action = match due {
             Some((action, first)) if is_wanted(action) => {
                 let (timer, when) = (first.element, first.when());
                 wheel.take(first);
-                if let Some(next) = timer.next(when, now) {
+                // Only a program's timer fires again.
+                if let Action::Fire(..) = action
+                    && let Some(next) = timer.next(when, now)
+                {
                     wheel.insert(timer, next);
                 }
                 Some(action)
             }
             _ => None,
         };
-        self.publish_earliest(&wheel);
+        self.publish_earliest(wheel);
         action
     }
 }

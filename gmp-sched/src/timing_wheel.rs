@@ -12,13 +12,14 @@
 //!
 //! When the first slot is come to, the base becomes its earliest time and its elements go to the levels below, where they
 //! are sorted by the next digits. So an element moves once a level at the most, however many others there are, and one that
-//! is alone in its slot does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987,
+//! is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987,
 //! scheme 7, with digits down to the last: nothing is rounded.)
 //!
 //! The slots are rings linked through the elements: putting one in allocates nothing.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::cold_path;
 use core::{fmt, ptr};
 
 use crate::platform::OutOfResources;
@@ -49,6 +50,12 @@ struct Level {
 }
 
 impl Level {
+    /// The slot of what is due at `when`, on this level.
+    #[inline(always)]
+    fn slot(&self, when: u64) -> usize {
+        usize::from(self.start) + ((when >> self.shift) as usize & usize::from(self.highest))
+    }
+
     /// The slot after its last one.
     const fn end(self) -> usize {
         self.start as usize + self.highest as usize + 1
@@ -104,6 +111,12 @@ impl<T> Place<T> {
     fn when(&self) -> u64 {
         self.when.load(Ordering::Relaxed)
     }
+
+    /// The one behind it in the ring that it is in.
+    #[inline(always)]
+    fn next(&self) -> &'static T {
+        self.next.load(Ordering::Relaxed).expect(RING)
+    }
 }
 
 /// The elements whose times differ from the base in the same digit, which is the same in all of them.
@@ -117,6 +130,8 @@ struct Slot<T: 'static> {
 /// The element that is due first, and where it is.
 pub(crate) struct First<T: 'static> {
     pub(crate) element: &'static T,
+    /// The one behind it in its ring.
+    next: &'static T,
     when: u64,
     slot: usize,
 }
@@ -133,6 +148,8 @@ pub(crate) struct TimingWheel<T: 'static> {
     /// A bit for each group of slots that are not all empty.
     groups: u32,
     length: u32,
+    /// The slot with the earliest element; [`SLOTS`] if there is none.
+    first: usize,
     base: u64,
     slots: Box<[Slot<T>; SLOTS]>,
     /// A bit for each slot that is not empty.
@@ -146,7 +163,7 @@ impl<T: Timed> TimingWheel<T> {
         slots.try_reserve_exact(SLOTS).map_err(|_| OutOfResources)?;
         slots.extend((0..SLOTS).map(|_| Slot { first: None, earliest: 0 }));
         let slots = slots.try_into().unwrap_or_else(|_| unreachable!("the slots have been counted"));
-        Ok(Self { groups: 0, length: 0, base: 0, slots, occupied: [0; GROUPS] })
+        Ok(Self { groups: 0, length: 0, first: SLOTS, base: 0, slots, occupied: [0; GROUPS] })
     }
 
     /// How many elements there are.
@@ -158,10 +175,7 @@ impl<T: Timed> TimingWheel<T> {
     /// come before all others it may be too early, until [`first_due`](Self::first_due) has looked.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
-        match self.first_slot() {
-            Some(slot) => Instant::from_nanos(self.slots[slot].earliest),
-            None => Instant::NEVER,
-        }
+        self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))
     }
 
     /// Puts in an element that is in no wheel, after those of the same time; tells when it is due now: a time that is over,
@@ -178,41 +192,54 @@ impl<T: Timed> TimingWheel<T> {
 
     /// Takes out an element that is in this wheel.
     pub(crate) fn remove(&mut self, element: &'static T) {
-        let slot = slot_of(self.base, element.place().when());
-        self.unlink(slot, element);
+        let when = element.place().when();
+        let slot = level_of(self.base, when).slot(when);
+        self.unlink(slot, element, element.place().next());
     }
 
     /// The first of the elements that are due at `now`, for [`take`](Self::take).
     #[inline(always)]
     pub(crate) fn first_due(&mut self, now: Instant) -> Option<First<T>> {
         loop {
-            let slot = self.first_slot()?;
-            let Slot { first, earliest } = &mut self.slots[slot];
+            let slot = self.first;
+            let Slot { first, earliest } = self.slots.get_mut(slot)?;
             if *earliest > now.as_nanos() {
                 return None;
             }
-            let first = first.expect(OCCUPIED);
-            let place = first.place();
-            if slot >= LEVELS[0].end() && !is(place.next.load(Ordering::Relaxed), first) {
-                self.spread(slot);
-                continue;
+            let mut element = first.expect(OCCUPIED);
+            let mut next = element.place().next();
+            if slot >= LEVELS[0].end() && !ptr::eq(next, element) {
+                if !ptr::eq(next.place().next(), element) {
+                    cold_path();
+                    self.spread(slot);
+                    continue;
+                }
+                if next.place().when() < element.place().when() {
+                    (element, next) = (next, element);
+                }
             }
-            let when = place.when();
+            let when = element.place().when();
             if when > now.as_nanos() {
                 // What was to come before has been removed.
                 *earliest = when;
                 return None;
             }
-            return Some(First { element: first, when, slot });
+            return Some(First { element, next, when, slot });
         }
     }
 
     /// Takes out what [`first_due`](Self::first_due) has just given.
     #[inline(always)]
     pub(crate) fn take(&mut self, first: First<T>) {
-        // The others are in later slots of this level or in levels above, also counted from here.
-        self.base = first.when;
-        self.unlink(first.slot, first.element);
+        let First { element, next, when, slot } = first;
+        self.unlink(slot, element, next);
+        if ptr::eq(next, element) {
+            // The others are in later slots of this level or in levels above, also counted from here.
+            self.base = when;
+        } else {
+            // One that was due at the same time, or the other of two: its slot is counted from where the base is.
+            self.slots[slot].earliest = next.place().when();
+        }
     }
 
     /// Takes out the first of the elements that are due at `now`; tells when it was due.
@@ -238,37 +265,58 @@ impl<T: Timed> TimingWheel<T> {
         self.base = 0;
     }
 
-    /// The slot with the earliest element.
+    /// Looks for the first slot that is not empty.
     #[inline(always)]
-    fn first_slot(&self) -> Option<usize> {
+    fn find_first(&mut self) {
         let group = self.groups.trailing_zeros() as usize;
-        let place = self.occupied.get(group)?.trailing_zeros() as usize;
-        Some(group * GROUP + place % GROUP)
+        self.first = self.occupied.get(group).map_or(SLOTS, |slots| group * GROUP + slots.trailing_zeros() as usize);
     }
 
     /// Counts from the earliest element of a slot, the first slot: sorts its elements into the levels below.
     #[inline(never)]
     fn spread(&mut self, slot: usize) {
         let Slot { first, earliest } = &mut self.slots[slot];
-        self.base = *earliest;
         let first = first.take().expect(OCCUPIED);
+        // Nearly all of them differ in the next digit from the one that is due first.
+        let digit = level_of(self.base, first.place().when());
+        let below = &LEVELS[usize::from(digit.shift) - 1];
+        self.base = *earliest;
+        let base_slot = below.slot(self.base);
         self.vacate(slot);
         let mut element = first;
         loop {
-            let place = element.place();
-            let next = place.next.load(Ordering::Relaxed).expect(RING);
-            self.append(element, place.when());
+            let next = element.place().next();
+            let when = element.place().when();
+            let slot = below.slot(when);
+            if slot == base_slot {
+                cold_path();
+                self.append(element, when);
+            } else {
+                self.put(slot, element, when);
+            }
             if ptr::eq(next, first) {
-                return;
+                break;
             }
             element = next;
         }
+        for group in usize::from(below.start) / GROUP..below.end().div_ceil(GROUP) {
+            self.groups |= u32::from(self.occupied[group] != 0) << group;
+        }
+        self.find_first();
     }
 
+    /// Puts an element where it belongs.
     #[inline(always)]
     fn append(&mut self, element: &'static T, when: u64) {
-        let slot = slot_of(self.base, when);
+        let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
+        self.first = self.first.min(slot);
+        self.put(slot, element, when);
+    }
+
+    /// Puts an element into a slot; its group has yet to know, and whether it is the first.
+    #[inline(always)]
+    fn put(&mut self, slot: usize, element: &'static T, when: u64) {
         self.occupied[slot / GROUP] |= 1 << (slot % GROUP);
         let slot = &mut self.slots[slot];
         let (next, previous) = match slot.first {
@@ -288,11 +336,11 @@ impl<T: Timed> TimingWheel<T> {
         element.place().previous.store(Some(previous), Ordering::Relaxed);
     }
 
+    /// Takes an element out of its slot, where `next` is behind it.
     #[inline(always)]
-    fn unlink(&mut self, slot: usize, element: &'static T) {
+    fn unlink(&mut self, slot: usize, element: &'static T, next: &'static T) {
         self.length -= 1;
         let place = element.place();
-        let next = place.next.load(Ordering::Relaxed).expect(RING);
         place.next.store(None, Ordering::Relaxed);
         if ptr::eq(next, element) {
             self.slots[slot].first = None;
@@ -316,16 +364,17 @@ impl<T: Timed> TimingWheel<T> {
         if *group == 0 {
             self.groups &= !(1 << (slot / GROUP));
         }
+        if slot == self.first {
+            self.find_first();
+        }
     }
 }
 
-/// The slot of an element that is due at `when`, counted from `base`, which is not later.
+/// The level of an element that is due at `when`, counted from `base`, which is not later.
 #[inline(always)]
-fn slot_of(base: u64, when: u64) -> usize {
+fn level_of(base: u64, when: u64) -> &'static Level {
     // Equal times differ in the last digit, so to speak.
-    let level = LEVELS[((base ^ when) | 1).ilog2() as usize];
-    let digit = (when >> level.shift) as usize & usize::from(level.highest);
-    usize::from(level.start) + digit
+    &LEVELS[((base ^ when) | 1).ilog2() as usize]
 }
 
 #[inline(always)]
@@ -421,6 +470,8 @@ mod tests {
                             let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
                             prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
                             prop_assert!(ptr::eq(found, element) && !found.place.is_somewhere());
+                            let next = model.first_key_value().map(|(&(when, _), _)| Instant::from_nanos(when));
+                            prop_assert!(is_vague || wheel.earliest() == next.unwrap_or(Instant::NEVER));
                         }
                         prop_assert!(model.first_key_value().is_none_or(|((when, _), _)| *when > now));
                     }

@@ -217,3 +217,26 @@ fn a_function_runs_exactly_if_it_was_not_stopped() {
         assert_eq!(ran.load(Ordering::Relaxed), expected);
     });
 }
+
+/// Gs sleep for so short a time that others find them due while they are still leaving. Each goes on once, and not too early.
+#[test]
+fn the_shortest_sleeps_end_after_the_sleeper_has_left() {
+    explore(|seed| {
+        let sleeping: Vec<_> = (0..2 + seed % 7)
+            .map(|sleeper| {
+                let mut random = Random::new(seed * 31 + sleeper);
+                go(move || {
+                    for _ in 0..40 {
+                        let (start, wait) = (now(), Duration::from_nanos(1 + (random.below(4000) >> random.below(12))));
+                        sim::sleep(wait);
+                        assert!(now().since(start) >= wait);
+                        if random.below(4) == 0 {
+                            sim::work(Duration::from_nanos(random.below(5000)));
+                        }
+                    }
+                })
+            })
+            .collect();
+        sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}

@@ -102,7 +102,16 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Has this CPU's timer fire at `deadline` at the latest. Callable from interrupts; else the caller is pinned.
+#[inline]
 pub(crate) fn arm(deadline: Instant) {
+    // Most often it fires sooner. If it does so right after this look, its handler goes by what the caller has said why.
+    if deadline.as_nanos() < percpu::local().timer_deadline() {
+        arm_sooner(deadline);
+    }
+}
+
+#[cold]
+fn arm_sooner(deadline: Instant) {
     interrupts::without_interrupts(|| {
         if deadline.as_nanos() < percpu::local().timer_deadline() {
             timer::arm(deadline.as_nanos());

@@ -1,6 +1,6 @@
 //! Timers, and who keeps the time.
 
-use super::Catcher::{Model, Nobody, Properties};
+use super::Catcher::{Model, Nobody, Properties, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -164,5 +164,80 @@ pub(super) const MUTANTS: &[Mutant] = &[
             home.publish_earliest(&wheel);",
         "            wheel.remove(self);",
         Model("cancel::a_timer_is_stopped_in"),
+    ),
+    mutant(
+        "sleep.rs",
+        "one that sleeps can be woken before it has left",
+        "    processor.counters.parks.add(1);
+    me.set_waiting(WaitReason::Sleep, processor.watch.parked_status(), processor.clock());
+    let picked = if !processor.is_look_wanted() {
+        pick_at_once(processor)
+    } else {
+        Leave::Park.note(processor, me);
+        if begin_look(&caller) {
+            pick_besides(processor, pick_due_at(pinned, processor, now, || &mut *wheel))
+        } else {
+            None
+        }
+    };
+    let unlock = ManuallyDrop::new(|_: &_, _| drop(wheel));",
+        "    drop(wheel);
+    processor.counters.parks.add(1);
+    me.set_waiting(WaitReason::Sleep, processor.watch.parked_status(), processor.clock());
+    let picked = if !processor.is_look_wanted() {
+        pick_at_once(processor)
+    } else {
+        Leave::Park.note(processor, me);
+        if begin_look(&caller) {
+            pick_besides(processor, pick_due_at(pinned, processor, now, || processor.timers.lock()))
+        } else {
+            None
+        }
+    };
+    let unlock = ManuallyDrop::new(|_: &_, _| ());",
+        Simulation("simulation_time", "the_shortest_sleeps", 300),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "of two in a slot the one that came first is taken, be it due later",
+        "                if next.place().when() < element.place().when() {
+                    (element, next) = (next, element);
+                }",
+        "",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "the other of two in a slot is said to be due when the first was",
+        "            self.slots[slot].earliest = next.place().when();",
+        "",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "what is counted from moves on while a slot still has another",
+        "        if ptr::eq(next, element) {
+            // The others are in later slots of this level or in levels above, also counted from here.
+            self.base = when;
+        } else {",
+        "        self.base = when;
+        if !ptr::eq(next, element) {",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "the first slot stays the first when it is empty",
+        "        if slot == self.first {
+            self.find_first();
+        }",
+        "",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel.rs",
+        "what is put before all others is not the first",
+        "        self.first = self.first.min(slot);",
+        "        self.first = if self.first == SLOTS { slot } else { self.first };",
+        Properties("behaves_like_a_sorted"),
     ),
 ];
