@@ -6,7 +6,7 @@
 //!
 //! | who comes upon a due timer | what happens |
 //! |---|---|
-//! | a G that leaves | its M goes on with that G ([`pick_due`]) |
+//! | a G that leaves | its M goes on with that G ([`pick_due`]; where it goes to sleep, under the lock that it has: [`pick_due_at`]) |
 //! | the M that looks for something to run | it runs the G ([`next_due`]) |
 //! | the interrupt, while a G runs undisturbed for long enough | the G is displaced (`preempt`) |
 //! | the interrupt, while a G has just begun | the next pick of the P looks ([`Processor::look_at_next_pick`]), and at the end of the undisturbed time the G is displaced |
@@ -27,8 +27,9 @@ use crate::scheduler::Scheduler;
 use crate::time::Instant;
 use crate::timers::{Action, Wheel};
 
-/// Gs of timers that a P runs one after the other while others wait in its queue.
-const IN_A_ROW: u32 = 16;
+/// Gs of timers that a P runs one after the other while others wait in its queue: if they do little this takes them about as
+/// long as the others, then, are left undisturbed.
+const IN_A_ROW: u32 = 64;
 
 /// The next G of the current P whose timer is due, for the caller to run; `None` also if it is the turn of others. Go:
 /// `timers.check`.
@@ -113,11 +114,11 @@ pub(crate) enum Due<P: Platform> {
 /// can be done here, which is to wake one that any M may run and no bubble counts; and none of which a trace would tell,
 /// where it would look as if the one that leaves had woken it.
 #[inline(always)]
-pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> Due<P> {
+pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, is_traced: bool) -> Due<P> {
     if processor.timers.earliest() == Instant::NEVER {
         return Due::Nothing;
     }
-    pick_due_at(pinned, processor, P::now(), || processor.timers.lock())
+    pick_due_at(pinned, processor, P::now(), is_traced, || processor.timers.lock())
 }
 
 /// [`pick_due`] where there are timers, it is `now`, and they are locked by `lock`.
@@ -126,6 +127,7 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
     now: Instant,
+    is_traced: bool,
     lock: impl FnOnce() -> W,
 ) -> Due<P> {
     if processor.timers.earliest() > now {
@@ -133,7 +135,6 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
         return Due::Nothing;
     }
     let Some(in_a_row) = in_a_row(processor).filter(|_| P::TIMER_INTERRUPTS) else { return Due::Other };
-    let is_traced = processor.watch.wants_all();
     let is_simple = |action| match action {
         Action::Wake(goroutine, _) => {
             goroutine.is_parked_as(ParkedStatus::UNWATCHED)

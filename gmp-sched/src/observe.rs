@@ -3,7 +3,8 @@
 //! A G that is watched carries a stamp, the time at which it became runnable, and when it is resumed it makes a
 //! [detour](crate::context::SavedContext::divert), on which it notes what there is to note; see [`crate::latency`] and
 //! [`crate::trace`]. While a trace is taken every G is watched. Else it is the next that is spawned, or parks and becomes
-//! runnable, after every other turn of the global queue (that is, about one in 122) and every other look at the slice.
+//! runnable, after every other turn of the global queue (that is, about one in 122) and every other look at the slice; but
+//! none that sleeps, for whoever wakes it runs it.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

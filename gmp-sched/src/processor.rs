@@ -249,9 +249,9 @@ impl<P: Platform> Processor<P> {
     }
 
     /// A pick looks now. What asks for another look from here on is not overwritten.
-    pub(crate) fn begin_look(&self) {
+    pub(crate) fn begin_look(&self, is_traced: bool) {
         // While all is watched each pick looks, to tell how the G leaves.
-        if self.watch.wants_all() {
+        if is_traced {
             cold_path();
             return self.look_at_next_pick();
         }

@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use crate::caller::Caller;
 use crate::due::pick_due_at;
-use crate::goroutine::{Ticket, WaitReason};
+use crate::goroutine::{ParkedStatus, Ticket, WaitReason};
 use crate::park::park_because;
 use crate::platform::Platform;
-use crate::switch::{Leave, begin_look, commit_closure, leave_for_picked, pick_at_once, pick_besides};
+use crate::switch::{begin_look, commit_closure, leave_for_picked, pick_at_once, pick_besides};
 use crate::time::Instant;
 use crate::timers::{Action, arm};
 
@@ -50,7 +50,7 @@ fn now_of<P: Platform>(caller: &Caller<P>) -> Instant {
 
 #[inline(always)]
 fn sleep_from<P: Platform>(caller: Caller<P>, now: Instant, when: Instant) {
-    if P::TIMER_INTERRUPTS && caller.me.bubble().is_none() && when > now {
+    if P::TIMER_INTERRUPTS && caller.me.bubble().is_none() && !caller.processor.watch.wants_all() && when > now {
         return sleep_among_others(caller, now, when);
     }
     // Armed when the G is parked: a short timer would otherwise ready a G that still runs.
@@ -80,16 +80,14 @@ fn sleep_among_others<P: Platform>(caller: Caller<P>, now: Instant, when: Instan
         P::arm_timer(pinned, processor, when);
     }
     processor.counters.parks.add(1);
-    me.set_waiting(WaitReason::Sleep, processor.watch.parked_status(), processor.clock());
+    // Whoever wakes it runs it: there is nothing to watch.
+    me.set_waiting(WaitReason::Sleep, ParkedStatus::UNWATCHED, processor.clock());
     let picked = if !processor.is_look_wanted() {
         pick_at_once(processor)
+    } else if begin_look(&caller, false) {
+        pick_besides(processor, pick_due_at(pinned, processor, now, false, || &mut *wheel))
     } else {
-        Leave::Park.note(processor, me);
-        if begin_look(&caller) {
-            pick_besides(processor, pick_due_at(pinned, processor, now, || &mut *wheel))
-        } else {
-            None
-        }
+        None
     };
     let unlock = ManuallyDrop::new(|_: &_, _| drop(wheel));
     drop(leave_for_picked(caller, commit_closure(&unlock), picked));

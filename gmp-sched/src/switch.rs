@@ -226,7 +226,7 @@ pub(crate) enum Leave {
 
 impl Leave {
     #[inline(always)]
-    pub(crate) fn note<P: Platform>(self, processor: &Processor<P>, me: &Goroutine<P>) {
+    fn note<P: Platform>(self, processor: &Processor<P>, me: &Goroutine<P>) {
         if processor.tracer.is_active() {
             self.note_now(processor, me);
         }
@@ -385,12 +385,18 @@ pub(crate) fn pick_at_once<P: Platform>(processor: &'static Processor<P>) -> Opt
 /// what runs as a rule.
 #[inline(always)]
 pub(crate) fn pick_after_look<P: Platform>(caller: &Caller<P>) -> Option<(&'static Goroutine<P>, Slice)> {
-    if begin_look(caller) { pick_besides(caller.processor, pick_due(&caller.pinned, caller.processor)) } else { None }
+    let is_traced = caller.processor.watch.wants_all();
+    if begin_look(caller, is_traced) {
+        pick_besides(caller.processor, pick_due(&caller.pinned, caller.processor, is_traced))
+    } else {
+        None
+    }
 }
 
-/// A pick looks now: tells whether what is to run next may be found on this P, timers included.
+/// A pick looks now, and so does the next one if everything is watched: tells whether what is to run next may be found on this
+/// P, timers included.
 #[inline(always)]
-pub(crate) fn begin_look<P: Platform>(caller: &Caller<P>) -> bool {
+pub(crate) fn begin_look<P: Platform>(caller: &Caller<P>, is_traced: bool) -> bool {
     let Caller { machine, processor, .. } = caller;
     let scheduler = machine.scheduler();
     // A stop and a locked G are g0's to deal with; until that is over every pick looks.
@@ -403,7 +409,7 @@ pub(crate) fn begin_look<P: Platform>(caller: &Caller<P>) -> bool {
         }
         processor.set_next_global_turn();
     }
-    processor.begin_look();
+    processor.begin_look(is_traced);
     // What devices do is for g0: the G that leaves may hold a lock until the far side that is taken there.
     !scheduler.poller.is_ready()
 }

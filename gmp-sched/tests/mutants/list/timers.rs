@@ -102,7 +102,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::handing_off_beside"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "what is due at the same time comes out in any order",
         "                slot.earliest = slot.earliest.min(when);",
         "                slot.earliest = slot.earliest.min(when);
@@ -110,21 +110,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "a slot does not learn that something comes earlier",
         "                slot.earliest = slot.earliest.min(when);",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "a time that is over is not taken for the base",
         "when.as_nanos().max(self.base)",
         "when.as_nanos()",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "what is alone in its slot is taken out before its time, where something earlier has been removed",
         "            if when > now.as_nanos() {
                 // What was to come before has been removed.
@@ -135,7 +135,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("a_look_finds_out"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "a slot goes on with what was taken out of it",
         "        if is(*first, element) {
             *first = Some(next);
@@ -144,14 +144,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "an empty slot says that it is occupied",
         "        *group &= !(1 << (slot % GROUP));",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "an empty group of slots says that it is occupied",
         "            self.groups &= !(1 << (slot / GROUP));",
         "",
@@ -169,36 +169,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "sleep.rs",
         "one that sleeps can be woken before it has left",
         "    processor.counters.parks.add(1);
-    me.set_waiting(WaitReason::Sleep, processor.watch.parked_status(), processor.clock());
+    // Whoever wakes it runs it: there is nothing to watch.
+    me.set_waiting(WaitReason::Sleep, ParkedStatus::UNWATCHED, processor.clock());
     let picked = if !processor.is_look_wanted() {
         pick_at_once(processor)
+    } else if begin_look(&caller, false) {
+        pick_besides(processor, pick_due_at(pinned, processor, now, false, || &mut *wheel))
     } else {
-        Leave::Park.note(processor, me);
-        if begin_look(&caller) {
-            pick_besides(processor, pick_due_at(pinned, processor, now, || &mut *wheel))
-        } else {
-            None
-        }
+        None
     };
     let unlock = ManuallyDrop::new(|_: &_, _| drop(wheel));",
         "    drop(wheel);
     processor.counters.parks.add(1);
-    me.set_waiting(WaitReason::Sleep, processor.watch.parked_status(), processor.clock());
+    // Whoever wakes it runs it: there is nothing to watch.
+    me.set_waiting(WaitReason::Sleep, ParkedStatus::UNWATCHED, processor.clock());
     let picked = if !processor.is_look_wanted() {
         pick_at_once(processor)
+    } else if begin_look(&caller, false) {
+        pick_besides(processor, pick_due_at(pinned, processor, now, false, || processor.timers.lock()))
     } else {
-        Leave::Park.note(processor, me);
-        if begin_look(&caller) {
-            pick_besides(processor, pick_due_at(pinned, processor, now, || processor.timers.lock()))
-        } else {
-            None
-        }
+        None
     };
     let unlock = ManuallyDrop::new(|_: &_, _| ());",
         Simulation("simulation_time", "the_shortest_sleeps", 300),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "of two in a slot the one that came first is taken, be it due later",
         "                if next.place().when() < element.place().when() {
                     (element, next) = (next, element);
@@ -207,25 +203,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "the other of two in a slot is said to be due when the first was",
         "            self.slots[slot].earliest = next.place().when();",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "what is counted from moves on while a slot still has another",
-        "        if ptr::eq(next, element) {
-            // The others are in later slots of this level or in levels above, also counted from here.
-            self.base = when;
-        } else {",
-        "        self.base = when;
-        if !ptr::eq(next, element) {",
+        "            // One that was due at the same time, or the other of two: its slot is counted from where the base is.
+",
+        "            self.base = when;
+",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "the first slot stays the first when it is empty",
         "        if slot == self.first {
             self.find_first();
@@ -234,10 +228,47 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel.rs",
+        "timing_wheel/mod.rs",
         "what is put before all others is not the first",
-        "        self.first = self.first.min(slot);",
-        "        self.first = if self.first == SLOTS { slot } else { self.first };",
+        "        if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {",
+        "        if self.first == SLOTS {",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel/mod.rs",
+        "who is taken out alone does not bring the next turn near",
+        "            if slot >= NEAR_END && turn(old) != turn(when) {
+                self.enter_turn(old);
+            }",
+        "            let _ = (old, NEAR_END);",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel/mod.rs",
+        "those who move down do not bring the next turn near",
+        "        if turn(old) != turn(self.base) {",
+        "        if false && turn(old) != turn(self.base) {",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel/levels.rs",
+        "the next turn may come before this one",
+        "if turn(base).is_multiple_of(2) { 0 } else { TURN_GROUPS }",
+        "if turn(base) == u64::MAX { TURN_GROUPS } else { 0 }",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel/levels.rs",
+        "what is far is counted from where what is near is",
+        "        _ => level_of_difference(far_base(base) ^ when),",
+        "        _ => level_of_difference(base ^ when),",
+        Properties("behaves_like_a_sorted"),
+    ),
+    mutant(
+        "timing_wheel/levels.rs",
+        "what is of several turns is taken to be of one",
+        "        u32::from(self.shift) <= TURN",
+        "        u32::from(self.shift) <= 64 + TURN",
         Properties("behaves_like_a_sorted"),
     ),
 ];

@@ -1,7 +1,7 @@
 //! A hierarchical timing wheel: what is due at points in time, in their order, each insertion and removal in constant time.
 //!
 //! Go keeps timers in a 4-ary heap, where taking the first of a thousand moves five others. Here a point in time is read as
-//! a number with [`DIGITS`]. The wheel has a slot for each value of each digit, and a time to count from, its *base*,
+//! a number with [digits](levels). The wheel has a slot for each value of each digit, and a time to count from, its *base*,
 //! which nothing in it is before. An element stands in the slot of the highest digit in which its time differs from the base:
 //!
 //! ```text
@@ -12,73 +12,29 @@
 //!
 //! When the first slot is come to, the base becomes its earliest time and its elements go to the levels below, where they
 //! are sorted by the next digits. So an element moves once a level at the most, however many others there are, and one that
-//! is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987,
-//! scheme 7, with digits down to the last: nothing is rounded.)
+//! is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing
+//! Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
+//!
+//! Each time that a digit has gone round, all elements of the next round would go down from the level above at once: those of
+//! a thousand Gs that sleep some milliseconds, every 8.4 ms, and none of them would run meanwhile. So one level has room for two
+//! [turns](levels::turn), this one and the next, and what is due before the next one ends stands there from the start. The
+//! levels above it count from the end of this turn, for what is due after the next.
 //!
 //! The slots are rings linked through the elements: putting one in allocates nothing.
+
+mod levels;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hint::cold_path;
-use core::{fmt, ptr};
+use core::{fmt, mem, ptr};
+
+use levels::{GROUP, GROUPS, LOWEST_END, NEAR_END, SLOTS, first_groups, level_of, slot_come_near, turn};
 
 use crate::platform::OutOfResources;
 use crate::primitives::{AtomicU64, Ordering};
 use crate::reference::AtomicRef;
 use crate::time::Instant;
-
-/// Bits of each digit of a point in time, from the lowest up. The two in which most timers differ from the present, by more
-/// than a quarter of a microsecond and less than 16 ms, are wide, so that most elements move once at the most; the others
-/// are narrow, to save slots.
-const DIGITS: [u32; 14] = [4, 4, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4];
-/// Slots of all levels, one level after the other.
-const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end();
-/// Slots whose bits are in one word.
-const GROUP: usize = u64::BITS as usize;
-const GROUPS: usize = SLOTS.div_ceil(GROUP);
-const _: () = assert!(GROUPS <= u32::BITS as usize, "there is a word for the groups");
-
-/// Where the elements stand whose times differ from the base in a certain digit.
-#[derive(Clone, Copy)]
-struct Level {
-    /// Bits below the digit.
-    shift: u8,
-    /// The highest value of the digit.
-    highest: u8,
-    /// The slot of the value 0.
-    start: u16,
-}
-
-impl Level {
-    /// The slot of what is due at `when`, on this level.
-    #[inline(always)]
-    fn slot(&self, when: u64) -> usize {
-        usize::from(self.start) + ((when >> self.shift) as usize & usize::from(self.highest))
-    }
-
-    /// The slot after its last one.
-    const fn end(self) -> usize {
-        self.start as usize + self.highest as usize + 1
-    }
-}
-
-/// The level of each bit of a point in time: that of its digit.
-static LEVELS: [Level; u64::BITS as usize] = {
-    let mut levels = [Level { shift: 0, highest: 0, start: 0 }; u64::BITS as usize];
-    let (mut digit, mut bit, mut slots) = (0, 0, 0);
-    while digit < DIGITS.len() {
-        let level = Level { shift: bit as u8, highest: ((1u32 << DIGITS[digit]) - 1) as u8, start: slots };
-        let next = bit + DIGITS[digit] as usize;
-        while bit < next {
-            levels[bit] = level;
-            bit += 1;
-        }
-        slots = level.end() as u16;
-        digit += 1;
-    }
-    assert!(bit == levels.len(), "the digits are those of 64 bits");
-    levels
-};
 
 const OCCUPIED: &str = "an occupied slot has a first element";
 const RING: &str = "a ring has no end";
@@ -157,7 +113,7 @@ pub(crate) struct TimingWheel<T: 'static> {
 }
 
 impl<T: Timed> TimingWheel<T> {
-    /// An empty one. All memory that it will ever need is allocated here, 11 KiB.
+    /// An empty one. All memory that it will ever need is allocated here, 12 KiB.
     pub(crate) fn new() -> Result<Self, OutOfResources> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(SLOTS).map_err(|_| OutOfResources)?;
@@ -180,7 +136,7 @@ impl<T: Timed> TimingWheel<T> {
 
     /// Puts in an element that is in no wheel, after those of the same time; tells when it is due now: a time that is over,
     /// since others have been taken out that were due later, is taken for theirs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
         debug_assert!(!element.place().is_somewhere(), "put in a wheel what is in one");
         let when = when.as_nanos().max(self.base);
@@ -208,7 +164,7 @@ impl<T: Timed> TimingWheel<T> {
             }
             let mut element = first.expect(OCCUPIED);
             let mut next = element.place().next();
-            if slot >= LEVELS[0].end() && !ptr::eq(next, element) {
+            if slot >= LOWEST_END && !ptr::eq(next, element) {
                 if !ptr::eq(next.place().next(), element) {
                     cold_path();
                     self.spread(slot);
@@ -235,7 +191,10 @@ impl<T: Timed> TimingWheel<T> {
         self.unlink(slot, element, next);
         if ptr::eq(next, element) {
             // The others are in later slots of this level or in levels above, also counted from here.
-            self.base = when;
+            let old = mem::replace(&mut self.base, when);
+            if slot >= NEAR_END && turn(old) != turn(when) {
+                self.enter_turn(old);
+            }
         } else {
             // One that was due at the same time, or the other of two: its slot is counted from where the base is.
             self.slots[slot].earliest = next.place().when();
@@ -268,7 +227,7 @@ impl<T: Timed> TimingWheel<T> {
     /// Looks for the first slot that is not empty.
     #[inline(always)]
     fn find_first(&mut self) {
-        let group = self.groups.trailing_zeros() as usize;
+        let group = first_groups(self.groups, self.base).trailing_zeros() as usize;
         self.first = self.occupied.get(group).map_or(SLOTS, |slots| group * GROUP + slots.trailing_zeros() as usize);
     }
 
@@ -278,29 +237,42 @@ impl<T: Timed> TimingWheel<T> {
         let Slot { first, earliest } = &mut self.slots[slot];
         let first = first.take().expect(OCCUPIED);
         // Nearly all of them differ in the next digit from the one that is due first.
-        let digit = level_of(self.base, first.place().when());
-        let below = &LEVELS[usize::from(digit.shift) - 1];
-        self.base = *earliest;
-        let base_slot = below.slot(self.base);
+        let level = level_of(self.base, first.place().when());
+        let old = mem::replace(&mut self.base, *earliest);
         self.vacate(slot);
-        let mut element = first;
-        loop {
-            let next = element.place().next();
-            let when = element.place().when();
-            let slot = below.slot(when);
-            if slot == base_slot {
-                cold_path();
-                self.append(element, when);
-            } else {
-                self.put(slot, element, when);
+        if level.is_within_a_turn() {
+            let below = level.below();
+            let base_slot = below.slot(self.base);
+            for_each_in_ring(first, |element, when| {
+                let slot = below.slot(when);
+                if slot == base_slot {
+                    cold_path();
+                    self.append(element, when);
+                } else {
+                    self.put(slot, element, when);
+                }
+            });
+            for group in below.groups() {
+                self.groups |= u32::from(self.occupied[group] != 0) << group;
             }
-            if ptr::eq(next, first) {
-                break;
-            }
-            element = next;
+        } else {
+            for_each_in_ring(first, |element, when| self.append(element, when));
         }
-        for group in usize::from(below.start) / GROUP..below.end().div_ceil(GROUP) {
-            self.groups |= u32::from(self.occupied[group] != 0) << group;
+        if turn(old) != turn(self.base) {
+            self.enter_turn(old);
+        } else {
+            self.find_first();
+        }
+    }
+
+    /// The base has come from `old` to a later turn: those that are due in the turn after it are not far any more.
+    #[cold]
+    #[inline(never)]
+    fn enter_turn(&mut self, old: u64) {
+        let slot = slot_come_near(old, self.base);
+        if let Some(first) = self.slots[slot].first.take() {
+            self.vacate(slot);
+            for_each_in_ring(first, |element, when| self.append(element, when));
         }
         self.find_first();
     }
@@ -310,7 +282,10 @@ impl<T: Timed> TimingWheel<T> {
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        self.first = self.first.min(slot);
+        // What is in another slot is due before all that is in it, or after; and `earliest` was the time of something in it.
+        if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
+            self.first = slot;
+        }
         self.put(slot, element, when);
     }
 
@@ -370,11 +345,18 @@ impl<T: Timed> TimingWheel<T> {
     }
 }
 
-/// The level of an element that is due at `when`, counted from `base`, which is not later.
+/// Hands out the elements of a ring, from `first` on, with their times. What is done with one may take it out of the ring.
 #[inline(always)]
-fn level_of(base: u64, when: u64) -> &'static Level {
-    // Equal times differ in the last digit, so to speak.
-    &LEVELS[((base ^ when) | 1).ilog2() as usize]
+fn for_each_in_ring<T: Timed>(first: &'static T, mut each: impl FnMut(&'static T, u64)) {
+    let mut element = first;
+    loop {
+        let next = element.place().next();
+        each(element, element.place().when());
+        if ptr::eq(next, first) {
+            return;
+        }
+        element = next;
+    }
 }
 
 #[inline(always)]
@@ -430,6 +412,7 @@ mod tests {
     fn distances() -> impl Strategy<Value = u64> {
         prop_oneof![
             5 => 0..20u64,
+            4 => (36..50u32, any::<u64>()).prop_map(|(bits, all)| all >> bits),
             3 => (0..64u32, any::<u64>()).prop_map(|(bits, all)| all >> bits),
             1 => Just(u64::MAX),
         ]
