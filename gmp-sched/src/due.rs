@@ -17,6 +17,7 @@
 //! clock.
 
 use core::ops::DerefMut;
+use core::time::Duration;
 
 use crate::goroutine::{Goroutine, ParkedStatus};
 use crate::park::make_runnable_on;
@@ -27,9 +28,9 @@ use crate::scheduler::Scheduler;
 use crate::time::Instant;
 use crate::timers::{Action, Wheel};
 
-/// Gs of timers that a P runs one after the other while others wait in its queue: if they do little this takes them about as
-/// long as the others, then, are left undisturbed.
-const IN_A_ROW: u32 = 64;
+/// How long a P runs Gs of timers one after the other while others wait in its queue: its others have a turn then, in which they
+/// are displaced again after the undisturbed time.
+const ROW: Duration = Duration::from_micros(100);
 
 /// The next G of the current P whose timer is due, for the caller to run; `None` also if it is the turn of others. Go:
 /// `timers.check`.
@@ -42,28 +43,35 @@ pub(crate) fn next_due<P: Platform>(
     }
     let now = P::now();
     processor.set_clock(now);
-    let (next, in_a_row) = match in_a_row(processor) {
-        Some(count) => (take_due(pinned, processor, now), count + 1),
-        None => (None, 0),
-    };
-    processor.due_in_a_row.store(if next.is_some() { in_a_row } else { 0 }, Ordering::Relaxed);
+    let next = if is_turn_of_due(processor, now) { take_due(pinned, processor, now) } else { None };
     await_next(pinned, processor, now);
-    if next.is_some() {
-        processor.begin_due();
+    match next {
+        Some(_) => processor.begin_due(),
+        None => processor.row_until.store(GIVEN_UP, Ordering::Relaxed),
     }
     next
 }
 
-/// How many Gs of timers have run one after the other; `None` if it is the turn of others, who wait.
+/// Whether Gs of timers may run, for it is `now`; if not, others have waited for long enough.
 #[inline(always)]
-fn in_a_row<P: Platform>(processor: &'static Processor<P>) -> Option<u32> {
-    let in_a_row = processor.due_in_a_row.load(Ordering::Relaxed);
-    if in_a_row < IN_A_ROW {
-        return Some(in_a_row);
-    }
-    // Where nobody waits it is as if they had had their turn.
-    processor.queue.is_empty().then_some(0)
+fn is_turn_of_due<P: Platform>(processor: &'static Processor<P>, now: Instant) -> bool {
+    now.as_nanos() < processor.row_until.load(Ordering::Relaxed) || begin_row(processor, now)
 }
+
+/// The row is over: begins another if the others have had their turn meanwhile, or do not want one.
+#[cold]
+fn begin_row<P: Platform>(processor: &'static Processor<P>, now: Instant) -> bool {
+    let is_turn_of_others = processor.row_tick.load(Ordering::Relaxed) == processor.tick()
+        && processor.row_until.load(Ordering::Relaxed) != GIVEN_UP
+        && !processor.queue.is_empty();
+    if !is_turn_of_others {
+        processor.row_until.store(now.after(ROW).as_nanos(), Ordering::Relaxed);
+    }
+    !is_turn_of_others
+}
+
+/// The end of a row that was followed by the turn of others.
+const GIVEN_UP: u64 = 0;
 
 /// Takes the first G whose timer on `of`, not necessarily the current P, is due.
 pub(crate) fn take_due<P: Platform>(
@@ -134,7 +142,9 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
         await_next(pinned, processor, now);
         return Due::Nothing;
     }
-    let Some(in_a_row) = in_a_row(processor).filter(|_| P::TIMER_INTERRUPTS) else { return Due::Other };
+    if !P::TIMER_INTERRUPTS || !is_turn_of_due(processor, now) {
+        return Due::Other;
+    }
     let is_simple = |action| match action {
         Action::Wake(goroutine, _) => {
             goroutine.is_parked_as(ParkedStatus::UNWATCHED)
@@ -148,7 +158,6 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
         return Due::Other;
     }
     processor.set_clock(now);
-    processor.due_in_a_row.store(in_a_row + 1, Ordering::Relaxed);
     await_next(pinned, processor, now);
     processor.begin_due();
     Due::Goroutine(goroutine)

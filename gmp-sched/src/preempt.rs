@@ -119,6 +119,7 @@ impl<P: Platform> Processor<P> {
         if !is_shared {
             self.advance_tick();
         }
+        self.row_tick.store(self.tick(), Ordering::Relaxed);
     }
 
     /// Until when the running G is left alone by timers, as far as is known.

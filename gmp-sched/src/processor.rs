@@ -119,8 +119,10 @@ pub struct Processor<P: Platform> {
     /// The tick from which on a pick looks further than the local queue: that of the global queue's turn, or one that
     /// has come already because a timer may be due. Lowered by the handler of the timer's interrupt, too.
     look_tick: AtomicU32,
-    /// Gs of timers that this P has run one after the other.
-    pub(crate) due_in_a_row: AtomicU32,
+    /// Until when Gs of timers may run one after the other, in nanoseconds; see `due`.
+    pub(crate) row_until: AtomicU64,
+    /// The tick of the last of them.
+    pub(crate) row_tick: AtomicU32,
     /// System calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
     /// Others may run and read them.
@@ -162,7 +164,8 @@ impl<P: Platform> Processor<P> {
             tick: AtomicU32::new(0),
             global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
             look_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
-            due_in_a_row: AtomicU32::new(0),
+            row_until: AtomicU64::new(0),
+            row_tick: AtomicU32::new(0),
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
             slice: SliceWatch::new(),

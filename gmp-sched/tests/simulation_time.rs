@@ -240,3 +240,32 @@ fn the_shortest_sleeps_end_after_the_sleeper_has_left() {
         sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     });
 }
+
+/// Gs whose timers are due again and again, always some of them, do not keep the others from running.
+#[test]
+fn timers_that_are_always_due_leave_others_their_turn() {
+    explore(|seed| {
+        // Each run has thousands of sleeps.
+        if !seed.is_multiple_of(8) {
+            return;
+        }
+        let is_over = Arc::new(AtomicUsize::new(0));
+        let sleeping: Vec<_> = (0..16)
+            .map(|_| {
+                let is_over = is_over.clone();
+                go(move || {
+                    while is_over.load(Ordering::Relaxed) == 0 {
+                        sim::sleep(Duration::from_nanos(1 + seed % 100));
+                    }
+                })
+            })
+            .collect();
+        let start = now();
+        for _ in 0..2 {
+            sim::yield_now();
+        }
+        assert!(now().since(start) < LATE);
+        is_over.store(1, Ordering::Relaxed);
+        sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}

@@ -271,4 +271,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        u32::from(self.shift) <= 64 + TURN",
         Properties("behaves_like_a_sorted"),
     ),
+    mutant(
+        "due.rs",
+        "timers that are due again and again keep all others from running",
+        "    let is_turn_of_others = processor",
+        "    let is_turn_of_others = false && processor",
+        Simulation("simulation_time", "timers_that_are_always_due", 100),
+    ),
 ];
