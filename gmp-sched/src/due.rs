@@ -20,7 +20,7 @@ use core::ops::DerefMut;
 use core::time::Duration;
 
 use crate::goroutine::{Goroutine, ParkedStatus};
-use crate::park::make_runnable_on;
+use crate::park::{make_runnable, make_unwatched_runnable};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
@@ -126,16 +126,16 @@ pub(crate) fn pick_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Proc
     if processor.timers.earliest() == Instant::NEVER {
         return Due::Nothing;
     }
-    pick_due_at(pinned, processor, P::now(), is_traced, || processor.timers.lock())
+    pick_due_at(pinned, processor, P::now(), !is_traced, || processor.timers.lock())
 }
 
-/// [`pick_due`] where there are timers, it is `now`, and they are locked by `lock`.
+/// [`pick_due`] where there are timers, it is `now`, and they are locked by `lock`; for a G that is watched only if asked for.
 #[inline(always)]
 pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
     now: Instant,
-    is_traced: bool,
+    with_watched: bool,
     lock: impl FnOnce() -> W,
 ) -> Due<P> {
     if processor.timers.earliest() > now {
@@ -148,13 +148,18 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
     let is_simple = |action| match action {
         Action::Wake(goroutine, _) => {
             goroutine.is_parked_as(ParkedStatus::UNWATCHED)
-                || goroutine.is_parked_as(ParkedStatus::WATCHED) && !is_traced
+                || with_watched && goroutine.is_parked_as(ParkedStatus::WATCHED)
         }
         Action::Fire(..) | Action::Resume(_) => false,
     };
     let popped = processor.timers.pop_due_if(&mut lock(), now, is_simple);
     let Some(Action::Wake(goroutine, ticket)) = popped else { return Due::Other };
-    if !goroutine.claim(ticket) || !make_runnable_on(pinned, processor, goroutine) {
+    if !goroutine.claim(ticket) {
+        return Due::Other;
+    }
+    if !with_watched {
+        make_unwatched_runnable(processor, goroutine);
+    } else if make_runnable(pinned, goroutine).is_none() {
         return Due::Other;
     }
     processor.set_clock(now);

@@ -163,19 +163,12 @@ pub(crate) fn make_runnable<P: Platform>(
     Some(goroutine)
 }
 
-/// [`make_runnable`] on the current P; tells whether it is the caller's to run.
+/// [`make_runnable`] of a G that is parked as [unwatched](ParkedStatus::UNWATCHED), which any M may run.
 #[inline(always)]
-pub(crate) fn make_runnable_on<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &Processor<P>,
-    goroutine: &'static Goroutine<P>,
-) -> bool {
-    if !may_be_queued(pinned, goroutine) {
-        return false;
-    }
+pub(crate) fn make_unwatched_runnable<P: Platform>(processor: &Processor<P>, goroutine: &Goroutine<P>) {
+    debug_assert!(goroutine.is_parked_as(ParkedStatus::UNWATCHED), "{goroutine:?} is not parked, or not like that");
     goroutine.set_status(Status::Runnable);
     processor.counters.readies.add(1);
-    true
 }
 
 /// Whether a parked G, which becomes runnable, is for any M to run; if not, its own has been seen to.
