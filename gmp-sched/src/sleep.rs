@@ -48,12 +48,14 @@ fn now_of<P: Platform>(caller: &Caller<P>) -> Instant {
     }
 }
 
+/// Sleeps from `now` on until `when`.
 #[inline(always)]
 fn sleep_from<P: Platform>(caller: Caller<P>, now: Instant, when: Instant) {
     if P::TIMER_INTERRUPTS && caller.me.bubble().is_none() && !caller.processor.watch.wants_all() && when > now {
         return sleep_among_others(caller, now, when);
     }
-    // Armed when the G is parked: a short timer would otherwise ready a G that still runs.
+    // The general way: on threads, in a bubble, while everything is watched, and for a time that is over. Armed when the G is
+    // parked: a short timer would otherwise ready a G that still runs.
     let reason = WaitReason::Sleep;
     park_because(
         caller,
@@ -66,7 +68,7 @@ fn sleep_from<P: Platform>(caller: Caller<P>, now: Instant, when: Instant) {
     );
 }
 
-/// Sleeps from `now` on among the timers of the caller's P.
+/// [`sleep_from`] among the timers of the caller's P.
 ///
 /// It sets the timer before it leaves, and keeps their lock until it has left, so that nobody finds the timer sooner; and
 /// looks under that same lock for one who is due. Where many who sleep are due at once each of them waits while those before
