@@ -27,6 +27,8 @@ mod case;
 mod locks;
 mod macros;
 mod parts;
+#[expect(unsafe_code, reason = "keeps a value in a place that is not always full")]
+mod send;
 #[expect(unsafe_code, reason = "moves values out of places that are borrowed")]
 mod send_from;
 mod source;
@@ -35,13 +37,14 @@ use core::time::Duration;
 
 #[doc(hidden)]
 pub use case::Arm;
-pub use case::{Case, RecvCase, SendCase, send};
+pub use case::{Case, RecvCase};
 pub(crate) use locks::{Locked, enter_all, leave_queues, unlock_all};
 use locks::{lock_all, unlock_each};
 #[cfg(gmp_loom)]
 pub(crate) use locks::{lock_in_order, sort_by_address};
 #[doc(hidden)]
 pub use parts::{Chosen, Looked, OneOf, Ready};
+pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 

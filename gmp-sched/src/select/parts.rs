@@ -1,5 +1,5 @@
-//! What the macro is made of, besides [`Select`]. It knows the types of the cases and their number, so that it
-//! can do step 1 without making a list of them.
+//! What the macro is made of, besides [`Select`]. It knows the types of the cases and their number, so that it can do step 1
+//! without making a list of them.
 
 use core::marker::PhantomData;
 use core::time::Duration;

@@ -12,7 +12,7 @@ const TURN: u32 = DIGITS[0] + DIGITS[1] + DIGITS[2] + DIGITS[3];
 pub(super) const GROUP: usize = u64::BITS as usize;
 /// Slots of all levels, one level after the other; groups are full, so that a slot that has a bit is one.
 pub(super) const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end().next_multiple_of(GROUP);
-pub(super) const GROUPS: usize = SLOTS.div_ceil(GROUP);
+pub(super) const GROUPS: usize = SLOTS / GROUP;
 const _: () = assert!(GROUPS <= u32::BITS as usize, "there is a word for the groups");
 
 /// Where elements stand that differ in a certain digit from what they are counted from.
