@@ -28,8 +28,8 @@ use crate::scheduler::Scheduler;
 use crate::time::Instant;
 use crate::timers::{Action, Wheel};
 
-/// How long a P runs Gs of timers one after the other while others wait in its queue: its others have a turn then, in which they
-/// are displaced again after the undisturbed time.
+/// How long a P runs Gs of timers one after the other while others wait in its queue. Then one of those has a turn, and is
+/// displaced again after the undisturbed time.
 const ROW: Duration = Duration::from_micros(100);
 
 /// The next G of the current P whose timer is due, for the caller to run; `None` also if it is the turn of others. Go:
@@ -47,7 +47,7 @@ pub(crate) fn next_due<P: Platform>(
     await_next(pinned, processor, now);
     match next {
         Some(_) => processor.begin_due(),
-        None => processor.row_until.store(GIVEN_UP, Ordering::Relaxed),
+        None => processor.row_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed),
     }
     next
 }
@@ -61,17 +61,13 @@ fn is_turn_of_due<P: Platform>(processor: &'static Processor<P>, now: Instant) -
 /// The row is over: begins another if the others have had their turn meanwhile, or do not want one.
 #[cold]
 fn begin_row<P: Platform>(processor: &'static Processor<P>, now: Instant) -> bool {
-    let is_turn_of_others = processor.row_tick.load(Ordering::Relaxed) == processor.tick()
-        && processor.row_until.load(Ordering::Relaxed) != GIVEN_UP
-        && !processor.queue.is_empty();
+    let is_turn_of_others =
+        processor.row_tick.load(Ordering::Relaxed) == processor.tick() && !processor.queue.is_empty();
     if !is_turn_of_others {
         processor.row_until.store(now.after(ROW).as_nanos(), Ordering::Relaxed);
     }
     !is_turn_of_others
 }
-
-/// The end of a row that was followed by the turn of others.
-const GIVEN_UP: u64 = 0;
 
 /// Takes the first G whose timer on `of`, not necessarily the current P, is due.
 pub(crate) fn take_due<P: Platform>(

@@ -121,7 +121,7 @@ pub struct Processor<P: Platform> {
     look_tick: AtomicU32,
     /// Until when Gs of timers may run one after the other, in nanoseconds; see `due`.
     pub(crate) row_until: AtomicU64,
-    /// The tick of the last of them.
+    /// The tick of the last of them; of no slice any more when others were let before them.
     pub(crate) row_tick: AtomicU32,
     /// System calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,

@@ -71,8 +71,9 @@ fn sleep_from<P: Platform>(caller: Caller<P>, now: Instant, when: Instant) {
 /// [`sleep_from`] among the timers of the caller's P.
 ///
 /// It sets the timer before it leaves, and keeps their lock until it has left, so that nobody finds the timer sooner; and
-/// looks under that same lock for one who is due. Where many who sleep are due at once each of them waits while those before
-/// it do this.
+/// looks under that same lock for one who is due. The scheduler's lock may be taken under it then, to wake an M for those
+/// that are due besides: the other order is taken only while the world is stopped. Where many who sleep are due at once,
+/// each of them waits while those before it do this.
 #[inline(always)]
 fn sleep_among_others<P: Platform>(caller: Caller<P>, now: Instant, when: Instant) {
     let Caller { ref pinned, processor, me, .. } = caller;

@@ -168,29 +168,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "sleep.rs",
         "one that sleeps can be woken before it has left",
-        "    processor.counters.parks.add(1);
-    // Whoever wakes it runs it: there is nothing to watch.
-    me.set_waiting(WaitReason::Sleep, ParkedStatus::UNWATCHED, processor.clock());
-    let picked = if !processor.is_look_wanted() {
-        pick_at_once(processor)
-    } else if begin_look(&caller, false) {
-        pick_besides(processor, pick_due_at(pinned, processor, now, false, || &mut *wheel))
-    } else {
-        None
-    };
-    let unlock = ManuallyDrop::new(|_: &_, _| drop(wheel));",
+        "    processor.counters.parks.add(1);",
         "    drop(wheel);
-    processor.counters.parks.add(1);
-    // Whoever wakes it runs it: there is nothing to watch.
-    me.set_waiting(WaitReason::Sleep, ParkedStatus::UNWATCHED, processor.clock());
-    let picked = if !processor.is_look_wanted() {
-        pick_at_once(processor)
-    } else if begin_look(&caller, false) {
-        pick_besides(processor, pick_due_at(pinned, processor, now, false, || processor.timers.lock()))
-    } else {
-        None
-    };
-    let unlock = ManuallyDrop::new(|_: &_, _| ());",
+    let mut wheel = processor.timers.lock();
+    processor.counters.parks.add(1);",
         Simulation("simulation_time", "the_shortest_sleeps", 300),
     ),
     mutant(
@@ -274,8 +255,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "due.rs",
         "timers that are due again and again keep all others from running",
-        "    let is_turn_of_others = processor",
-        "    let is_turn_of_others = false && processor",
+        "        processor.row_tick.load(Ordering::Relaxed) == processor.tick() && !processor.queue.is_empty();",
+        "        false && processor.row_tick.load(Ordering::Relaxed) == processor.tick() && !processor.queue.is_empty();",
         Simulation("simulation_time", "timers_that_are_always_due", 100),
     ),
 ];
