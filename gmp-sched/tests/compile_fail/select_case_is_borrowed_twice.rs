@@ -1,0 +1,10 @@
+//! A case stands in one select at a time.
+
+use gmp_sched::native::Receiver;
+use gmp_sched::select::{Select, recv};
+
+fn main() {
+    let never = Receiver::<u8>::never();
+    let mut one = recv(&never);
+    _ = Select::new(&mut [one.case(), one.case()]).poll();
+}

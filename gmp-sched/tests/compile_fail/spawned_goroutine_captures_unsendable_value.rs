@@ -1,0 +1,12 @@
+//! A G may run on any thread, so what it captures has to be `Send`.
+
+use std::rc::Rc;
+
+use gmp_sched::native::{self, go};
+
+fn main() {
+    native::run(1, || {
+        let count = Rc::new(1);
+        go(move || assert_eq!(*count, 1)).detach();
+    });
+}
