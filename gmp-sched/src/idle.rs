@@ -45,14 +45,22 @@ impl<P: Platform> Scheduler<P> {
     #[doc(alias = "wakep")]
     #[cold]
     pub(crate) fn wake_processor(&'static self) {
+        if self.begin_search() {
+            self.pass_search_on();
+        }
+    }
+
+    /// Counts the caller as spinning if a P is idle and nobody is; tells whether it did.
+    fn begin_search(&self) -> bool {
+        fence(Ordering::SeqCst);
+        P::point(Site::Idle);
+        self.idle_processors.load(Ordering::Relaxed) != 0
+            && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Wakes an M that searches in place of the caller, which is counted as spinning and no longer is when this returns.
+    pub(crate) fn pass_search_on(&'static self) {
         loop {
-            fence(Ordering::SeqCst);
-            P::point(Site::Idle);
-            if self.idle_processors.load(Ordering::Relaxed) == 0
-                || self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_err()
-            {
-                return;
-            }
             let woken = {
                 let mut shared = self.shared.lock();
                 self.take_idle_processor(&mut shared)
@@ -63,9 +71,12 @@ impl<P: Platform> Scheduler<P> {
                 return;
             }
             P::point(Site::Idle);
-            // Somebody else took the last idle P. While the count was 1 on our behalf others relied on it, so take it
-            // back and look again: a P may have become idle in the meantime.
+            // No P is idle. While the count was raised on our behalf others relied on it, so take it back and check again:
+            // a P may have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
+            if !self.begin_search() {
+                return;
+            }
         }
     }
 

@@ -303,6 +303,8 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = self.shared.lock();
             shared.stopper = None;
+            // Before the first P is idle: the caller counts as spinning until it has woken an M that is.
+            self.spinning.fetch_add(1, Ordering::SeqCst);
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
             // Backwards: the idle list is used from the front.
@@ -318,15 +320,14 @@ impl<P: Platform> Scheduler<P> {
                 }
             }
         }
-        // As for everyone who puts Ps on the idle list: idle.2 and idle.3 of idle.md.
+        // Ordering: as for all who put Ps on the idle list, partner is the fence of whoever sets a timer, in `tell_timekeeper`.
         fence(Ordering::SeqCst);
         let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
         if let Some(earliest) = earliest {
             self.tell_timekeeper(earliest);
         }
-        if self.is_work_visible() {
-            self.wake_processor();
-        }
+        // That M searches whatever there is to find, as in Go: what was queued before, and what others left to the spinner.
+        self.pass_search_on();
     }
 }
 

@@ -3,7 +3,9 @@
 //! `GMP_SIM_SEEDS=2000..4000` others.
 
 use std::env;
+use std::fs;
 use std::ops::Range;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 
@@ -13,11 +15,41 @@ use gmp_sched::sim::{self, Config};
 /// other.
 const SEEDS: u64 = 2000;
 
-/// Seeds with which something went wrong once that the others do not show, and with which program. Part of an ordinary run.
-///
-/// - 39235, readers and writers: an M that had just stopped spinning was given a P for other work, and did not look any more
-///   for what others had left to it.
-const KNOWN: [u64; 1] = [39235];
+/// Seeds with which a program failed once that [`SEEDS`] do not include. An ordinary run of that program repeats them.
+const KNOWN: [Known; 2] = [
+    // An M that had just stopped spinning was given a P for other work, and no longer searched for what others had left to it.
+    Known { seed: 39235, program: "writers_are_alone_and_nobody_is_forgotten" },
+    // The start of the world put Ps on the idle list without counting as spinning.
+    Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },
+];
+
+/// A seed of one program.
+struct Known {
+    seed: u64,
+    /// The name of the test.
+    program: &'static str,
+}
+
+/// A seed with a name that is no program's would never be run.
+#[test]
+fn every_known_seed_names_a_program() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let programs: Vec<String> = fs::read_dir(tests)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains("/simulation"))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    for Known { seed, program } in KNOWN {
+        let test = format!("#[test]\nfn {program}() {{");
+        assert!(programs.iter().any(|source| source.contains(&test)), "no program of seed {seed} is called {program}");
+    }
+}
+
+/// The known seeds of `test`; of all programs, if the calling thread does not have the name of its test.
+fn known(test: Option<&str>) -> impl Iterator<Item = u64> {
+    KNOWN.iter().filter(move |known| test.is_none_or(|test| test == known.program)).map(|known| known.seed)
+}
 
 /// The seeds to run: all, or the one to be repeated.
 fn seeds() -> Range<u64> {
@@ -57,15 +89,17 @@ pub(crate) fn explore(program: fn(u64)) {
 /// [`explore`] with a program that may choose up to `procs_limit` Ps.
 pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     let mut seeds = seeds();
-    // The harness calls the thread of a test so, unless it runs them on its own.
-    if let Some(test) = thread::current().name().filter(|&name| name != "main") {
+    // The harness names the thread of each test after it, except with one thread, when all run on its own.
+    let current = thread::current();
+    let test = current.name().filter(|&name| name != "main");
+    if let Some(test) = test {
         while seeds.end - seeds.start > SEEDS {
             run_apart(test, seeds.start..seeds.start + SEEDS);
             seeds.start += SEEDS;
         }
     }
     let is_ordinary = seeds == (0..SEEDS);
-    for seed in seeds.chain(KNOWN.into_iter().filter(|_| is_ordinary)) {
+    for seed in seeds.chain(known(test).filter(|_| is_ordinary)) {
         let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
         // With more Ps than CPUs threads have to take turns.
         let processors = [cpus, cpus, 1.max(cpus / 2), 1, 2 * cpus][seed as usize / 6 % 5];

@@ -103,31 +103,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "idle.rs",
         "a waker that finds no idle P does not look again",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Gives `processor`",
+            if !self.begin_search() {
+                return;
+            }",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
-            return;
-        }
-    }
-
-    /// Gives `processor`",
+            return;",
         Model("idle::a_waker"),
     ),
     mutant(
         "idle.rs",
         "a waker that finds no idle P stays counted",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Gives `processor`",
-        "            return;
-        }
-    }
-
-    /// Gives `processor`",
+            if !self.begin_search() {
+                return;
+            }",
+        "            return;",
         Model("idle::a_waker"),
     ),
     mutant(

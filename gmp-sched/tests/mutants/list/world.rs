@@ -191,18 +191,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "world.rs",
         "the start wakes nobody for the work of the stopper",
-        "        if self.is_work_visible() {
-            self.wake_processor();
-        }
-    }
-}
-
-impl<P: Platform> Machine<P> {",
-        "    }
-}
-
-impl<P: Platform> Machine<P> {",
+        "        self.pass_search_on();",
+        "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
         Model("world::work_is_taken_up"),
+    ),
+    mutant(
+        "world.rs",
+        "the start wakes an M in its place that is not counted",
+        "            self.spinning.fetch_add(1, Ordering::SeqCst);",
+        "",
+        Model("world::"),
     ),
     mutant(
         "world.rs",
@@ -214,13 +212,12 @@ impl<P: Platform> Machine<P> {",
     mutant(
         "world.rs",
         "the start has no fence",
-        "        // As for everyone who puts Ps on the idle list: idle.2 and idle.3 of idle.md.
+        "        // Ordering: as for all who put Ps on the idle list, partner is the fence of whoever sets a timer, in `tell_timekeeper`.
         fence(Ordering::SeqCst);",
         "",
         Nobody(
-            "while the world stands nobody but the stopper submits anything, and interrupts raise signals with a fence of \
-             their own whether a P is idle or not; `tell_timekeeper` and `wake_processor` have their own. It stays for \
-             whoever may once submit from outside.",
+            "while the world is stopped only the stopper sets timers, and `tell_timekeeper` has a fence of its own. It stays \
+             for whoever may once set one from outside.",
         ),
     ),
     mutant(
