@@ -356,7 +356,6 @@ fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Ran
         1 => select.wait_timeout(Duration::from_micros(random.below(30))),
         _ => Some(select.wait()),
     };
-    drop(cases);
     let Some(chosen) = chosen else { return };
     // The case that was chosen has a result, and no other.
     let mut results = vec![stopping.into_result().is_some()];

@@ -50,6 +50,5 @@ fn receive_one(chans: &[Chan<u64>], random: &mut Random) -> u64 {
     let mut waiting: Vec<_> = after.iter().chain(before).map(|chan| recv(chan.receiver())).collect();
     let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
     let chosen = Select::new(&mut cases).wait();
-    drop(cases);
     waiting.swap_remove(chosen).into_result().expect("this one was chosen").expect("nobody closes it")
 }

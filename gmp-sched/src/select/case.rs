@@ -17,9 +17,12 @@ pub(super) const SELECT_ON: &str = "select on";
 /// What is expected of a select.
 pub(super) const CHOSEN: &str = "the select has chosen this case";
 
-/// What the macro does with a case whose type it knows.
+/// Only the cases of this module are arms.
+pub trait Sealed {}
+
+/// What the macro does with a case whose type it knows. Safe in any order: each arm knows whether its value has moved.
 #[doc(hidden)]
-pub trait Arm {
+pub trait Arm: Sealed {
     /// What its body gets.
     type Result;
 
@@ -30,12 +33,17 @@ pub trait Arm {
     fn looks_ready(&self) -> bool;
 
     /// Does it now, if it is ready.
+    ///
+    /// # Panics
+    ///
+    /// It sends, and its value has been sent.
     fn try_now(&mut self) -> Option<Self::Result>;
 
-    /// The case itself, which has been in no select.
-    fn fresh_case(&mut self) -> Case<'_, Self::Platform>;
-
-    /// How it went with the case that was chosen after it had to wait.
+    /// The result of the case that was chosen after it had to wait.
+    ///
+    /// # Panics
+    ///
+    /// It was not chosen.
     fn result(self) -> Self::Result;
 
     /// Drops a case that was not chosen.
@@ -113,6 +121,8 @@ impl<T, P: Platform> RecvCase<'_, T, P> {
     }
 }
 
+impl<T, P: Platform> Sealed for RecvCase<'_, T, P> {}
+
 impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
     type Result = Result<T, RecvError>;
     type Platform = P;
@@ -126,11 +136,6 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
     fn try_now(&mut self) -> Option<Result<T, RecvError>> {
         // Not with the place in the case, which need not be in memory before it waits.
         recv_now(self.channel)
-    }
-
-    #[inline(always)]
-    fn fresh_case(&mut self) -> Case<'_, P> {
-        Case::new(&self.channel.header, Side::Receive, self)
     }
 
     #[inline(always)]
@@ -157,24 +162,28 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
     }
 }
 
-/// What a select does with a case of whatever type.
+/// What a select does with a case, whatever the type of its value.
 ///
 /// # Safety
 ///
 /// The value is, or is to be left, at the address of the implementor itself, in an [`UnsafeCell`].
 pub(super) unsafe trait Transfer<P: Platform> {
     /// Moves the value, if that can be done now.
-    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
+    ///
+    /// # Safety
+    ///
+    /// The outcome is pending: no attempt has succeeded, and no waiter has ended the wait, since the case was made.
+    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
-    /// Somebody found the case waiting: whether the value has moved, else the channel is closed.
+    /// The waiter of this case ended the wait: the value has moved, or the channel is closed.
     fn finish(&self, moved: bool);
 }
 
 // SAFETY: the place comes first.
 unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
     #[inline]
-    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the place is free: `case` has emptied it, and a select makes one attempt that succeeds.
+    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+        // SAFETY: the place is free: the outcome is pending, by the caller.
         note(&self.outcome, unsafe { self.channel.take(held, self.place.get().cast()) })
     }
 
@@ -203,12 +212,17 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
     }
 }
 
-/// [`Arm::try_now`] of a case that sends: tells whether it was ready.
+/// [`Arm::try_now`] of a case that sends: returns whether it was ready.
+///
+/// # Safety
+///
+/// As for [`Transfer::attempt`].
 #[inline(always)]
-pub(super) fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
+pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>) -> bool {
     let pinned = Pinned::new();
     let held = header.lock(&pinned);
-    match target.attempt(&held) {
+    // SAFETY: by the caller.
+    match unsafe { target.attempt(&held) } {
         Attempt::Moved(waiting) => unlock_and_ready(&pinned, held, waiting),
         Attempt::Closed => {}
         Attempt::NotReady => return false,
@@ -216,9 +230,10 @@ pub(super) fn try_now<P: Platform>(header: &Header<P>, target: &impl Transfer<P>
     true
 }
 
-/// Notes how an attempt went.
+/// Notes how an attempt went, which began with a pending outcome.
 #[inline(always)]
 pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) -> Attempt<P> {
+    debug_assert_eq!(outcome.get(), Outcome::Pending, "a case is done twice");
     match attempt {
         Attempt::Moved(_) => outcome.set(Outcome::Moved),
         Attempt::Closed => outcome.set(Outcome::Closed),
@@ -244,7 +259,7 @@ pub struct Case<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Case<'a, P> {
-    /// A case on that channel. The caller has borrowed `target` for as long as nobody else uses it.
+    /// A case on that channel, whose outcome is pending. The case borrows `target`, which nobody else can use meanwhile.
     #[inline(always)]
     pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a dyn Transfer<P>) -> Self {
         Self { waiter: MaybeUninit::uninit(), header, side, listed: 0, target }
@@ -270,14 +285,17 @@ impl<'a, P: Platform> Case<'a, P> {
     #[inline(always)]
     pub(super) fn lock_and_attempt(&self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
         let held = self.header.lock(pinned);
-        let attempt = self.target.attempt(&held);
+        // SAFETY: the outcome was pending when the case was made. One select alone has the case, since it borrows it for as long
+        // as the case lives, and that select ends by its first attempt that succeeds.
+        let attempt = unsafe { self.target.attempt(&held) };
         (held, attempt)
     }
 
     /// Does it now, if it is ready. The channel is locked by this select.
     pub(super) fn attempt(&self) -> Attempt<P> {
         let held = ManuallyDrop::new(self.header.assume_locked());
-        self.target.attempt(&held)
+        // SAFETY: as in `lock_and_attempt`.
+        unsafe { self.target.attempt(&held) }
     }
 
     /// Locks its channel, for the select to keep.

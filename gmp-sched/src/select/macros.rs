@@ -125,7 +125,7 @@ macro_rules! __select {
                     ::core::option::Option::None => {
                         // Moved, so that only these are in memory, where others find them.
                         $(let mut $case = $case;)*
-                        let waited = $crate::select::Looked::at(&mut [$($crate::select::Arm::fresh_case(&mut $case)),*])$($wait)*;
+                        let waited = $crate::select::Looked::at(&mut [$($case.case()),*])$($wait)*;
                         let chosen = $crate::select::Chosen::number(waited);
                         $crate::__select!(@take chosen [$($case)*])
                     }

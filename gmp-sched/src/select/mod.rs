@@ -7,6 +7,12 @@
 //! probability, or, if it is [ordered](Select::ordered), the first. It never exchanges a value with itself; a channel
 //! may stand in several cases.
 //!
+//! # One attempt that succeeds
+//!
+//! A [`Case`] takes part in one select: [`Select::new`] borrows the list of cases for as long as the cases live, so that
+//! nobody can use them again. What a case was made from can make another, and knows by then how the first one ended: a value
+//! that has been sent is not sent again.
+//!
 //! # How it goes
 //!
 //! 1. Look, without locks, which cases seem to be ready. Choose one of them, lock its channel, do it. Most selects are
@@ -78,7 +84,6 @@ use crate::waiter::{wait_for_any, wait_until};
 ///         let mut waiting: Vec<_> = open.map(recv).collect();
 ///         let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
 ///         let chosen = Select::new(&mut cases).wait();
-///         drop(cases);
 ///         if let Some(Ok(value)) = waiting.swap_remove(chosen).into_result() {
 ///             sum += value;
 ///         }
@@ -88,8 +93,9 @@ use crate::waiter::{wait_for_any, wait_until};
 /// ```
 #[derive(Debug)]
 #[must_use = "a select does nothing before it waits or polls"]
-pub struct Select<'s, 'a, P: Platform> {
-    cases: &'s mut [Case<'a, P>],
+pub struct Select<'a, P: Platform> {
+    /// Borrowed for as long as the cases live: no other select gets them.
+    cases: &'a mut [Case<'a, P>],
     choice: Choice,
     /// Step 1 has been done.
     has_looked: bool,
@@ -114,16 +120,30 @@ enum Patience<'a, P: Platform> {
     Until(&'a Limit<'a, P>),
 }
 
-impl<'s, 'a, P: Platform> Select<'s, 'a, P> {
+impl<'a, P: Platform> Select<'a, P> {
     /// A select over `cases`, each of which is known by its place among them. See [`Select`] for an example.
+    ///
+    /// Nobody can use the cases after that: a second select needs new ones, which the same values make.
+    ///
+    /// ```
+    /// use gmp_sched::native::channel;
+    /// use gmp_sched::select::{Select, send};
+    ///
+    /// let (sender, receiver) = channel(0);
+    /// let mut sending = send(&sender, 5);
+    /// for _ in 0..2 {
+    ///     assert_eq!(Select::new(&mut [sending.case()]).poll(), None);
+    /// }
+    /// # drop(receiver);
+    /// ```
     #[inline]
-    pub fn new(cases: &'s mut [Case<'a, P>]) -> Self {
+    pub fn new(cases: &'a mut [Case<'a, P>]) -> Self {
         Self { cases, choice: Choice::Random, has_looked: false }
     }
 
     /// [`new`](Self::new) for a caller that has looked which cases are ready, and found none, or one that was not any more.
     #[inline]
-    fn after_look(cases: &'s mut [Case<'a, P>]) -> Self {
+    fn after_look(cases: &'a mut [Case<'a, P>]) -> Self {
         Self { cases, choice: Choice::Random, has_looked: true }
     }
 

@@ -56,14 +56,15 @@ impl<P: Platform> Ready<P> {
 
 /// The rest of a select whose cases have been looked at: none seemed to be ready, or one that was not any more.
 #[derive(Debug)]
-pub struct Looked<'s, 'a, P: Platform, const N: usize> {
-    cases: &'s mut [Case<'a, P>; N],
+pub struct Looked<'a, P: Platform, const N: usize> {
+    /// As in [`Select`].
+    cases: &'a mut [Case<'a, P>; N],
 }
 
-impl<'s, 'a, P: Platform, const N: usize> Looked<'s, 'a, P, N> {
+impl<'a, P: Platform, const N: usize> Looked<'a, P, N> {
     /// Over those cases.
     #[inline(always)]
-    pub fn at(cases: &'s mut [Case<'a, P>; N]) -> Self {
+    pub fn at(cases: &'a mut [Case<'a, P>; N]) -> Self {
         Self { cases }
     }
 

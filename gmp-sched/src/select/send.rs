@@ -4,7 +4,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, try_now};
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
 use crate::chan::{Attempt, Channel, Held, SendError, Sender, Side};
 use crate::platform::Platform;
 
@@ -47,9 +47,16 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     #[inline]
     #[track_caller]
     pub fn case(&mut self) -> Case<'_, P> {
+        self.renew();
+        Case::new(&self.channel.header, Side::Send, self)
+    }
+
+    /// Makes the outcome pending, so that one more attempt may succeed. Panics if the value has been sent.
+    #[inline(always)]
+    #[track_caller]
+    fn renew(&mut self) {
         assert!(self.outcome.get() != Outcome::Moved, "the value of this case has been sent");
         self.outcome.set(Outcome::Pending);
-        Case::new(&self.channel.header, Side::Send, self)
     }
 
     /// How it went; `None` if the case was not chosen: the value is dropped then.
@@ -102,6 +109,8 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     }
 }
 
+impl<T, P: Platform> Sealed for SendCase<'_, T, P> {}
+
 impl<T, P: Platform> Arm for SendCase<'_, T, P> {
     type Result = Result<(), SendError<T>>;
     type Platform = P;
@@ -113,12 +122,9 @@ impl<T, P: Platform> Arm for SendCase<'_, T, P> {
 
     #[inline(never)]
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
-        try_now(&self.channel.header, self).then(|| self.take().expect(CHOSEN))
-    }
-
-    #[inline(always)]
-    fn fresh_case(&mut self) -> Case<'_, P> {
-        Case::new(&self.channel.header, Side::Send, self)
+        self.renew();
+        // SAFETY: the outcome is pending since then.
+        unsafe { try_now(&self.channel.header, self) }.then(|| self.take().expect(CHOSEN))
     }
 
     #[inline]
@@ -143,9 +149,9 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
 // SAFETY: the value comes first.
 unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
     #[inline]
-    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the value is there: `case` has seen to it, and a select makes one attempt that succeeds; then the
-        // outcome says that it is gone.
+    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+        // SAFETY: the value is there, since the outcome is pending, by the caller; if it has moved the outcome says so after
+        // this.
         note(&self.outcome, unsafe { self.channel.offer(held, self.value.get().cast()) })
     }
 

@@ -4,7 +4,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::{self, MaybeUninit};
 
-use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, try_now};
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
 use crate::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
 use crate::synctest::Home;
@@ -114,6 +114,8 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     }
 }
 
+impl<T, P: Platform> Sealed for SendFromCase<'_, T, P> {}
+
 impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
     type Result = Result<(), SendError<T>>;
     type Platform = P;
@@ -125,13 +127,10 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
 
     #[inline(never)]
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
-        let done = self.target.take_out() && try_now(&self.target.channel.header, &self.target);
+        self.target.bring_home();
+        // SAFETY: the outcome is pending since then.
+        let done = self.target.take_out() && unsafe { try_now(&self.target.channel.header, &self.target) };
         done.then(|| self.take().expect(CHOSEN))
-    }
-
-    #[inline]
-    fn fresh_case(&mut self) -> Case<'_, P> {
-        self.case()
     }
 
     #[inline]
@@ -172,11 +171,12 @@ impl<T, P: Platform> Drop for Target<'_, T, P> {
 
 // SAFETY: the place comes first.
 unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
-    fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
         if !self.is_away {
             return Attempt::NotReady;
         }
-        // SAFETY: the value is there, and ours to move; if it has moved the outcome says so.
+        // SAFETY: the value is there, since it was taken out and the outcome is pending, by the caller; if it has moved the
+        // outcome says so after this.
         note(&self.outcome, unsafe { self.channel.offer(held, self.place.get().cast()) })
     }
 

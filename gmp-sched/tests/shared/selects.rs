@@ -254,7 +254,7 @@ fn nothing_is_lost_or_taken_twice() {
     const EACH: usize = 600;
     for (capacity, timeout) in [(0, None), (1, None), (3, Some(20)), (0, Some(5))] {
         let chans: Vec<_> = (0..3).map(|_| Chan::new(capacity)).collect();
-        let wait = move |select: Select<'_, '_, _>, n: usize| match timeout {
+        let wait = move |select: Select<'_, _>, n: usize| match timeout {
             None => Some(select.wait()),
             Some(micros) => select.wait_timeout(Duration::from_micros((micros * n as u64) % 60)),
         };
@@ -285,7 +285,6 @@ fn nothing_is_lost_or_taken_twice() {
                         let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
                         cases.push(stopping.case());
                         let chosen = wait(Select::new(&mut cases).ordered(), n);
-                        drop(cases);
                         match chosen {
                             Some(number) if number < chans.len() => {
                                 sum += waiting.swap_remove(number).into_result().unwrap().unwrap();
@@ -421,7 +420,6 @@ fn a_select_of_many_cases() {
         let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
         let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
         assert_eq!(Select::new(&mut cases).wait(), number);
-        drop(cases);
         assert_eq!(waiting.swap_remove(number).into_result(), Some(Ok(round)));
         sending.join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! A case stands in one select at a time.
+//! Two cases of one value could both be done by one select.
 
 use gmp_sched::native::Receiver;
 use gmp_sched::select::{Select, recv};

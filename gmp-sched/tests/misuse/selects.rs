@@ -1,0 +1,52 @@
+//! Selects whose cases are used again, and selects by callers that may not block.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use gmp_sched::chan::TryRecvError;
+use gmp_sched::native::channel;
+use gmp_sched::select::{Arm, Select, send, send_from};
+
+/// Calls what is hidden, as only the macro should, but more often.
+#[test]
+fn arm_that_sent_its_value_does_not_send_it_again() {
+    let value = Arc::new(());
+    let (sender, receiver) = channel(4);
+    let mut sending = send(&sender, value.clone());
+    assert_eq!(Arm::try_now(&mut sending), Some(Ok(())));
+    let again = catch_unwind(AssertUnwindSafe(|| Arm::try_now(&mut sending)));
+    assert!(again.is_err(), "sent twice");
+    drop(sending);
+    assert_eq!(receiver.recv().as_ref(), Ok(&value));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+#[test]
+fn arm_whose_option_is_empty_sends_nothing() {
+    let value = Arc::new(());
+    let (sender, receiver) = channel(4);
+    let mut option = Some(value.clone());
+    let mut sending = send_from(&sender, &mut option);
+    assert_eq!(Select::new(&mut [sending.case()]).poll(), Some(0));
+    assert_eq!(Arm::try_now(&mut sending), None);
+    drop(sending);
+    assert_eq!(option, None);
+    assert_eq!(receiver.recv().as_ref(), Ok(&value));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+#[test]
+fn value_that_was_sent_makes_no_second_case() {
+    let value = Arc::new(());
+    let (sender, receiver) = channel(4);
+    let mut sending = send(&sender, value.clone());
+    assert_eq!(Select::new(&mut [sending.case()]).poll(), Some(0));
+    let again = catch_unwind(AssertUnwindSafe(|| Select::new(&mut [sending.case()]).poll()));
+    assert!(again.is_err(), "sent twice");
+    drop(sending);
+    assert_eq!(receiver.recv().as_ref(), Ok(&value));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(Arc::strong_count(&value), 1);
+}
