@@ -11,16 +11,20 @@
 //! ```text
 //!         before parking     in the commit          raise
 //!   EMPTY ───────▶ PARKING ───────▶ WAITING ─────────▶ QUEUED, on the ready list
-//!    │ ▲             │ raise            │ deadline         │ poll: the G runs on; RAISED
-//!    │ │ next wait   ▼                  ▼                  ▼ if its deadline was faster
-//!    └▶ RAISED ◀─────┘                EMPTY              EMPTY
+//!    │ ▲             │ raise            │ deadline         │ poll                 the G runs
+//!    │ │ next wait   ▼                  ▼                  ├─────────▶ DELIVERED ──────────▶ EMPTY
+//!    └▶ RAISED ◀─────┘                EMPTY                └─▶ RAISED, if the deadline came first
 //!  raise
 //! ```
 //!
-//! PARKING, WAITING and QUEUED carry the ticket of the wait: with a short deadline the G may run on, and wait again, while
-//! the commit of its last wait is still under way on another M.
+//! PARKING, WAITING, QUEUED and DELIVERED carry the ticket of the wait: with a short deadline the G may run on, and wait
+//! again, while the commit of its last wait is still under way on another M.
 //!
-//! A semaphore of one, like Go's `pollDesc.rg`: a raise that comes before the wait is kept, further ones are the same.
+//! From PARKING until it runs again the signal belongs to the G that waits. Another G that comes to wait meanwhile panics, and
+//! has changed nothing.
+//!
+//! A semaphore of one, like Go's `pollDesc.rg`: a raise that comes before the wait is kept, and so is one that comes after the
+//! wait has ended; those in between are one.
 //!
 //! # None is lost
 //!
@@ -31,10 +35,11 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, Status, Ticket, WaitReason};
-use crate::park::{park_pinned, ready_pinned};
+use crate::park::{park_because, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
-use crate::primitives::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::primitives::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
 use crate::time::{Instant, now};
@@ -47,6 +52,7 @@ const RAISED: u64 = 1;
 const PARKING: u64 = 2;
 const WAITING: u64 = 3;
 const QUEUED: u64 = 4;
+const DELIVERED: u64 = 5;
 
 /// The word of a wait.
 fn with_ticket(state: u64, ticket: Ticket) -> u64 {
@@ -66,6 +72,8 @@ pub(crate) enum Found {
     Nothing,
     /// A raise that somebody else has taken from the ready list and is about to keep.
     OnItsWay,
+    /// Another G waits.
+    Taken,
 }
 
 /// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
@@ -74,10 +82,8 @@ pub(crate) enum Found {
 #[doc(alias = "pollDesc")]
 pub struct Signal<P: Platform> {
     word: AtomicU64,
-    /// The G that waits; written by it before the word says so.
+    /// The G that waits. Written by it while the word says PARKING, with its ticket; read while the word says QUEUED.
     goroutine: AtomicRef<Goroutine<P>>,
-    /// The wait was ended by a raise.
-    delivered: AtomicBool,
     /// Link of the ready list.
     next: AtomicRef<Self>,
 }
@@ -86,12 +92,7 @@ impl<P: Platform> Signal<P> {
     /// One that has not been raised.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            word: AtomicU64::new(EMPTY),
-            goroutine: AtomicRef::none(),
-            delivered: AtomicBool::new(false),
-            next: AtomicRef::none(),
-        }
+        Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
     }
 
     /// Waits until it is raised; returns at once if it has been since the last wait. Blocks the calling G, not its M. Not
@@ -122,8 +123,12 @@ impl<P: Platform> Signal<P> {
                     crate::schedule::yield_now::<P>();
                     continue;
                 }
+                Found::Taken => {
+                    drop(pinned);
+                    panic!("two Gs wait for one signal");
+                }
             }
-            if let Some(raised) = self.park(pinned, deadline) {
+            if let Some(raised) = self.park(Caller::of(pinned), deadline) {
                 return raised;
             }
         }
@@ -156,28 +161,30 @@ impl<P: Platform> Signal<P> {
                         return Found::OnItsWay;
                     }
                 }
-                _ => panic!("two Gs wait for one signal"),
+                _ => return Found::Taken,
             }
         }
     }
 
     /// Parks the calling G; tells whether a raise or the deadline ended that, `None` if the signal has to be looked at again.
-    fn park(&'static self, pinned: Pinned<P>, deadline: Instant) -> Option<bool> {
-        let (me, scheduler) = (pinned.goroutine(), pinned.machine().scheduler());
+    fn park(&'static self, caller: Caller<P>, deadline: Instant) -> Option<bool> {
+        let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let ticket = self.announce(scheduler, me)?;
         // `move`: once the timer is armed the G may run, and what it has on its stack may change.
-        park_pinned(pinned, WaitReason::IoWait, move |pinned, me| self.commit(pinned, me, ticket, deadline));
+        let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, ticket, deadline);
+        park_because(caller, WaitReason::IoWait, || WaitReason::IoWait, commit);
         self.end(scheduler, me, deadline)
     }
 
-    /// Says that `me`, the calling G, is about to wait; `None` if the signal has to be looked at again.
+    /// Takes the signal for a wait of `me`, the calling G; `None` if it has to be looked at again, and nothing has changed.
     pub(crate) fn announce(&'static self, scheduler: &Scheduler<P>, me: &'static Goroutine<P>) -> Option<Ticket> {
         let ticket = me.open_wait();
-        self.delivered.store(false, Ordering::Relaxed);
-        self.goroutine.store(Some(me), Ordering::Relaxed);
         P::point(Site::Poller);
-        // Ordering: Release publishes who waits; partner: the exchange in `raise`, and through it `deliver`.
-        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Release, Ordering::Relaxed).ok()?;
+        // Ordering: Acquire: who waits is written after the last wait was through with that; partners: the exchanges that
+        // leave EMPTY, in `look` and `end`.
+        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // Published by the exchange in `commit`, to `raise` and through it to `deliver`.
+        self.goroutine.store(Some(me), Ordering::Relaxed);
         // Counted until this G runs again, so that a raise on its way is never taken for a deadlock.
         scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
         Some(ticket)
@@ -196,7 +203,7 @@ impl<P: Platform> Signal<P> {
         }
         P::point(Site::Poller);
         let [parking, waiting] = [PARKING, WAITING].map(|state| with_ticket(state, ticket));
-        // Ordering: Release, as above: the G has left its stack.
+        // Ordering: Release publishes who waits, and that the G has left its stack; partner: the exchange in `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
         // Raised meanwhile: the G goes on, unless its timer has readied it already.
         waits || !me.claim(ticket)
@@ -213,13 +220,14 @@ impl<P: Platform> Signal<P> {
         if deadline != Instant::NEVER {
             me.timer.cancel(&Pinned::new());
         }
-        if self.delivered.load(Ordering::Relaxed) {
-            return Some(true);
-        }
         P::point(Site::Poller);
-        // The deadline ended the wait, or a raise did before it began. A raise that has come since is for this wait too.
-        let ended = |word| matches!(word & TAG, PARKING | WAITING).then_some(EMPTY);
-        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, ended).ok().map(|_| false)
+        // In another state the deadline ended the wait, or a raise did before it began, and a raise that has come since is for
+        // this wait too.
+        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
+        // Ordering: Acquire: what the handlers of all raises up to here did is seen; partner: the exchange in `raise`. Release:
+        // the next wait, of whichever G, comes after all this; partner: the exchange in `announce`.
+        let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
+        Some(word & TAG == DELIVERED)
     }
 
     /// Wakes the G that waits, or lets the next wait return at once. Does not block or allocate, takes no lock; callable
@@ -227,12 +235,12 @@ impl<P: Platform> Signal<P> {
     #[doc(alias = "netpollready")]
     pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
         P::point(Site::Poller);
-        // Ordering: Release publishes what the handler did, also where the word stays as it is; partners: the exchange in
-        // `wait_until` and the swap in `deliver`.
+        // Ordering: Release publishes what the handler did, also where the word stays as it is; partners: the exchanges in
+        // `look` and `end`.
         let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             Some(match word & TAG {
                 WAITING => with_ticket(QUEUED, ticket_of(word)),
-                QUEUED => word,
+                QUEUED | DELIVERED => word,
                 _ => RAISED,
             })
         });
@@ -255,12 +263,12 @@ impl<P: Platform> Signal<P> {
     /// Taken from the ready list: gives the G that is to run on, if it still waits. If it does not, the raise is kept.
     fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
-        let waits = goroutine.claim(ticket_of(self.word.load(Ordering::Relaxed)));
-        self.delivered.store(waits, Ordering::Relaxed);
+        // As long as it is queued it keeps the ticket.
+        let ticket = ticket_of(self.word.load(Ordering::Relaxed));
+        let waits = goroutine.claim(ticket);
         P::point(Site::Poller);
-        // Ordering: Acquire: the G sees what the handlers of all raises up to here did; Release: the next wait, of whichever
-        // G, comes after all this.
-        self.word.swap(if waits { EMPTY } else { RAISED }, Ordering::AcqRel);
+        // Ordering: Release: the next wait, of whichever G, comes after all this; partner: the exchange in `announce`.
+        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);
         waits.then_some(goroutine)
     }
 }
@@ -360,6 +368,7 @@ impl<P: Platform> fmt::Debug for Signal<P> {
             EMPTY => "Signal(empty)",
             RAISED => "Signal(raised)",
             QUEUED => "Signal(queued)",
+            DELIVERED => "Signal(delivered)",
             _ => "Signal(waiting)",
         })
     }

@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::checked::Checked;
 use super::platform::{Model, Setting, is_asked, run_as, spawn_as};
@@ -80,6 +81,7 @@ impl Scene {
                     continue;
                 }
                 Found::Nothing => {}
+                Found::Taken => unreachable!("one G waits"),
             }
             let Some(ticket) = self.signal.announce(self.scheduler, self.waiter) else { continue };
             self.waiter.set_waiting(WaitReason::IoWait, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
@@ -204,6 +206,44 @@ fn a_deadline_against_a_raise_that_is_taken_from_the_ready_list() {
         looks.join().unwrap();
         fires_now.join().unwrap();
         scene.check(polls);
+    });
+}
+
+/// Two Gs begin to wait for one signal: one of them gets it, and is the one that the raise wakes.
+#[test]
+fn the_second_of_two_waiters_leaves_the_first_alone() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let machines = [setting.running_machine(), setting.running_machine()];
+        let signal: &'static Signal<Model> = Box::leak(Box::new(Signal::new()));
+        let scheduler = setting.scheduler;
+        let wait = move |pinned: &Pinned<Model>| {
+            let me = pinned.goroutine();
+            if signal.look(pinned) != Found::Nothing {
+                return;
+            }
+            let Some(ticket) = signal.announce(scheduler, me) else { return };
+            me.set_waiting(WaitReason::IoWait, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            assert!(signal.commit(pinned, me, ticket, Instant::NEVER), "nobody has raised it");
+            pinned.machine().set_current(None);
+        };
+        let other = spawn_as(machines[1], wait);
+        run_as(machines[0], wait);
+        other.join().unwrap();
+        let waiting = scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
+        let [waiting] = waiting.collect::<Vec<_>>()[..] else { panic!("not one G has the signal") };
+        signal.raise(scheduler);
+        run_as(machines[0], |pinned| {
+            scheduler.poll(pinned);
+            let ready = pinned.processor().queue.pop().map(|(goroutine, _)| goroutine);
+            assert!(
+                ready.is_some_and(|ready| core::ptr::eq(ready, waiting)),
+                "another G is woken than the one that waits"
+            );
+            assert_eq!(signal.look(pinned), Found::Taken, "the wait ends when its G runs");
+            assert_eq!(signal.end(scheduler, waiting, Instant::NEVER), Some(true));
+            assert_eq!(signal.look(pinned), Found::Nothing);
+        });
     });
 }
 
