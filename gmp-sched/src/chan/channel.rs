@@ -62,6 +62,9 @@ enum Unmoved {
 impl<T, P: Platform> Channel<T, P> {
     /// With `never` the other side is never there, and never gone.
     pub(crate) fn new(capacity: usize, never: bool, home: Home<P>) -> Result<Self, OutOfResources> {
+        if capacity > Header::<P>::CAPACITY_LIMIT {
+            return Err(OutOfResources);
+        }
         Ok(Self {
             header: Header::new(capacity, never, home),
             ring: Ring::new(capacity)?,

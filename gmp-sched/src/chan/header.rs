@@ -95,6 +95,9 @@ pub(crate) enum Side {
 }
 
 impl<P: Platform> Header<P> {
+    /// Values in a buffer at most: as many as the word can count.
+    pub(super) const CAPACITY_LIMIT: usize = LENGTH;
+
     /// `never` says that the other side will not be there. Go: a nil channel.
     pub(crate) fn new(capacity: usize, never: bool, home: Home<P>) -> Self {
         let wait_reasons = if never {

@@ -95,14 +95,14 @@ pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
 ///
 /// # Panics
 ///
-/// There is no memory for it.
+/// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
 #[doc(alias = "makechan")]
 #[track_caller]
 #[must_use]
 pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
     match try_channel(capacity) {
         Ok(halves) => halves,
-        Err(OutOfResources) => panic!("cannot make a channel for {capacity} values: no memory"),
+        Err(OutOfResources) => panic!("cannot make a channel for {capacity} values: too many, or no memory"),
     }
 }
 
@@ -119,7 +119,7 @@ pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
 ///
 /// # Errors
 ///
-/// There is no memory for it.
+/// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
 pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<Halves<T, P>, OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))

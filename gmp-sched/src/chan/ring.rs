@@ -23,7 +23,9 @@ impl<T> Ring<T> {
     pub(super) fn new(capacity: usize) -> Result<Self, OutOfResources> {
         let mut places = Vec::new();
         places.try_reserve_exact(capacity).map_err(|_| OutOfResources)?;
-        places.resize_with(capacity, || UnsafeCell::new(MaybeUninit::uninit()));
+        // SAFETY: there is room for so many, and a place that may be empty needs no value. (One by one would take as long as
+        // there are places, which for values without a size may be any number.)
+        unsafe { places.set_len(capacity) };
         Ok(Self { places: places.into_boxed_slice(), tail: AtomicUsize::new(0), head: AtomicUsize::new(0) })
     }
 
