@@ -17,10 +17,12 @@ use crate::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
 ///
-/// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to whoever
-/// is to [`ready`] it (unlocks the queue it stands in, say), or gives `false`, and the G goes on. Only from there on
-/// may anyone ready it; the commit itself touches nothing on the G's stack any more once it has made it known. Blocks; not
+/// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to the one that
+/// is to [`ready`] it (unlocks the queue that the G is in, say), or returns `false`, and the G goes on. From there on the G may
+/// run and its stack change, also while the commit is still running: see the safety section of [`ready`]. Blocks; not
 /// callable from interrupts.
+///
+/// A commit must not panic: it runs on the stack of another G, or of none. If it does, the program ends with a fatal error.
 ///
 /// # Panics
 ///
@@ -105,14 +107,16 @@ fn park_in_bubble<P: Platform>(
 ///
 /// # Safety
 ///
-/// The G's own commit made it known to the caller, and nobody else readies it for that park. A G that anybody else finds
-/// waiting may be on its way out of its stack still, and would run twice.
+/// - The commit of the G's [`park`] made it known to the caller, and nobody else readies it for that park. A G that is found
+///   waiting by other means may not have left its stack yet, and would run twice.
+/// - Once it has made the G known, that commit uses nothing any more that is on the G's stack, or that the G owns or borrows:
+///   what the commit still needs, it has moved into itself.
 ///
 /// # Panics
 ///
 /// The G is not parked, or the caller is not on an M.
 #[doc(alias = "goready")]
-#[expect(unsafe_code, reason = "the caller must be the one whom the park was told to")]
+#[expect(unsafe_code, reason = "the caller must be the one to which the commit made the G known")]
 #[inline]
 pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
     ready_pinned(&Pinned::new(), goroutine);

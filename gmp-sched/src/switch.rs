@@ -150,8 +150,22 @@ fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
     // SAFETY: as above; Gs are never freed.
     let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(transfer.subject) };
+    let no_unwinding = NoUnwinding::<P>(PhantomData);
     // The pin was raised by whoever left, on this M; it is ours to lower now.
-    function(Pinned::assume(), subject, transfer.argument)
+    let pinned = function(Pinned::assume(), subject, transfer.argument);
+    mem::forget(no_unwinding);
+    pinned
+}
+
+/// Ends the program if a commit unwinds: it would unwind the G on whose stack it runs, which has nothing to do with it, and the
+/// G that parked might never be found again.
+struct NoUnwinding<P: Platform>(PhantomData<P>);
+
+impl<P: Platform> Drop for NoUnwinding<P> {
+    fn drop(&mut self) {
+        let machine = P::current_machine().expect("a commit runs on an M");
+        P::fatal(machine.scheduler(), format_args!("the commit of a park panicked"));
+    }
 }
 
 /// [`arrive`] where the one who left has often begun to wait for a channel: it looks for that before it calls a function.
@@ -179,7 +193,9 @@ fn switch<P: Platform>(
     to: &'static SavedContext,
     transfer: Transfer,
 ) -> Transfer {
-    P::assert_pinned_once();
+    if cfg!(debug_assertions) {
+        P::assert_pinned_once();
+    }
     // The far side lowers this pin, and this side the one of whoever resumes it.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
@@ -194,7 +210,9 @@ fn switch<P: Platform>(
 /// [`switch`] without a way back.
 #[inline(always)]
 fn resume<P: Platform>(pinned: Pinned<P>, to: &'static SavedContext, transfer: Transfer) -> ! {
-    P::assert_pinned_once();
+    if cfg!(debug_assertions) {
+        P::assert_pinned_once();
+    }
     // The far side lowers this pin.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
