@@ -111,11 +111,19 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// meantime happens here.
     fn lower_pin();
 
-    /// Panics unless the caller is pinned exactly once, where pins are counted: what switches with a pin raised by its
-    /// caller would leave that pin behind on this CPU.
+    /// Whether the caller, which is pinned, is pinned exactly once, where pins are counted: what switches with a pin raised by
+    /// its caller would leave that pin behind on this CPU.
+    #[inline(always)]
+    fn is_pinned_once() -> bool {
+        true
+    }
+
+    /// Panics unless the caller [is pinned once](Platform::is_pinned_once).
     #[inline(always)]
     #[track_caller]
-    fn assert_pinned_once() {}
+    fn assert_pinned_once() {
+        assert!(Self::is_pinned_once(), "a G blocks, yields or ends with preemption turned off");
+    }
 
     /// The M that the caller runs on, `None` on a thread that is not an M. The caller is pinned.
     fn current_machine() -> Option<&'static Machine<Self>>;

@@ -84,8 +84,8 @@ unsafe impl Platform for Kernel {
 
     #[inline(always)]
     #[track_caller]
-    fn assert_pinned_once() {
-        assert!(!percpu::is_preempt_count_above_one(), "a G blocks, yields or ends with preemption turned off");
+    fn is_pinned_once() -> bool {
+        !percpu::is_preempt_count_above_one()
     }
 
     #[inline(always)]

@@ -352,7 +352,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// Parks until somebody has moved the value from or to `place`, or closed the channel; tells whether it has moved.
     #[inline(always)]
     fn wait_for_turn(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, place: *mut T) -> bool {
-        let caller = Caller::of(pinned);
+        let (caller, held) = Caller::holding(pinned, held);
         let me = caller.me;
         me.waiter.prepare(me, Ticket::SOLE, place.cast());
         self.header.queue(side).push_back(&me.waiter);
@@ -373,7 +373,7 @@ impl<T, P: Platform> Channel<T, P> {
         if let Some(error) = limit.err() {
             return Err(Unmoved::Ended(error));
         }
-        let caller = Caller::of(pinned);
+        let (caller, held) = Caller::holding(pinned, held);
         let me = caller.me;
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, place.cast());

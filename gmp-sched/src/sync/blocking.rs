@@ -29,9 +29,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
-        let pinned = Pinned::<P>::new();
-        P::assert_pinned_once();
-        Self { caller: Caller::of(pinned), reason, limit }
+        Self { caller: Caller::new(), reason, limit }
     }
 
     /// Whether the limit is over already. Reads the clock only if there is a deadline.
