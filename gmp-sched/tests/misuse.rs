@@ -3,5 +3,11 @@
 #![cfg(not(gmp_loom))]
 #![forbid(unsafe_code)]
 
+#[path = "misuse/blocking.rs"]
+mod blocking;
+#[path = "misuse/channels.rs"]
+mod channels;
+#[path = "misuse/commits.rs"]
+mod commits;
 #[path = "misuse/selects.rs"]
 mod selects;

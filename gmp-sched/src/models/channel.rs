@@ -116,6 +116,7 @@ fn close(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) {
 
 /// As `select::with_all_locks`, for ever, and in order.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
+    select::list_as_given(cases);
     select::sort_by_address(cases);
     let locked = select::lock_in_order(pinned, cases);
     if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First) {

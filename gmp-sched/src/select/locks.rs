@@ -1,6 +1,9 @@
 //! Locking the channels of a select, all of them and each once, and standing in their queues.
 
+use core::mem;
+
 use super::case::Case;
+use super::{Choice, random_below};
 use crate::goroutine::{Goroutine, Ticket};
 use crate::platform::{Pinned, Platform};
 use crate::waiter::Waiter;
@@ -10,7 +13,8 @@ use crate::waiter::Waiter;
 pub(crate) enum Locked {
     /// Each case that of its channel: they are all different.
     Each,
-    /// The first one of each channel in the order in which the cases are listed, as many as that.
+    /// The first one of each channel in the order in which the cases are listed, as many as that. Two cases of one channel queue
+    /// in that order, too.
     Listed(usize),
 }
 
@@ -72,12 +76,12 @@ pub(crate) fn leave_queues<P: Platform>(
 /// At first without an order, which takes no time and cannot end in a deadlock, since a lock that somebody has is not
 /// waited for. If there is one, in the order of their addresses, as everybody does.
 #[inline]
-pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (Locked, bool) {
+pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {
     let mut is_any_ready = false;
     for number in 0..cases.len() {
         if !cases[number].try_lock(pinned) {
             unlock_each(&cases[..number]);
-            return lock_all_in_order(pinned, cases);
+            return lock_all_in_order(pinned, cases, choice);
         }
         is_any_ready |= cases[number].looks_ready();
     }
@@ -86,7 +90,11 @@ pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>
 
 #[cold]
 #[inline(never)]
-fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) -> (Locked, bool) {
+fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {
+    list_as_given(cases);
+    if choice == Choice::Random {
+        shuffle(pinned, cases);
+    }
     sort_by_address(cases);
     let locked = lock_in_order(pinned, cases);
     (locked, cases.iter().any(Case::looks_ready))
@@ -96,13 +104,29 @@ fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>])
 /// insertion, and for many it is not slow.
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
-/// Lists the cases by the addresses of their channels.
+/// Lists the cases in the order in which they are given.
+pub(crate) fn list_as_given<P: Platform>(cases: &mut [Case<'_, P>]) {
+    for (number, case) in (0..).zip(cases) {
+        case.listed = number;
+    }
+}
+
+/// Lists the cases in any order, all with the same probability (Fisher and Yates). Go: `pollorder`.
+#[doc(alias = "pollorder")]
+fn shuffle<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) {
+    for (place, count) in (0..cases.len()).zip(1..) {
+        let other = random_below(pinned, count) as usize;
+        let here = cases[place].listed;
+        cases[place].listed = mem::replace(&mut cases[other].listed, here);
+    }
+}
+
+/// Lists the cases by the addresses of their channels. Those of one channel stay shuffled if they were: the sort knows nothing
+/// of them but the address. If they were not they may change places all the same. Go: `lockorder`.
+#[doc(alias = "lockorder")]
 pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
     fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
         cases[number as usize].address()
-    }
-    for (number, case) in (0..).zip(cases.iter_mut()) {
-        case.listed = number;
     }
     let count = cases.len();
     for gap in GAPS.into_iter().filter(|&gap| gap < count) {
@@ -123,7 +147,7 @@ fn firsts<'c, 'a, P: Platform>(cases: &'c [Case<'a, P>]) -> impl Iterator<Item =
     let mut last = None;
     cases.iter().map(|place| &cases[place.listed as usize]).filter(move |case| {
         let address = Some(case.address());
-        core::mem::replace(&mut last, address) != address
+        mem::replace(&mut last, address) != address
     })
 }
 
@@ -135,6 +159,25 @@ pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P
         locked += 1;
     }
     Locked::Listed(locked)
+}
+
+/// Puts `me` into the queue of each channel, which are locked. A select that takes any case stands among its own waiters of
+/// one channel in the order in which the cases are listed, an ordered one in that of the cases.
+pub(super) fn enter_in_order<P: Platform>(
+    cases: &mut [Case<'_, P>],
+    locked: Locked,
+    choice: Choice,
+    me: &'static Goroutine<P>,
+    ticket: Ticket,
+) {
+    for place in 0..cases.len() {
+        let number = match (locked, choice) {
+            (Locked::Listed(_), Choice::Random) => cases[place].listed as usize,
+            // In each of several queues there is one.
+            (Locked::Each, _) | (_, Choice::First) => place,
+        };
+        cases[number].enter_queue(me, ticket);
+    }
 }
 
 /// Unlocks the channels.

@@ -22,7 +22,7 @@
 //!    it; if the select is not to wait, that was the instant at which nothing was ready. One that waits for ever for any
 //!    case does this and the next in one go, case by case, and begins anew if it comes upon one that is ready or busy.
 //! 3. Put a waiter, which lies in the case, on the G's stack, into the queue of each case, with one ticket for all, park,
-//!    and unlock on the far side. Whoever comes upon one of the waiters claims the ticket, moves the value and readies the
+//!    and unlock on the far side. Cases on the same channel queue in a random order, or, if the select is ordered, in theirs. Whoever comes upon one of the waiters claims the ticket, moves the value and readies the
 //!    G.
 //! 4. Take the waiters of the other cases out of their queues, one lock at a time.
 //!
@@ -39,15 +39,16 @@ mod send;
 mod send_from;
 mod source;
 
+use core::mem;
 use core::time::Duration;
 
 #[doc(hidden)]
 pub use case::Arm;
 pub use case::{Case, RecvCase};
 pub(crate) use locks::{Locked, enter_all, leave_queues, unlock_all};
-use locks::{lock_all, unlock_each};
+use locks::{enter_in_order, lock_all, unlock_each};
 #[cfg(gmp_loom)]
-pub(crate) use locks::{lock_in_order, sort_by_address};
+pub(crate) use locks::{list_as_given, lock_in_order, sort_by_address};
 #[doc(hidden)]
 pub use parts::{Chosen, Looked, OneOf, Ready};
 pub use send::{SendCase, send};
@@ -58,8 +59,10 @@ use crate::caller::Caller;
 use crate::cancel::{ContextError, Limit};
 use crate::chan::{Attempt, unlock_and_ready};
 use crate::goroutine::{Goroutine, WaitReason};
+use crate::machine::Machine;
 use crate::park::ready_pinned;
 use crate::platform::{Pinned, Platform};
+use crate::processor::Processor;
 use crate::waiter::{wait_for_any, wait_until};
 
 /// A select over any number of cases. Go: `reflect.Select`.
@@ -341,8 +344,22 @@ fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Opt
     chosen
 }
 
+/// A number below `limit`, each as likely as the other. Never panics: a select asks for it with locks held, also in a system
+/// call and on a thread that is no M.
 fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
-    ((u64::from(pinned.processor().random()) * u64::from(limit)) >> 32) as u32
+    let processor = pinned.try_machine().and_then(Machine::processor);
+    let random = processor.map_or_else(random_without_processor::<P>, Processor::random);
+    ((u64::from(random) * u64::from(limit)) >> 32) as u32
+}
+
+/// The last digits of the clock, spread over the word (the finalizer of SplitMix64).
+#[cold]
+#[inline(never)]
+fn random_without_processor<P: Platform>() -> u32 {
+    let mut bits = P::now().as_nanos().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (bits >> 32) as u32
 }
 
 /// Steps 2 to 4 of the usual select, which may take any case and waits for ever: where none of the channels is busy, and none
@@ -384,7 +401,7 @@ fn with_all_locks<P: Platform>(
     choice: Choice,
     patience: Patience<'_, P>,
 ) -> Option<usize> {
-    let (locked, is_any_ready) = lock_all(&pinned, cases);
+    let (locked, is_any_ready) = lock_all(&pinned, cases, choice);
     if is_any_ready && let Some((chosen, waiting)) = try_locked(&pinned, cases, choice) {
         unlock_all(cases, locked);
         if let Some(goroutine) = waiting {
@@ -393,8 +410,8 @@ fn with_all_locks<P: Platform>(
         return Some(chosen);
     }
     match patience {
-        Patience::Full => park(pinned, cases, locked, None),
-        Patience::Until(limit) if limit.err().is_none() => park(pinned, cases, locked, Some(limit)),
+        Patience::Full => park(pinned, cases, locked, choice, None),
+        Patience::Until(limit) if limit.err().is_none() => park(pinned, cases, locked, choice, Some(limit)),
         _ => {
             unlock_all(cases, locked);
             None
@@ -429,13 +446,13 @@ fn park<P: Platform>(
     pinned: Pinned<P>,
     cases: &mut [Case<'_, P>],
     locked: Locked,
+    choice: Choice,
     limit: Option<&Limit<'_, P>>,
 ) -> Option<usize> {
-    let caller = Caller::of(pinned);
+    let (caller, kept) = Caller::holding(pinned, Kept { cases, locked });
+    mem::forget(kept);
     let ticket = caller.me.open_wait();
-    for case in &mut *cases {
-        case.enter_queue(caller.me, ticket);
-    }
+    enter_in_order(cases, locked, choice, caller.me, ticket);
     let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
     // From here on until all channels have been locked once more the far side may still be at `unlock_all`: the cases
     // are only read.
@@ -450,6 +467,18 @@ fn park<P: Platform>(
         }
     };
     leave_queues(&pinned, cases_shared, waker)
+}
+
+/// The locks of a select that may not block, which it is going to panic without.
+struct Kept<'c, 'a, P: Platform> {
+    cases: &'c [Case<'a, P>],
+    locked: Locked,
+}
+
+impl<P: Platform> Drop for Kept<'_, '_, P> {
+    fn drop(&mut self) {
+        unlock_all(self.cases, self.locked);
+    }
 }
 
 /// Why a G in a bubble waits: for that one only if each of the channels is of it, or of nobody.

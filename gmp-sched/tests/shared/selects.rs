@@ -36,6 +36,51 @@ fn every_ready_case_has_its_chance() {
 }
 shared_test!(every_ready_case_has_its_chance);
 
+/// Whether they are found ready or have to wait.
+fn cases_on_one_channel_have_the_same_chance() {
+    const ROUNDS: usize = 4000;
+    let (sender, receiver) = channel(0);
+    let sending = go(move || {
+        for _ in 0..ROUNDS {
+            sender.send(()).unwrap();
+        }
+    });
+    let mut chosen = [0; 4];
+    for _ in 0..ROUNDS {
+        let number = select! {
+            recv(receiver) => 0,
+            recv(receiver) => 1,
+            recv(receiver) => 2,
+            recv(receiver) => 3,
+        };
+        chosen[number] += 1;
+    }
+    sending.join().unwrap();
+    // As above.
+    assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
+}
+shared_test!(cases_on_one_channel_have_the_same_chance);
+
+/// That comes upon both of its cases, which wait for one channel, at one instant.
+fn ordered_takes_the_first_of_two_cases_on_one_channel() {
+    const ROUNDS: usize = 200;
+    let (sender, receiver) = channel(0);
+    let sending = go(move || {
+        for _ in 0..ROUNDS {
+            sender.send(()).unwrap();
+        }
+    });
+    for _ in 0..ROUNDS {
+        select! {
+            ordered;
+            recv(receiver) => {}
+            recv(receiver) => panic!("the second of two cases that were ready at once"),
+        }
+    }
+    sending.join().unwrap();
+}
+shared_test!(ordered_takes_the_first_of_two_cases_on_one_channel);
+
 fn ordered_takes_the_first() {
     let (one, two, three) = (Chan::new(1), Chan::new(1), Chan::new(1));
     for _ in 0..50 {
