@@ -193,6 +193,7 @@ fn switch<P: Platform>(
     to: &'static SavedContext,
     transfer: Transfer,
 ) -> Transfer {
+    // Whoever leaves has checked it before it changed anything.
     if cfg!(debug_assertions) {
         P::assert_pinned_once();
     }
@@ -364,6 +365,7 @@ pub(crate) fn leave_for<P: Platform>(caller: Caller<P>, next: &'static Goroutine
 
 /// Leaves `me`, the calling G, for g0, with or without a P.
 pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
+    P::assert_pinned_once();
     let to = to_g0(pinned.machine(), me);
     arrive(switch(pinned, &me.context, to, commit.transfer(me)))
 }
