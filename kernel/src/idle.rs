@@ -18,6 +18,7 @@ use core::time::Duration;
 
 use x86_64::instructions::interrupts;
 
+use crate::arch::x86_64::cpu;
 use crate::args;
 use crate::kthread;
 use crate::mm::flush;
@@ -36,19 +37,20 @@ pub(crate) fn init() {
     POLL_NS.store(u64::try_from(wanted.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Waits for an interrupt and handles it. Called and returns with interrupts off, in the idle loop.
+/// Waits for an interrupt and handles it; may also return without one. Called and returns with interrupts off, in the idle
+/// loop.
 pub(crate) fn wait_for_interrupt() {
-    flush::halts();
-    let wanted = POLL_NS.load(Ordering::Relaxed);
-    if wanted != 0 {
-        poll(Duration::from_nanos(wanted));
-        // An interrupt that came while they were on has been handled, and may have been all that is to come.
-        if !flush::is_halted() {
-            return;
+    flush::halt(|| {
+        let wanted = POLL_NS.load(Ordering::Relaxed);
+        if wanted != 0 {
+            poll(Duration::from_nanos(wanted));
+            // An interrupt that came while they were on has been handled, and may have been all that is to come.
+            if !flush::is_halted() {
+                return;
+            }
         }
-    }
-    interrupts::enable_and_hlt();
-    interrupts::disable();
+        cpu::wait_for_interrupt();
+    });
 }
 
 /// Lets interrupts in until there was one, another CPU has something to run, or `limit` is over.

@@ -7,6 +7,7 @@ use spin::Once;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
+use crate::mm::flush;
 use crate::percpu::{self, CpuId};
 use crate::{cpus, idle, platform, watchdog};
 
@@ -54,6 +55,7 @@ unsafe impl Cpu for KernelCpu {
     }
 
     fn switching_to(thread: &'static Thread<Self>, now: Instant) {
+        debug_assert!(!flush::is_halted(), "a CPU runs a thread before it has flushed its translations");
         percpu::set_current_machine(thread.argument());
         watchdog::runs_thread();
         arm(platform::first_tick(now));

@@ -16,8 +16,8 @@ use gmp_sched::sysmon::Sysmon;
 use gmp_sched::time::Instant;
 use x86_64::instructions::interrupts;
 
-use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::RESCHEDULE;
+use crate::arch::x86_64::{apic, cpu};
 use crate::kthread::{self, KernelThread};
 use crate::mm::object_cache;
 use crate::mm::stack::{Slot, Stack};
@@ -251,8 +251,7 @@ pub fn boot_main() -> ! {
 /// Every other CPU, on its own stack, with interrupts off.
 pub fn cpu_main() -> ! {
     while !kthread::is_up() {
-        interrupts::enable_and_hlt();
-        interrupts::disable();
+        cpu::wait_for_interrupt();
     }
     kthread::all().idle_loop()
 }

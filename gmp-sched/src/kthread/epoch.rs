@@ -1,20 +1,24 @@
-//! Epochs: when no CPU remembers any more what it knew before a change that all must come to know.
+//! Epochs: when every CPU has forgotten what it knew before a change.
 //!
-//! A kernel uses this for what processors cache of its page tables, and nobody is interrupted for it. Whoever takes pages
-//! away begins a new epoch; a CPU that takes an interrupt and finds a new epoch forgets what it remembers; and what must
-//! wait until all have forgotten, such as the use of the same addresses for other pages, asks whether the epoch has passed.
-//! A CPU that halts forgets nothing, but looks at nothing either: it does not keep an epoch from passing, and forgets when
-//! an interrupt wakes it, before it looks at anything. Linux: lazy flushing, and what a CPU in `cpu_tlbstate` does.
+//! A kernel uses this for what processors cache of its page tables (the TLB), without interrupting any CPU for it. The code
+//! that takes pages away begins a new epoch. A CPU that takes an interrupt and finds a new epoch forgets what it remembers.
+//! Work that must wait until all CPUs have forgotten, such as the use of the same addresses for other pages, asks whether
+//! the epoch has passed. A CPU that halts reads nothing, so no epoch waits for it, and it forgets before it runs anything
+//! again. Linux: lazy TLB flushing, `cpu_tlbstate`.
 //!
 //! ```text
-//!   who takes away              a CPU that wakes
+//!   takes pages away            a CPU that wakes
 //!   page tables change          "I do not halt"
 //!   epoch + 1                   fence
 //!   fence                       read the epoch: is it new?
 //!   does the CPU halt?          forget
 //! ```
 //!
-//! Either the one finds that the CPU does not halt, and waits for it, or the CPU finds the new epoch.
+//! Either the left side finds that the CPU does not halt, and waits for it, or the CPU finds the new epoch.
+//!
+//! An interrupt passes in its handler. But a CPU also leaves a halt without any interrupt: a non-maskable one wakes it, and
+//! its handler passes nothing, since it may have interrupted a pass. So [`CpuEpoch::halt`] encloses the halt and passes when
+//! it is over, whatever has ended it.
 
 use crate::primitives::{AtomicU64, Ordering, fence};
 
@@ -55,7 +59,7 @@ impl Epochs {
         // Ordering: SeqCst, between the beginning of the epoch and the look at who halts; partner: the fence in `pass`.
         fence(Ordering::SeqCst);
         cpus.map(|cpu| {
-            // Ordering: Acquire: what the CPU did before is over. Partner: the Release stores in `pass` and `halts`.
+            // Ordering: Acquire: what the CPU did before is over. Partner: the Release stores in `pass` and `halt`.
             cpu.0.load(Ordering::Acquire)
         })
         .all(|word| word & HALTS != 0 || word >= epoch)
@@ -76,8 +80,8 @@ impl CpuEpoch {
         Self(AtomicU64::new(0))
     }
 
-    /// By this CPU, in an interrupt, before anything is looked at that must not be remembered: calls `forget` if there is a
-    /// new epoch.
+    /// By this CPU, with interrupts off, before it looks at anything that must not be remembered: calls `forget` if there is
+    /// a new epoch. Not callable from a non-maskable interrupt, which may have interrupted this.
     #[inline(always)]
     pub fn pass(&self, epochs: &Epochs, forget: impl FnOnce()) {
         // One comparison for both: a CPU that halts has another word than any epoch.
@@ -101,13 +105,17 @@ impl CpuEpoch {
         }
     }
 
-    /// By this CPU, with interrupts off: it halts, and looks at nothing until [`pass`](Self::pass).
-    pub fn halts(&self) {
+    /// By this CPU, with interrupts off: calls `wait`, which halts and returns with interrupts off, and
+    /// [passes](Self::pass). Until then no epoch waits for this CPU, so `wait` touches nothing that must be forgotten, except
+    /// in an interrupt that has passed.
+    pub fn halt(&self, epochs: &Epochs, wait: impl FnOnce(), forget: impl FnOnce()) {
         // Ordering: Release: it has looked at nothing since. Partner: the Acquire in `has_passed`.
         self.0.store(self.0.load(Ordering::Relaxed) | HALTS, Ordering::Release);
+        wait();
+        self.pass(epochs, forget);
     }
 
-    /// By this CPU: whether it has said that it [halts](Self::halts), and has not [passed](Self::pass) since.
+    /// By this CPU: whether it [halts](Self::halt) and no interrupt has [passed](Self::pass) since.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         self.0.load(Ordering::Relaxed) & HALTS != 0

@@ -77,7 +77,7 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     fn switching_to_idle();
 
     /// Waits for an interrupt and handles it: called with interrupts off, enables them in one step with halting, and
-    /// returns with interrupts off.
+    /// returns with interrupts off. May also return without an interrupt.
     fn halt();
 
     /// Turns interrupts on, or off.

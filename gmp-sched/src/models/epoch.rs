@@ -28,13 +28,36 @@ struct Processor<'a> {
 }
 
 impl Processor<'_> {
-    /// An interrupt: afterwards the G that owns the address may run here.
+    /// An interrupt, after which Gs run.
     fn interrupt(&self) {
         pass_point();
-        self.world.cpu.pass(&self.world.epochs, || {
+        self.world.cpu.pass(&self.world.epochs, || self.forget());
+        self.run_gs();
+    }
+
+    /// A halt that `wake` ends, after which Gs run.
+    fn halt(&self, wake: Wake) {
+        let wait = || {
             pass_point();
-            self.remembered.set(NO_PAGE);
-        });
+            // Processors look up addresses that nothing uses, also while they halt.
+            self.look_up();
+            match wake {
+                Wake::Interrupt => self.world.cpu.pass(&self.world.epochs, || self.forget()),
+                Wake::NonMaskable => {}
+            }
+        };
+        self.world.cpu.halt(&self.world.epochs, wait, || self.forget());
+        assert!(!self.world.cpu.is_halted(), "a CPU runs Gs, and no epoch waits for it");
+        self.run_gs();
+    }
+
+    fn forget(&self) {
+        pass_point();
+        self.remembered.set(NO_PAGE);
+    }
+
+    /// The G that owns the address may run here.
+    fn run_gs(&self) {
         // Processors look up addresses also before they are used, and remember what is there.
         self.look_up();
         if self.world.in_use.load(Ordering::Acquire) {
@@ -51,8 +74,16 @@ impl Processor<'_> {
     }
 }
 
-/// Whether the CPU halts before it is interrupted.
-fn an_address_is_used_again(halts: bool) {
+/// What ends a halt.
+#[derive(Clone, Copy)]
+enum Wake {
+    Interrupt,
+    /// Its handler does nothing here.
+    NonMaskable,
+}
+
+/// The CPU halts first, if `wake` says what ends that.
+fn an_address_is_used_again(wake: Option<Wake>) {
     explore_every_point(move || {
         let world = Arc::new(World {
             epochs: Epochs::new(),
@@ -64,10 +95,10 @@ fn an_address_is_used_again(halts: bool) {
             let world = world.clone();
             loom::thread::spawn(move || {
                 let processor = Processor { world: &world, remembered: Cell::new(OLD) };
-                if halts {
-                    world.cpu.halts();
+                match wake {
+                    Some(wake) => processor.halt(wake),
+                    None => processor.interrupt(),
                 }
-                processor.interrupt();
                 processor.interrupt();
             })
         };
@@ -84,10 +115,15 @@ fn an_address_is_used_again(halts: bool) {
 
 #[test]
 fn an_address_waits_for_a_cpu_that_runs() {
-    an_address_is_used_again(false);
+    an_address_is_used_again(None);
 }
 
 #[test]
 fn an_address_waits_for_a_cpu_that_wakes() {
-    an_address_is_used_again(true);
+    an_address_is_used_again(Some(Wake::Interrupt));
+}
+
+#[test]
+fn an_address_waits_for_a_cpu_that_a_non_maskable_interrupt_wakes() {
+    an_address_is_used_again(Some(Wake::NonMaskable));
 }

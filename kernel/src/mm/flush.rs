@@ -1,8 +1,8 @@
 //! When no CPU remembers a translation any more that the page tables have lost.
 //!
 //! A processor caches what the page tables said. Here nobody is interrupted to make it forget: pages that are taken away
-//! begin a new [epoch](gmp_sched::kthread::epoch), and every CPU flushes its cache at its next interrupt. A CPU that runs
-//! takes one at least once a slice.
+//! begin a new [epoch](gmp_sched::kthread::epoch), and every CPU flushes its cache at its next interrupt, or when it leaves a
+//! halt. A CPU that runs takes an interrupt at least once a slice.
 //!
 //! What has to wait for that is small. Only stacks that nobody uses lose their pages, so no CPU goes to those addresses,
 //! whatever it remembers of them, until they are given out again. So the *frames* are free at once, also when memory is
@@ -33,12 +33,15 @@ pub(crate) fn pass() {
     percpu::local().epoch.pass(&EPOCHS, tlb::flush_all);
 }
 
-/// This CPU is about to halt, with interrupts off: it touches no stack of a G until an interrupt wakes it.
-pub(crate) fn halts() {
-    percpu::local().epoch.halts();
+/// Calls `wait`, in which this CPU halts: until an interrupt comes, or `wait` returns, it touches no stack of a G, and no
+/// epoch waits for it. Flushes its translations afterwards, whatever has ended the halt. Called with interrupts off, as
+/// `wait` returns.
+pub(crate) fn halt(wait: impl FnOnce()) {
+    percpu::local().epoch.halt(&EPOCHS, wait, tlb::flush_all);
 }
 
-/// Whether no interrupt has come since this CPU was about to halt. The caller is pinned.
-pub(crate) fn is_halted() -> bool {
+/// Whether this CPU is in [`halt`] and no interrupt has come since. The caller is pinned. Public for a test.
+#[doc(hidden)]
+pub fn is_halted() -> bool {
     percpu::local().epoch.is_halted()
 }

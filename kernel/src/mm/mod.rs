@@ -26,6 +26,8 @@ mod usage;
 use core::fmt;
 
 use bootloader_api::info::MemoryRegion;
+#[doc(hidden)]
+pub use flush::is_halted;
 pub use pressure::free_cached_memory;
 pub(crate) use pressure::make_room;
 pub use usage::{Usage, usage};

@@ -20,6 +20,7 @@ mod machine;
 mod masked;
 mod memory;
 mod misuse;
+mod non_maskable;
 mod overflow;
 mod preemption;
 mod provoke;

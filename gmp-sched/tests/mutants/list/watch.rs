@@ -79,6 +79,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/epoch.rs",
+        "a CPU that no interrupt woke does not pass",
+        "        wait();
+        self.pass(epochs, forget);",
+        "        wait();
+        let _ = (epochs, forget);",
+        Model("epoch::an_address_waits_for_a_cpu_that_a_non_maskable_interrupt_wakes"),
+    ),
+    mutant(
+        "kthread/epoch.rs",
         "a CPU that runs is not waited for",
         "word & HALTS != 0 || word >= epoch",
         "word & HALTS != 0 || word + 1 >= epoch",

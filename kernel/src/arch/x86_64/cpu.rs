@@ -1,9 +1,12 @@
 //! Control registers and features of the processor.
 
+use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 
 use x86_64::instructions::{hlt, interrupts};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
+
+use super::trap::TrapFrame;
 
 /// Puts the control registers of this CPU into the state that the kernel wants, whatever its boot path left.
 ///
@@ -21,6 +24,33 @@ pub(crate) fn init() {
     }
     // SAFETY: every x86_64 processor has no-execute pages.
     unsafe { Efer::update(|flags| flags.insert(EferFlags::NO_EXECUTE_ENABLE)) };
+}
+
+/// Turns interrupts on, halts until one was handled, and turns them off. Called with interrupts off.
+///
+/// An interrupt that was pending, or comes meanwhile, is not slept through: `sti` lets none in before the next instruction
+/// has begun, so it ends the halt. A non-maskable interrupt has no such rule. It also comes between the two instructions,
+/// and when its handler returned there, pending interrupts would be handled before the halt, which nothing would end then.
+/// So it does not return there, but behind the halt: see [`skip_halt`]. Hence this may also return without an interrupt.
+#[unsafe(naked)]
+pub(crate) extern "sysv64" fn wait_for_interrupt() {
+    naked_asm!("sti", "hlt", "cli", "ret")
+}
+
+/// The address of the halt in [`wait_for_interrupt`]. Public for a test.
+#[doc(hidden)]
+pub fn halt_address() -> u64 {
+    // `sti` has one byte.
+    wait_for_interrupt as *const () as u64 + 1
+}
+
+/// Has code that was interrupted just before the halt in [`wait_for_interrupt`] go on just behind it. Called at the end of
+/// every interrupt that can come there, which is a non-maskable one.
+pub(super) fn skip_halt(frame: &mut TrapFrame) {
+    if frame.rip == halt_address() {
+        // `hlt` has one byte.
+        frame.rip += 1;
+    }
 }
 
 /// Stops this CPU for good.

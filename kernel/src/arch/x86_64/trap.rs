@@ -9,7 +9,7 @@ use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
-use super::{exception, interrupts, preempt};
+use super::{cpu, exception, interrupts, preempt};
 use crate::{panic, percpu};
 
 /// Number of an interrupt or exception.
@@ -204,6 +204,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
         interrupts::handle(vector);
     } else if vector == Vector::NON_MASKABLE {
         panic::non_maskable(frame);
+        cpu::skip_halt(frame);
     } else {
         exception::handle(frame);
     }

@@ -1,0 +1,128 @@
+//! Non-maskable interrupts to a CPU that has nothing to run.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use kernel::arch::x86_64::{apic, interrupts};
+use kernel::percpu::{self, PreemptGuard};
+use kernel::platform::channel;
+use kernel::prelude::*;
+use kernel::sync::InterruptMutex;
+use kernel::{cpus, mm, snapshot, watchdog};
+
+/// Wakes the worker, on a CPU that halts, together with non-maskable interrupts to the CPUs that halt. One that comes before
+/// the interrupt that was sent with the work lets that CPU find the work without any interrupt.
+fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
+    const ROUNDS: usize = 3_000;
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    let (wake, woken) = channel::<usize>(1);
+    let worker = go(move || {
+        let mut unflushed = 0;
+        while let Ok(round) = woken.recv() {
+            {
+                let _here = PreemptGuard::new();
+                unflushed += usize::from(mm::is_halted());
+            }
+            DONE.store(round, Ordering::Release);
+        }
+        unflushed
+    });
+    for round in 1..=ROUNDS {
+        // The worker waits, and its CPU comes to halt.
+        (0..2_000).for_each(|_| core::hint::spin_loop());
+        let here = PreemptGuard::new();
+        let me = percpu::current();
+        let ask_others = || cpus::all().filter(|&cpu| cpu != me).for_each(snapshot::ask);
+        if round % 2 == 0 {
+            ask_others();
+            (0..round % 64).for_each(|_| core::hint::spin_loop());
+        }
+        wake.try_send(round).expect("the worker has taken the last one");
+        if round % 2 == 1 {
+            ask_others();
+        }
+        drop(here);
+        // This CPU is not free for the worker.
+        while DONE.load(Ordering::Acquire) < round {
+            core::hint::spin_loop();
+        }
+    }
+    drop(wake);
+    assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU for which no epoch waits");
+}
+// With 8 CPUs it is most often another CPU that finds the work than the one that the work was sent to.
+guest_test!(a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread, isolated, seconds = 60);
+
+/// One that comes between `sti` and `hlt`, with an interrupt pending: the halt must not follow the handler of that
+/// interrupt, which may have been all that was to come.
+fn one_between_sti_and_hlt_does_not_hide_an_interrupt() {
+    static WOKEN: AtomicUsize = AtomicUsize::new(0);
+    let vector = interrupts::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst), 0).expect("a vector");
+    for round in 1..=20 {
+        // By the tick that is due in any case, at the latest, such a halt is over. So what counts is what was taken.
+        let masked = InterruptMutex::new(());
+        let masked = masked.lock();
+        let before = watchdog::interrupts(percpu::current());
+        apic::send(percpu::current(), vector);
+        shadow::take_non_maskable_interrupt_before_the_halt();
+        let taken = watchdog::interrupts(percpu::current()) - before;
+        drop(masked);
+        assert_eq!(WOKEN.load(Ordering::SeqCst), round);
+        // The handler, which nobody in the machine has called, has the timer fire.
+        assert!(taken <= 2, "the CPU halted after the interrupt, until another one came: {taken} in round {round}");
+    }
+}
+guest_test!(one_between_sti_and_hlt_does_not_hide_an_interrupt, smp = &[1], isolated);
+
+/// What a processor does for a non-maskable interrupt, at an instruction of the caller's choice.
+#[expect(unsafe_code, reason = "enters a handler as the processor does")]
+mod shadow {
+    use core::arch::{asm, naked_asm};
+
+    use kernel::arch::x86_64::cpu::halt_address;
+
+    const NON_MASKABLE: usize = 2;
+
+    /// As if a CPU that is about to halt took a non-maskable interrupt just after `sti`. The caller has interrupts off.
+    pub(super) fn take_non_maskable_interrupt_before_the_halt() {
+        // The code there returns as a function does, with interrupts off.
+        take(handler(), halt_address());
+    }
+
+    /// The address that the processor jumps to.
+    fn handler() -> u64 {
+        #[repr(C, packed)]
+        struct Table {
+            limit: u16,
+            base: usize,
+        }
+        let mut table = Table { limit: 0, base: 0 };
+        // SAFETY: stores ten bytes.
+        unsafe { asm!("sidt [{}]", in(reg) &raw mut table, options(nostack, preserves_flags)) };
+        let gate = core::ptr::with_exposed_provenance::<u64>(table.base).wrapping_add(2 * NON_MASKABLE);
+        // SAFETY: the table has a gate of two words for each vector.
+        let low = unsafe { gate.read() };
+        // SAFETY: as above.
+        let high = unsafe { gate.wrapping_add(1).read() };
+        low & 0xffff | low >> 32 & 0xffff_0000 | high << 32
+    }
+
+    /// Pushes what the processor pushes, on this stack, and goes to `handler`. It comes back to `address` with interrupts
+    /// on, on the stack as it was when this was called.
+    #[unsafe(naked)]
+    extern "sysv64" fn take(handler: u64, address: u64) {
+        naked_asm!(
+            "mov rax, rsp",
+            // The processor aligns the stack.
+            "and rsp, -16",
+            "mov ecx, ss",
+            "push rcx",
+            "push rax",
+            "pushfq",
+            "or qword ptr [rsp], 0x200",
+            "mov ecx, cs",
+            "push rcx",
+            "push rsi",
+            "jmp rdi",
+        )
+    }
+}
