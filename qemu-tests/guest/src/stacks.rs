@@ -5,11 +5,12 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use gmp_sched::spawn::spawn;
-use kernel::mm::stack::Slot;
+use kernel::mm::stack::{Slot, Stack};
 use kernel::mm::{self, PAGE_SIZE, frame};
 use kernel::percpu::PreemptGuard;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
+use kernel::storm::Storm;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -244,14 +245,19 @@ struct NoMemory(Vec<mm::PhysFrame>);
 
 impl NoMemory {
     fn new() -> Self {
-        let mut frames = Vec::with_capacity(mm::usage().total / PAGE_SIZE);
+        let mut taken = Self(Vec::with_capacity(mm::usage().total / PAGE_SIZE));
         loop {
-            while let Ok(frame) = frame::allocate() {
-                frames.push(frame);
-            }
+            taken.take_rest();
             if mm::free_cached_memory() == 0 {
-                return Self(frames);
+                return taken;
             }
+        }
+    }
+
+    /// Takes the frames that are free now.
+    fn take_rest(&mut self) {
+        while let Ok(frame) = frame::allocate() {
+            self.0.push(frame);
         }
     }
 }
@@ -300,6 +306,40 @@ fn without_memory_code_that_cannot_die_goes_on() {
             dig(56 * KIB, mark, &|| {});
         });
         digging.join().expect("no panic");
+    }
+}
+
+guest_test!(a_goroutine_that_makes_room_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
+/// A G touches pages for which there is no memory but that of free stacks, in a storm of preemptions. One that came while the
+/// G is on its way back from there would put a second set of registers on its stack; the kernel asserts that none does.
+fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
+    /// As many as are stripped at a time.
+    const STACKS: usize = 64;
+    const PAGES: usize = 100;
+    let touch_without_memory = || {
+        let stacks: Vec<_> = (0..PAGES * STACKS).map(|_| Stack::allocate(16 * KIB).expect("memory")).collect();
+        drop(stacks);
+        let mut no_memory = NoMemory(Vec::with_capacity(mm::usage().total / PAGE_SIZE));
+        no_memory.take_rest();
+        let here = 0u8;
+        // Below what the search for memory uses.
+        let highest = (&raw const here).addr() / PAGE_SIZE - 8;
+        let storm = Storm::begin(Duration::from_nanos(800)..Duration::from_micros(4));
+        for page in 0..PAGES {
+            #[expect(unsafe_code, reason = "touches pages of a stack")]
+            // SAFETY: on this G's own stack, below what it uses.
+            unsafe {
+                core::ptr::with_exposed_provenance::<u8>((highest - page) * PAGE_SIZE).read_volatile();
+            }
+            no_memory.take_rest();
+        }
+        drop(storm);
+        drop(no_memory);
+    };
+    for _ in 0..20 {
+        let toucher = Builder::new().stack_size(MIB).spawn(touch_without_memory).expect("memory for the stack");
+        toucher.join().expect("no panic");
+        mm::free_cached_memory();
     }
 }
 

@@ -90,9 +90,11 @@ fn out_of_memory(frame: &mut TrapFrame, address: usize) {
 
 /// What a G does for whose stack there is no memory: takes some back that is only kept for later, and then touches the
 /// page again. If there is none it dies, as of a panic. Called pinned, so that the pages for this come from what is put
-/// aside.
+/// aside, and returns pinned.
 extern "sysv64" fn make_room() {
     stack::touch_pages_ahead(PAGES_TO_DIE);
+    // The search takes locks and may take long; to die as of a panic of its own the G must be in user code.
     percpu::preempt_enable_quietly();
     assert!(mm::make_room(), "out of memory: there is no frame for a page of a stack");
+    percpu::preempt_disable();
 }

@@ -32,7 +32,7 @@ pub(crate) struct Diverted {
     rip: AtomicU64,
     rflags: AtomicU64,
     rsp: AtomicU64,
-    /// What [`entry`] calls.
+    /// What the G is to call.
     function: AtomicU64,
 }
 
@@ -74,16 +74,19 @@ pub(super) const MODES: u64 = TRAP_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNME
 /// change where the interrupted code continues.
 pub fn on_interrupt_return(frame: &mut TrapFrame) {
     if percpu::is_pending() {
-        divert(frame, give_way_diverted);
+        divert(frame, give_way);
     }
 }
 
-/// Has the interrupted G call `function`, pinned, as if by itself, if it is in user code and its stack has room; tells
-/// whether it will. `function` lowers the pin. Called at the end of a handler, with interrupts off.
+/// Has the interrupted G call `function` as if by itself, and then give way as long as that is asked for, if it is in user
+/// code and its stack has room. Returns whether it will. `function` is called with interrupts on and pinned once, and
+/// returns pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
     if percpu::preempt_count() != 0 {
         return false;
     }
+    // Else each preemption could put another set of registers below the last one, until the stack overflows.
+    assert!(!is_in_entry(frame.rip), "a G is diverted that has not come back from the last time");
     let Some(goroutine) = platform::interrupted_goroutine() else { return false };
     let stack = goroutine.stack();
     // Below a stack there is room for the entry and what it calls (`mm::stack::RESERVE`). Who is in there is about to
@@ -128,16 +131,19 @@ extern "C" fn entry() {
         "fninit",
         "mov dword ptr [rsp + 512], {default_mxcsr}",
         "ldmxcsr [rsp + 512]",
-        "mov rax, gs:[{function}]",
+        "mov rdi, gs:[{function}]",
         // The slots are consumed: the next interrupt may come.
         "sti",
-        "call rax",
+        "call {run_diverted}",
+        // Interrupts are off and the count is zero from here to `iretq`.
         "fxrstor64 [rsp]",
         "mov rsp, rbx",
         "pop r15", "pop r14", "pop r13", "pop r12", "pop r11", "pop r10", "pop r9", "pop r8",
         "pop rdi", "pop rsi", "pop rbx", "pop rdx", "pop rcx", "pop rax",
         "pop rbp",
         "iretq",
+        ".global preempt_entry_end",
+        "preempt_entry_end:",
         data_selector = const super::gdt::KERNEL_DATA,
         code_selector = const super::gdt::KERNEL_CODE,
         rsp = const offset_of!(CpuLocal, diverted.rsp),
@@ -145,24 +151,40 @@ extern "C" fn entry() {
         rip = const offset_of!(CpuLocal, diverted.rip),
         default_mxcsr = const 0x1f80,
         function = const offset_of!(CpuLocal, diverted.function),
+        run_diverted = sym run_diverted,
     )
 }
 
-/// What a G does that is preempted. Comes back with interrupts off: else the next preemption could find the G here, with
+unsafe extern "C" {
+    /// The end of [`entry`].
+    static preempt_entry_end: u8;
+}
+
+/// Whether `rip` is in [`entry`].
+fn is_in_entry(rip: u64) -> bool {
+    (entry as *const () as u64..(&raw const preempt_entry_end).addr() as u64).contains(&rip)
+}
+
+/// What [`entry`] calls, pinned: `function`, and then gives way as long as that is asked for. Returns with the pin lowered
+/// and interrupts off. They must not come back on before `iretq`: the next preemption would find the G in the entry, with
 /// another set of registers below this one, and so on.
-extern "sysv64" fn give_way_diverted() {
-    loop {
-        percpu::clear_pending();
-        // SAFETY: the handler raised the pin for us; it is lowered below.
-        let pinned = platform::give_way(unsafe { Pinned::adopt() });
-        core::mem::forget(pinned);
-        interrupts::disable();
-        if !percpu::is_pending() {
-            percpu::preempt_enable_quietly();
-            return;
-        }
+extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
+    function();
+    interrupts::disable();
+    while percpu::is_pending() {
         interrupts::enable();
+        give_way();
+        interrupts::disable();
     }
+    percpu::preempt_enable_quietly();
+}
+
+/// Gives way once, pinned.
+extern "sysv64" fn give_way() {
+    percpu::clear_pending();
+    // SAFETY: pinned by the caller, which lowers the pin.
+    let pinned = platform::give_way(unsafe { Pinned::adopt() });
+    core::mem::forget(pinned);
 }
 
 /// Called by [`preempt_enable`](percpu::preempt_enable) when the count has become zero with a request pending.
