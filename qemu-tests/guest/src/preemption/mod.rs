@@ -2,6 +2,7 @@
 //! where it must not be.
 
 mod hold;
+mod reserve;
 mod state;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,0 +1,89 @@
+//! The room below a stack that is left to preemption: a G that has used up what it asked for gives way like any other.
+
+#![expect(unsafe_code, reason = "moves the stack pointer to the bottom of a stack, and reads what lies below")]
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use kernel::mm::stack::{RESERVE, Slot};
+use kernel::platform::{channel, stop_the_world};
+use kernel::prelude::*;
+
+use super::{preemptions, storm};
+
+/// What the reserve is filled with.
+const PAINT: u64 = 0x9a17_9a17_9a17_9a17;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+static SPINNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Spins at the very bottom of its stack until it is stopped. Returns how many bytes below the preemptions used: the red
+/// zone, the registers, and what the scheduler had called when it switched or was done.
+fn spin_at_the_bottom() -> usize {
+    let here = 0u8;
+    let bottom = Slot::containing((&raw const here).addr()).expect("a G's stack").bottom();
+    let reserve = |index| core::ptr::with_exposed_provenance_mut::<u64>(bottom - RESERVE).wrapping_add(index);
+    let words = RESERVE / size_of::<u64>();
+    for index in 0..words {
+        // SAFETY: below the stack, where nothing is but what preemptions at the bottom leave.
+        unsafe { reserve(index).write_volatile(PAINT) };
+    }
+    SPINNING.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the stack pointer comes back; nothing is pushed in between, but by preemptions, which may be anywhere.
+    unsafe {
+        asm!(
+            "xchg rsp, {bottom}",
+            "2:", "pause", "cmp byte ptr [{stop}], 0", "je 2b",
+            "xchg rsp, {bottom}",
+            bottom = inout(reg) bottom => _,
+            stop = in(reg) STOP.as_ptr(),
+        );
+    }
+    // SAFETY: as above.
+    let untouched = (0..words).take_while(|&index| unsafe { reserve(index).read_volatile() } == PAINT).count();
+    RESERVE - untouched * size_of::<u64>()
+}
+
+/// All that the scheduler does on its way from a preempted G: others that wait, timers that are due, the world that stops,
+/// channels that become ready.
+fn preemption_stays_within_its_reserve() {
+    const WANTED: u64 = 3_000;
+    STOP.store(false, Ordering::SeqCst);
+    let count = 2 * procs();
+    let storm = storm();
+    let spinners: Vec<_> = (0..count).map(|_| go(spin_at_the_bottom)).collect();
+    let sleepers: Vec<_> = (1..4)
+        .map(|n| {
+            go(move || {
+                while !STOP.load(Ordering::SeqCst) {
+                    sleep(Duration::from_micros(50 * n));
+                }
+            })
+        })
+        .collect();
+    let (sender, receiver) = channel::<u64>(1);
+    let receiving = go(move || receiver.iter().count());
+    while SPINNING.load(Ordering::SeqCst) < count {
+        yield_now();
+    }
+    let end = preemptions() + WANTED;
+    while preemptions() < end {
+        let _ = sender.try_send(1);
+        drop(stop_the_world());
+        sleep(Duration::from_micros(100));
+    }
+    drop(storm);
+    STOP.store(true, Ordering::SeqCst);
+    drop(sender);
+    let depths: Vec<_> = spinners.into_iter().map(|spinner| spinner.join().expect("it does not panic")).collect();
+    sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("it does not panic"));
+    receiving.join().expect("it does not panic");
+    let deepest = depths.into_iter().max().expect("one at least");
+    println!("preemption takes {deepest} bytes of {RESERVE}");
+    // A set of registers is part of it.
+    assert!(deepest >= 128 + 512 + 20 * 8, "the G was not preempted at the bottom");
+    // A quarter for what did not come up.
+    assert!(deepest + deepest / 4 <= RESERVE, "preemption takes {deepest} bytes of {RESERVE}");
+}
+guest_test!(preemption_stays_within_its_reserve, smp = &[1, 2, 8], seconds = 60);
