@@ -11,6 +11,11 @@ use std::thread;
 /// Ends the negotiation with which a connection begins.
 const BEGIN: &str = r#"{"execute": "qmp_capabilities"}"#;
 const INJECT_NMI: &str = r#"{"execute": "inject-nmi"}"#;
+/// Bank 2 of CPU 0 holds an uncorrected error, and what CPU 0 does is corrupt (SDM 3B, chapter 16).
+const INJECT_MACHINE_CHECK: &str = concat!(
+    r#"{"execute": "human-monitor-command", "#,
+    r#""arguments": {"command-line": "mce 0 2 0xb600000000000000 0x5 0x123000 0"}}"#
+);
 const QUERY_STATUS: &str = r#"{"execute": "query-status"}"#;
 const QUIT: &str = r#"{"execute": "quit"}"#;
 
@@ -45,6 +50,11 @@ impl Monitor {
     /// Sends every CPU of the machine a non-maskable interrupt.
     pub(crate) fn inject_nmi(&self) -> io::Result<()> {
         self.send(INJECT_NMI)
+    }
+
+    /// Has the first CPU of the machine report an error of the hardware.
+    pub(crate) fn inject_machine_check(&self) -> io::Result<()> {
+        self.send(INJECT_MACHINE_CHECK)
     }
 
     /// The state in which QEMU has stopped the machine for good, if it has.

@@ -80,6 +80,15 @@ impl Process {
         self.monitor.inject_nmi()
     }
 
+    /// Has the first CPU of the machine report an error of the hardware, a machine check.
+    ///
+    /// # Errors
+    ///
+    /// That of writing to QEMU's monitor.
+    pub fn inject_machine_check(&mut self) -> io::Result<()> {
+        self.monitor.inject_machine_check()
+    }
+
     /// Why QEMU has stopped the machine for good and ended without its doing, in QEMU's words; `None` if it has not.
     pub fn stopped(&self) -> Option<&'static str> {
         self.monitor.stopped()

@@ -124,6 +124,15 @@ impl Session {
         }
     }
 
+    /// Has the first CPU of the machine report an error of the hardware, a machine check.
+    ///
+    /// # Errors
+    ///
+    /// That of writing to QEMU's monitor.
+    pub fn inject_machine_check(&mut self) -> io::Result<()> {
+        self.process.inject_machine_check()
+    }
+
     /// Asks the machine what it is doing, and gives what it says to `show`; then ends it, if it has not ended.
     pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
         // If no CPU can answer, the kernel ends the machine with a report when it is asked for the second time.

@@ -4,9 +4,11 @@ use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use kernel::arch::x86_64::interrupts::{self, Vector};
-use kernel::arch::x86_64::{apic, timer};
+use kernel::arch::x86_64::{apic, cpu, timer};
+use kernel::cpus;
 use kernel::percpu::{self, CpuId, PreemptGuard};
 use kernel::prelude::*;
+use kernel::sync::InterruptMutex;
 
 use crate::registry::{arguments, expected_cpus};
 
@@ -47,8 +49,8 @@ fn lines_of_many_gs_stay_whole() {
 
 guest_test!(all_cpus_are_up, smp = &[1, 2, 8]);
 fn all_cpus_are_up() {
-    assert_eq!(kernel::cpus::count(), expected_cpus());
-    assert_eq!(kernel::cpus::all().count(), expected_cpus());
+    assert_eq!(cpus::count(), expected_cpus());
+    assert_eq!(cpus::all().count(), expected_cpus());
     assert_eq!(num_cpu(), expected_cpus());
     assert_eq!(procs(), expected_cpus());
 }
@@ -249,7 +251,7 @@ guest_test!(
     texts = &["1 of 3 other CPUs did not start within 5 s", "3 CPUs run"],
 );
 fn a_cpu_that_does_not_come_up_is_left_out() {
-    assert_eq!((kernel::cpus::count(), procs(), expected_cpus()), (3, 3, 4));
+    assert_eq!((cpus::count(), procs(), expected_cpus()), (3, 3, 4));
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wait = || {
         ARRIVED.fetch_add(1, Ordering::SeqCst);
@@ -259,5 +261,69 @@ fn a_cpu_that_does_not_come_up_is_left_out() {
     };
     let waiting: Vec<_> = (0..procs()).map(|_| go(wait)).collect();
     waiting.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
-    println!("{} CPUs run", kernel::cpus::count());
+    println!("{} CPUs run", cpus::count());
+}
+
+guest_test!(every_cpu_is_in_the_state_that_the_kernel_wants, smp = &[1, 2, 8], isolated);
+fn every_cpu_is_in_the_state_that_the_kernel_wants() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let look = |_| {
+        processor::check();
+        SEEN.fetch_add(1, Ordering::SeqCst);
+    };
+    let vector = interrupts::allocate(look, 0).expect("a vector");
+    cpus::all().for_each(|cpu| apic::send(cpu, vector));
+    while SEEN.load(Ordering::SeqCst) < num_cpu() {
+        sleep(Duration::from_millis(1));
+    }
+}
+
+guest_test!(whatever_firmware_left_a_cpu_gets_into_that_state, smp = &[1], isolated);
+fn whatever_firmware_left_a_cpu_gets_into_that_state() {
+    let masked = InterruptMutex::new(());
+    let masked = masked.lock();
+    processor::spoil();
+    cpu::init();
+    processor::check();
+    drop(masked);
+}
+
+/// Control registers and floating-point state.
+#[expect(unsafe_code, reason = "reads and writes control registers")]
+mod processor {
+    use core::arch::asm;
+
+    /// PAE, OSFXSR, OSXMMEXCPT, MCE.
+    const CR4: u64 = 1 << 5 | 1 << 9 | 1 << 10 | 1 << 6;
+    /// TSD, DE, PGE.
+    const UNWANTED: u64 = 1 << 2 | 1 << 3 | 1 << 7;
+    /// Of an empty x87 stack, which masks all exceptions: control, status and tag word.
+    const X87: [u16; 3] = [0x37f, 0, 0xffff];
+    const MXCSR: u32 = 0x1f80;
+
+    pub(super) fn check() {
+        let cr4: u64;
+        // SAFETY: reads a register.
+        unsafe { asm!("mov {}, cr4", out(reg) cr4, options(nomem, nostack)) };
+        assert_eq!(cr4, CR4, "CR4 is {cr4:#x}");
+        let mut environment = [0u32; 7];
+        // SAFETY: stores 28 bytes; it masks exceptions, which they are already.
+        unsafe { asm!("fnstenv [{}]", in(reg) &raw mut environment) };
+        assert_eq!(environment.map(|word| word as u16)[..3], X87);
+        let mut mxcsr = 0u32;
+        // SAFETY: stores four bytes.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut mxcsr) };
+        assert_eq!(mxcsr, MXCSR);
+    }
+
+    /// As hardware and firmware may leave them.
+    pub(super) fn spoil() {
+        // SAFETY: none of these matters to this code, but MCE, which is off for a moment.
+        unsafe { asm!("mov cr4, {}", in(reg) (CR4 & !(1 << 6)) | UNWANTED, options(nostack)) };
+        let (x87, mxcsr) = (0x40u16, 0x9fc0u32);
+        // SAFETY: nothing computes with floating point before `cpu::init`; what is unmasked shows only then.
+        unsafe { asm!("fninit", "fld1", "fldcw [{}]", in(reg) &raw const x87) };
+        // SAFETY: as above: rounding to nearest, denormals are zero.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) };
+    }
 }

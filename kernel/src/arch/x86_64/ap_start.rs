@@ -221,9 +221,9 @@ extern "C" fn ap_main() -> ! {
     paging::load();
     let prepared = &PREPARED.get().expect("made ready before")[index as usize];
     percpu::install(prepared.local);
-    cpu::init();
     gdt::load(prepared.tables);
     idt::load();
+    cpu::init();
     apic::init_cpu();
     timer::init_cpu();
     prepared.local.started_at.store(timer::now(), Ordering::Relaxed);

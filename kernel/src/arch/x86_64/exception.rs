@@ -6,8 +6,8 @@ use x86_64::registers::control::{Cr2, Cr3};
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorErrorCode};
 
-use super::page_fault;
 use super::trap::{TrapFrame, Vector};
+use super::{machine_check, page_fault};
 use crate::mm::stack::Slot;
 use crate::{panic, platform};
 
@@ -128,6 +128,7 @@ impl fmt::Display for Description<'_> {
             Vector::GENERAL_PROTECTION | Vector::INVALID_TSS | Vector::SEGMENT_NOT_PRESENT | Vector::STACK_SEGMENT => {
                 self.selector(f)
             }
+            Vector::MACHINE_CHECK => write!(f, "{}", machine_check::Errors),
             _ => Ok(()),
         }
     }

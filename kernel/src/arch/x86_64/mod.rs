@@ -10,6 +10,7 @@ pub(crate) mod gdt;
 pub(crate) mod idt;
 pub mod interrupts;
 pub mod ioapic;
+mod machine_check;
 mod page_fault;
 pub mod preempt;
 mod reference_clock;

@@ -21,6 +21,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gmp_sched::platform::Pinned;
 use x86_64::instructions::interrupts;
 
+use super::cpu::DEFAULT_MXCSR;
 use super::trap::TrapFrame;
 use crate::percpu::{self, CpuLocal};
 use crate::{platform, watchdog};
@@ -149,7 +150,7 @@ extern "C" fn entry() {
         rsp = const offset_of!(CpuLocal, diverted.rsp),
         rflags = const offset_of!(CpuLocal, diverted.rflags),
         rip = const offset_of!(CpuLocal, diverted.rip),
-        default_mxcsr = const 0x1f80,
+        default_mxcsr = const DEFAULT_MXCSR,
         function = const offset_of!(CpuLocal, diverted.function),
         run_diverted = sym run_diverted,
     )

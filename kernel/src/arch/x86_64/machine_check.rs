@@ -1,0 +1,102 @@
+//! Machine checks: errors that the hardware has found in itself (SDM 3B, chapter 16). They end the machine, with what the
+//! processor has noted of them: without CR4.MCE it would reset without a word.
+//!
+//! The processor notes errors in banks, of four registers each. The meaning of most bits is the model's.
+
+use core::arch::x86_64::__cpuid;
+use core::fmt;
+use core::ops::Range;
+
+use x86_64::registers::model_specific::Msr;
+
+/// In EDX of CPUID leaf 1: there are machine checks, and banks.
+const HAS_EXCEPTION: u32 = 1 << 7;
+const HAS_BANKS: u32 = 1 << 14;
+
+const GLOBAL_CAPABILITIES: u32 = 0x179;
+const GLOBAL_STATUS: u32 = 0x17a;
+const GLOBAL_CONTROL: u32 = 0x17b;
+/// The first register of bank 0.
+const BANKS: u32 = 0x400;
+
+/// In the capabilities: how many banks there are, and whether there is a global control register.
+const BANK_COUNT: u64 = 0xff;
+const HAS_GLOBAL_CONTROL: u64 = 1 << 8;
+
+/// In the status of a bank: it holds an error, and that error's address.
+const IS_VALID: u64 = 1 << 63;
+const HAS_ADDRESS: u64 = 1 << 58;
+
+/// A register of a bank.
+#[derive(Clone, Copy)]
+enum Register {
+    Control = 0,
+    Status = 1,
+    Address = 2,
+}
+
+fn has_banks() -> bool {
+    __cpuid(1).edx & (HAS_EXCEPTION | HAS_BANKS) == HAS_EXCEPTION | HAS_BANKS
+}
+
+fn read(number: u32) -> u64 {
+    // SAFETY: the callers name registers of which the processor says that they are there; reading has no side effect.
+    unsafe { Msr::new(number).read() }
+}
+
+fn write(number: u32, value: u64) {
+    // SAFETY: as above; they only control what errors are reported.
+    unsafe { Msr::new(number).write(value) }
+}
+
+fn bank(index: u32, register: Register) -> u32 {
+    BANKS + 4 * index + register as u32
+}
+
+fn banks() -> Range<u32> {
+    let count = if has_banks() { read(GLOBAL_CAPABILITIES) & BANK_COUNT } else { 0 };
+    0..u32::try_from(count).expect("eight bits")
+}
+
+/// Has this CPU report every error that it can find, once CR4.MCE is set. What its banks hold is of the firmware's time, and
+/// is forgotten.
+pub(super) fn init() {
+    if has_banks() && read(GLOBAL_CAPABILITIES) & HAS_GLOBAL_CONTROL != 0 {
+        write(GLOBAL_CONTROL, u64::MAX);
+    }
+    for index in banks() {
+        if index != 0 || !is_first_control_of_firmware() {
+            write(bank(index, Register::Control), u64::MAX);
+        }
+        write(bank(index, Register::Status), 0);
+    }
+}
+
+/// Whether the control register of bank 0 is not to be written: on the oldest models it is the firmware's.
+fn is_first_control_of_firmware() -> bool {
+    let signature = __cpuid(1).eax;
+    let (family, model) = (signature >> 8 & 0xf, signature >> 12 & 0xf0 | signature >> 4 & 0xf);
+    family == 6 && model < 0x1a
+}
+
+/// What the banks of this CPU hold: `Display` for the report of a machine check.
+pub(super) struct Errors;
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !has_banks() {
+            return Ok(());
+        }
+        write!(f, ": global status {:#x}", read(GLOBAL_STATUS))?;
+        for index in banks() {
+            let status = read(bank(index, Register::Status));
+            if status & IS_VALID != 0 {
+                write!(f, "\nbank {index}: status {status:#018x}")?;
+                if status & HAS_ADDRESS != 0 {
+                    write!(f, ", address {:#018x}", read(bank(index, Register::Address)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

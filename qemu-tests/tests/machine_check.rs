@@ -1,0 +1,54 @@
+//! An error of the hardware, which QEMU injects: the machine ends and says what the processor has noted.
+
+use core::time::Duration;
+use std::path::Path;
+use std::time::Instant;
+
+use boot::build::{Options, build};
+use boot::program::Program;
+use boot::qemu::Configuration;
+use boot::session::{Ending, Event, Session};
+use boot_protocol::report::SERVE;
+use boot_protocol::status::EXCEPTION;
+
+/// Boots the program with the tests, which waits for the name of one with all its CPUs halted.
+fn machine(cpus: u32) -> Session {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
+    let program = Program::find(directory.as_os_str(), None).expect("the program is there");
+    let elf = build(&program, Options::default()).expect("it builds");
+    let configuration = Configuration { cpus, ..Configuration::default() };
+    let arguments = configuration.qemu_arguments(&elf, &[SERVE.to_owned()]).expect("arguments");
+    Session::start(&elf, &arguments).expect("QEMU starts")
+}
+
+fn check(cpus: u32) {
+    let mut machine = machine(cpus);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut text = String::new();
+    let mut is_injected = false;
+    let ending = loop {
+        match machine.next(Some(deadline)) {
+            Event::Output(bytes) => text.push_str(&String::from_utf8_lossy(&bytes)),
+            Event::Ended(ending) => break ending,
+            Event::TimedOut => panic!("the machine does not end:\n{text}"),
+        }
+        if !is_injected && text.contains("@@test ready") {
+            is_injected = true;
+            machine.inject_machine_check().expect("the monitor listens");
+        }
+    };
+    assert_eq!(ending, Ending::Status(EXCEPTION), "{text}");
+    let said = "exception on CPU 0: machine check (#MC, vector 18): global status 0x5\n\
+                bank 2: status 0xb600000000000000, address 0x0000000000123000\n";
+    assert!(text.replace('\r', "").contains(said), "{text}");
+}
+
+#[test]
+fn a_machine_check_ends_the_machine_with_a_report() {
+    check(1);
+}
+
+#[test]
+fn a_machine_check_on_one_of_several_cpus_ends_the_machine_with_a_report() {
+    check(2);
+}
