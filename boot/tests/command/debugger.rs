@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use crate::child::{Running, run};
 use crate::outside::{boot_outside, text, turn};
 
 #[test]
@@ -14,8 +15,8 @@ fn gdb_lists_goroutines_and_their_backtraces() {
     }
     let _turn = turn();
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-    let mut child = boot_outside(&["--smp=2", &format!("--gdb={port}")], &["inspected"]).spawn().expect("boot starts");
-    let mut says = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut child = Running::start(boot_outside(&["--smp=2", &format!("--gdb={port}")], &["inspected"]));
+    let mut says = BufReader::new(child.take_errors()).lines().map_while(Result::ok);
     let command = says.find_map(|line| Some(line.split_once("waiting for gdb: ")?.1.to_owned())).expect("the command");
     let words = shlex::split(&command).expect("a shell command");
     let mut gdb = Command::new(&words[0]);
@@ -33,9 +34,9 @@ fn gdb_lists_goroutines_and_their_backtraces() {
     ] {
         gdb.args(["-ex", order]);
     }
-    let output = gdb.stdin(Stdio::null()).output().expect("gdb starts");
-    child.kill().expect("it runs, or has ended");
-    child.wait().expect("it ends");
+    gdb.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = run(gdb);
+    drop(child);
     let printed = text(&output.stdout) + &text(&output.stderr);
     for line in [
         "goroutine 1 [running]\n",

@@ -1,21 +1,22 @@
 //! No QEMU outlives the `boot` that started it, however that ends.
 
 use core::time::Duration;
+use std::env;
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{self, Child};
+use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::outside::{boot_outside, turn};
+use crate::child::{Running, run};
+use crate::outside::{boot_outside, text, turn};
 
 /// A `boot` whose machine sleeps, and how its QEMU is told from all others.
 struct Sleeper {
-    boot: Child,
+    boot: Running,
     mark: String,
 }
 
@@ -30,29 +31,19 @@ impl Sleeper {
     fn start(name: &str, cpus: u32, mebibytes: u32) -> Self {
         let mark = format!("mark={name}-{}", process::id());
         let size = [format!("--smp={cpus}"), format!("--memory={mebibytes}")];
-        let mut boot =
-            boot_outside(&[&size[0], &size[1], "--kernel-option", &mark], &["sleep"]).spawn().expect("boot starts");
-        let mut printed = [0; 9];
-        boot.stdout.as_mut().expect("a pipe").read_exact(&mut printed).expect("the program runs");
-        assert_eq!(&printed, b"sleeping\n");
+        let mut boot = Running::start(boot_outside(&[&size[0], &size[1], "--kernel-option", &mark], &["sleep"]));
+        assert_eq!(boot.read_until("\n"), "sleeping\n");
         Self { boot, mark }
     }
 
     /// Has the machine described by a signal.
     fn describe(&mut self) -> String {
         self.signal(Signal::QUIT);
-        let output = self.boot.stdout.as_mut().expect("a pipe");
-        let (mut printed, mut byte) = (String::new(), [0]);
-        while !printed.ends_with("the machine goes on\n") {
-            output.read_exact(&mut byte).expect("it goes on");
-            printed.push(char::from(byte[0]));
-        }
-        printed
+        self.boot.read_until("the machine goes on\n")
     }
 
     fn signal(&self, signal: Signal) {
-        let process = Pid::from_raw(self.boot.id().cast_signed()).expect("a process");
-        kill_process(process, signal).expect("sent");
+        self.boot.signal(signal);
     }
 
     /// Its QEMU, if there is one.
@@ -102,10 +93,22 @@ fn whatever_ends_boot_ends_qemu() {
         let mut sleeper = Sleeper::start(name, 2, 1024);
         assert!(sleeper.qemu_state().is_some());
         sleeper.signal(signal);
-        let status = sleeper.boot.wait().expect("boot ends");
+        let status = sleeper.boot.wait();
         assert_eq!(status.signal(), Some(signal.as_raw()), "it ends as a shell expects of one that gets {name}");
         sleeper.wait_for_state(|state| state.is_none());
     }
+}
+
+/// As under `nohup`, and some runners of tests.
+#[test]
+fn tests_of_signals_pass_where_hangups_are_ignored() {
+    let _turn = turn();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(env::current_exe().expect("a path"));
+    command.args(["--exact", "lifetime::whatever_ends_boot_ends_qemu"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = run(command);
+    assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
 /// As Ctrl-\ does on a terminal: the machine says what each CPU, P, M and G does, and goes on.
@@ -129,7 +132,7 @@ fn a_signal_has_the_machine_described() {
         assert!(printed.contains(part), "{part} is not in {printed}");
     }
     sleeper.signal(Signal::TERM);
-    sleeper.boot.wait().expect("boot ends");
+    sleeper.boot.wait();
 }
 
 #[test]
@@ -143,7 +146,7 @@ fn stopping_boot_stops_the_machine() {
     sleeper.signal(Signal::CONT);
     sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
     sleeper.signal(Signal::TERM);
-    sleeper.boot.wait().expect("boot ends");
+    sleeper.boot.wait();
     sleeper.wait_for_state(|state| state.is_none());
 }
 
@@ -157,7 +160,7 @@ fn unused_memory_costs_the_host_nothing() {
     let resident = status.split_once("VmRSS:").expect("a figure").1.split_whitespace().next().expect("a number");
     let resident = resident.parse::<u64>().expect("a number") / 1024;
     sleeper.signal(Signal::TERM);
-    sleeper.boot.wait().expect("boot ends");
+    sleeper.boot.wait();
     // The program, QEMU itself, and what the kernel has begun to use.
     assert!(resident < 512, "{resident} MiB of 4096 are in use");
 }
@@ -188,6 +191,6 @@ fn a_sleeping_machine_uses_under_two_percent_of_a_core() {
     let percent = 100.0 * used.as_secs_f64() / OVER.as_secs_f64();
     println!("QEMU used {used:?} in {OVER:?}: {percent:.1} % of a core");
     sleeper.signal(Signal::TERM);
-    sleeper.boot.wait().expect("boot ends");
+    sleeper.boot.wait();
     assert!(percent < 2.0, "{percent} %");
 }

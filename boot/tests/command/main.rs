@@ -1,5 +1,6 @@
 //! The command `boot` as a user meets it.
 
+mod child;
 mod debugger;
 #[cfg(target_os = "linux")]
 mod lifetime;

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
+use crate::child::run;
 use crate::outside::{boot, boot_outside, finish, status, text, write_crate};
 
 #[test]
@@ -23,7 +24,9 @@ fn mistakes_are_named() {
         (&["--bin", "none", "."], "has no binary `none`; it has boot"),
         (&["--icount", "--accel=kvm", "tour"], "--icount"),
     ] {
-        let output = boot().current_dir(env!("CARGO_MANIFEST_DIR")).args(words).output().expect("boot starts");
+        let mut command = boot();
+        command.current_dir(env!("CARGO_MANIFEST_DIR")).args(words);
+        let output = run(command);
         let said = text(&output.stderr);
         assert!(said.contains(complaint), "{words:?}: {said}");
         assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(64), ""), "{words:?}");
@@ -33,7 +36,9 @@ fn mistakes_are_named() {
 #[test]
 fn a_program_that_does_not_build_is_told_from_one_that_fails() {
     let broken = write_crate("fn main( {}");
-    let output = boot().arg(broken.path()).output().expect("boot starts");
+    let mut command = boot();
+    command.arg(broken.path());
+    let output = run(command);
     assert_eq!(status(&output), Some(65));
     assert!(text(&output.stderr).contains("`outside` does not build"), "{}", text(&output.stderr));
 }
@@ -102,10 +107,15 @@ fn a_machine_that_qemu_has_stopped_for_good_is_no_hang() {
 
 #[test]
 fn the_list_and_the_help_go_to_standard_output() {
-    let list = boot().arg("--list").output().expect("boot starts");
+    let run_with = |option| {
+        let mut command = boot();
+        command.arg(option);
+        run(command)
+    };
+    let list = run_with("--list");
     assert_eq!(status(&list), Some(0));
     assert!(text(&list.stdout).contains("\n  tour "), "{}", text(&list.stdout));
-    let help = boot().arg("--help").output().expect("boot starts");
+    let help = run_with("--help");
     assert_eq!(status(&help), Some(0));
     assert!(text(&help.stdout).contains("Exit status:"));
 }

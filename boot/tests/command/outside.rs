@@ -7,6 +7,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
+use crate::child::run;
+
 /// The crate, and the ELF file that `boot` makes of it.
 pub(crate) struct Outside {
     /// Where the crate is.
@@ -18,7 +20,9 @@ pub(crate) struct Outside {
 /// Written and built once for all tests.
 pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     let directory = write_crate(include_str!("outside_program.rs"));
-    let output = boot().arg("--dry-run").arg(directory.path()).output().expect("boot starts");
+    let mut command = boot();
+    command.arg("--dry-run").arg(directory.path());
+    let output = run(command);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let words = shlex::split(text(&output.stdout).trim()).expect("a shell command");
     let kernel = words.iter().position(|word| word == "-kernel").expect("the option that names the program");
@@ -57,9 +61,9 @@ pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
 }
 
 /// Runs a command of the above to its end, when no other machine runs.
-pub(crate) fn finish(mut command: Command) -> Output {
+pub(crate) fn finish(command: Command) -> Output {
     let _turn = turn();
-    command.output().expect("boot starts")
+    run(command)
 }
 
 /// The right to run a machine: one after the other, since the host may have no more CPUs than one machine uses.

@@ -1,10 +1,24 @@
 //! Programs that run: what reaches them, what they say, and with which status `boot` ends.
 
+use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use crate::child::{Running, run};
 use crate::outside::{OUTSIDE, boot, boot_outside, finish, status, text, turn};
+
+/// A command whose standard input the test writes.
+fn with_input(mut command: Command) -> Command {
+    command.stdin(Stdio::piped());
+    command
+}
+
+/// A command with nothing to read, whose output the test reads.
+fn captured(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
 
 #[test]
 fn a_crate_outside_the_workspace_is_built_and_booted() {
@@ -121,9 +135,9 @@ fn standard_input_reaches_the_program() {
             "[a line of some length]\n[a line of some length]\n[a line of some length]\n5000 lines, 110000 bytes\n",
         ),
     ] {
-        let mut child = boot_outside(&[], &["echo"]).stdin(Stdio::piped()).spawn().expect("boot starts");
-        child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("taken");
-        let output = child.wait_with_output().expect("boot ends");
+        let mut child = Running::start(with_input(boot_outside(&[], &["echo"])));
+        child.take_input().write_all(input.as_bytes()).expect("taken");
+        let output = child.finish();
         assert_eq!(text(&output.stdout), printed);
         assert_eq!(status(&output), Some(0));
     }
@@ -132,33 +146,26 @@ fn standard_input_reaches_the_program() {
 #[test]
 fn a_prompt_shows_before_it_is_answered() {
     let _turn = turn();
-    let mut child = boot_outside(&[], &["prompt"]).stdin(Stdio::piped()).spawn().expect("boot starts");
-    let mut prompt = [0; 6];
-    child.stdout.as_mut().expect("a pipe").read_exact(&mut prompt).expect("the prompt");
-    assert_eq!(&prompt, b"name? ");
-    child.stdin.take().expect("a pipe").write_all(b"machine\n").expect("taken");
-    assert_eq!(text(&child.wait_with_output().expect("boot ends").stdout), "hello, machine\n");
+    let mut child = Running::start(with_input(boot_outside(&[], &["prompt"])));
+    assert_eq!(child.read_until("? "), "name? ");
+    child.take_input().write_all(b"machine\n").expect("taken");
+    assert_eq!(text(&child.finish().stdout), "hello, machine\n");
 }
 
 /// The key is not part of the input, nor is the end of a line that a terminal needs to send it.
 #[test]
 fn a_key_has_the_machine_described() {
     let _turn = turn();
-    let mut child = boot_outside(&["--smp=2"], &["echo"]).stdin(Stdio::piped()).spawn().expect("boot starts");
-    let mut input = child.stdin.take().expect("a pipe");
+    let mut child = Running::start(with_input(boot_outside(&["--smp=2"], &["echo"])));
+    let mut input = child.take_input();
     input.write_all(b"one\nt\x14\nwo").expect("taken");
-    let output = child.stdout.as_mut().expect("a pipe");
-    let (mut printed, mut byte) = (String::new(), [0]);
-    while !printed.ends_with("the machine goes on\n") {
-        output.read_exact(&mut byte).expect("it goes on");
-        printed.push(char::from(byte[0]));
-    }
+    let printed = child.read_until("the machine goes on\n");
     for part in ["-- asked by the console at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "  G1: status="] {
         assert!(printed.contains(part), "{part} is not in {printed}");
     }
     input.write_all(b"\n").expect("taken");
     drop(input);
-    let output = child.wait_with_output().expect("boot ends");
+    let output = child.finish();
     assert!(text(&output.stdout).ends_with("[two]\n2 lines, 8 bytes\n"), "{}", text(&output.stdout));
     assert_eq!(status(&output), Some(0));
 }
@@ -166,10 +173,10 @@ fn a_key_has_the_machine_described() {
 #[test]
 fn a_reader_that_goes_away_ends_it_quietly() {
     let _turn = turn();
-    let mut child = boot_outside(&[], &["print"]).spawn().expect("boot starts");
+    let mut child = Running::start(boot_outside(&[], &["print"]));
     let mut start = [0; 100];
-    child.stdout.take().expect("a pipe").read_exact(&mut start).expect("some lines");
-    let output = child.wait_with_output().expect("boot ends");
+    child.take_output().read_exact(&mut start).expect("some lines");
+    let output = child.finish();
     assert_eq!(status(&output), Some(141));
     assert_eq!(text(&output.stderr), "");
 }
@@ -209,7 +216,7 @@ fn a_dry_run_prints_a_command_that_does_the_same() {
     let command = text(&output.stdout);
     assert!(command.starts_with("qemu-system-x86_64 "), "{command}");
     let _turn = turn();
-    let output = Command::new("sh").args(["-c", &command]).stdin(Stdio::null()).output().expect("a shell");
+    let output = run(captured(Command::new("sh"), &["-c", &command]));
     assert!(text(&output.stdout).contains(r#"["two words"]"#), "{}", text(&output.stdout));
     // What `isa-debug-exit` makes of status 0.
     assert_eq!(status(&output), Some(33));
@@ -224,7 +231,7 @@ fn a_machine_without_the_debug_exit_is_turned_off() {
     let device = words.iter().position(|word| word.starts_with("isa-debug-exit")).expect("the device");
     words.drain(device - 1..=device);
     let _turn = turn();
-    let output = Command::new(&words[0]).args(&words[1..]).stdin(Stdio::null()).output().expect("QEMU starts");
+    let output = run(captured(Command::new(&words[0]), &words[1..]));
     assert_eq!(text(&output.stdout), "The program has ended with status 7.\n", "{}", text(&output.stderr));
     assert_eq!(status(&output), Some(0));
 }

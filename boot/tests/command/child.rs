@@ -1,0 +1,247 @@
+//! The processes that the tests start. Each begins with default signals, whatever runs the tests, and is ended together
+//! with its process group when its time is over or its test fails: no test waits for ever, and none leaves a process.
+
+use core::time::Duration;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+
+/// How long a child may run. The longest builds the kernel.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How long a child that is told to end may take to end what it has started itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A child process, the leader of a process group of its own. Dropping it ends the group.
+pub(crate) struct Running {
+    child: Child,
+    /// For messages.
+    command: String,
+    limit: Duration,
+    /// Dropped when the child has ended.
+    orders: Option<Sender<Order>>,
+    /// Ends the group when time is over. Returns whether it was.
+    watch: Option<JoinHandle<bool>>,
+}
+
+/// To the thread that watches the time.
+enum Order {
+    EndTheGroup,
+}
+
+/// Starts `command` and waits for its end, which must come in time.
+pub(crate) fn run(command: Command) -> Output {
+    Running::start(command).finish()
+}
+
+impl Running {
+    /// Starts `command`, whose time is [`LIMIT`].
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_within(LIMIT, command)
+    }
+
+    fn start_within(limit: Duration, mut command: Command) -> Self {
+        command.process_group(0);
+        begin_with_default_signals(&mut command);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let group = Pid::from_child(&child);
+        let (orders, received) = mpsc::channel();
+        let watch = thread::spawn(move || match received.recv_timeout(limit) {
+            Err(RecvTimeoutError::Disconnected) => false,
+            end => {
+                end_group(group, &received);
+                end.is_err()
+            }
+        });
+        Self { child, command: format!("{command:?}"), limit, orders: Some(orders), watch: Some(watch) }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("sent");
+    }
+
+    /// The child's standard input, which ends when this is dropped.
+    pub(crate) fn take_input(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("a pipe, taken once")
+    }
+
+    /// The child's standard output, which nobody reads when this is dropped.
+    pub(crate) fn take_output(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("a pipe, taken once")
+    }
+
+    /// The child's standard error.
+    pub(crate) fn take_errors(&mut self) -> impl Read + use<> {
+        self.child.stderr.take().expect("a pipe, taken once")
+    }
+
+    /// Reads standard output until it ends with `end`.
+    pub(crate) fn read_until(&mut self, end: &str) -> String {
+        let (mut printed, mut byte) = (Vec::new(), [0]);
+        while !printed.ends_with(end.as_bytes()) {
+            if self.child.stdout.as_mut().expect("a pipe").read_exact(&mut byte).is_err() {
+                let status = self.wait();
+                panic!("{status}, without {end:?} in {:?}", String::from_utf8_lossy(&printed));
+            }
+            printed.push(byte[0]);
+        }
+        String::from_utf8(printed).expect("text")
+    }
+
+    /// Reads all that the child prints, and waits for its end.
+    pub(crate) fn finish(mut self) -> Output {
+        // The child waits for input that does not end.
+        drop(self.child.stdin.take());
+        let errors = self.child.stderr.take().map(|pipe| thread::spawn(|| read_to_end(pipe)));
+        let stdout = self.child.stdout.take().map(read_to_end).unwrap_or_default();
+        let stderr = errors.map(|reader| reader.join().expect("it does not panic")).unwrap_or_default();
+        let (status, in_time) = self.reap();
+        let said = || [String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)].concat();
+        assert!(in_time, "{}, after it printed:\n{}", self.too_late(), said());
+        Output { status, stdout, stderr }
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let (status, in_time) = self.reap();
+        assert!(in_time, "{}", self.too_late());
+        status
+    }
+
+    fn too_late(&self) -> String {
+        format!("{} did not end within {:?} and was ended", self.command, self.limit)
+    }
+
+    /// Waits for the child's end. Returns its status, and whether it ended by itself or by a signal of the test.
+    fn reap(&mut self) -> (ExitStatus, bool) {
+        // It keeps its id, and the group its own, until the watch is over.
+        if self.orders.is_some() {
+            let child = || WaitId::Pid(Pid::from_child(&self.child));
+            let ended = || waitid(child(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+            while ended().is_err_and(|error| error == Errno::INTR) {}
+            self.orders = None;
+        }
+        let is_over = self.watch.take().is_some_and(|watch| watch.join().expect("it does not panic"));
+        (self.child.wait().expect("a child"), !is_over)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(orders) = &self.orders {
+            // The watch may have ended the group by now.
+            drop(orders.send(Order::EndTheGroup));
+            self.reap();
+        }
+    }
+}
+
+/// Ends a process group: first in a way in which `boot` can end its QEMU, which is in another group.
+fn end_group(group: Pid, child: &Receiver<Order>) {
+    // A group that has no process any more needs no signal.
+    let _ = kill_process_group(group, Signal::TERM);
+    // One that is stopped takes no other.
+    let _ = kill_process_group(group, Signal::CONT);
+    while child.recv_timeout(GRACE).is_ok() {}
+    let _ = kill_process_group(group, Signal::KILL);
+}
+
+fn read_to_end(mut pipe: impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pipe.read_to_end(&mut bytes).expect("a pipe");
+    bytes
+}
+
+/// Has the child begin with no signal ignored and none blocked. It would inherit both from whatever runs the tests:
+/// `nohup` ignores SIGHUP.
+fn begin_with_default_signals(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes system calls only, which are async-signal-safe; it does not
+    // allocate and takes no lock.
+    unsafe { command.pre_exec(set_default_signals) };
+}
+
+fn set_default_signals() -> io::Result<()> {
+    for signal in 1..=31 {
+        // SAFETY: the default action runs no code of this process. The error, which SIGKILL and SIGSTOP are, is that
+        // the action cannot be changed.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    let mut none = core::mem::MaybeUninit::uninit();
+    // SAFETY: it initialises the set.
+    unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+    // SAFETY: the set is initialised; nobody wants the old one.
+    match unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), core::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdout(std::process::Stdio::piped());
+    command
+}
+
+#[test]
+fn ignored_and_blocked_signals_are_default_in_a_child() {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    // SAFETY: no code of this process waits for this signal.
+    unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
+    let mut blocked = core::mem::MaybeUninit::uninit();
+    // SAFETY: it initialises the set.
+    unsafe { libc::sigemptyset(blocked.as_mut_ptr()) };
+    // SAFETY: the set is initialised.
+    unsafe { libc::sigaddset(blocked.as_mut_ptr(), libc::SIGUSR2) };
+    // SAFETY: as above. The mask is that of this test's thread.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), core::ptr::null_mut()) };
+    for signal in [Signal::USR1, Signal::USR2] {
+        let status = run(shell(&format!("kill -{} $$; echo it goes on", signal.as_raw()))).status;
+        assert_eq!(status.signal(), Some(signal.as_raw()));
+    }
+}
+
+#[test]
+fn a_child_that_does_not_end_in_time_is_ended_with_its_group() {
+    let started = "sleep 1000 & echo $!; wait";
+    for script in [started, &format!("trap '' TERM; {started}; wait"), &format!("{started} & kill -STOP $$")] {
+        let mut child = Running::start_within(Duration::from_millis(500), shell(script));
+        let sleeper = child.read_until("\n");
+        let failed = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| child.wait())).expect_err("it is late");
+        let message = failed.downcast::<String>().expect("a text");
+        assert!(message.contains("did not end within 500ms and was ended"), "{message}");
+        assert_is_gone(sleeper.trim());
+    }
+}
+
+#[test]
+fn a_child_is_ended_when_its_test_fails() {
+    let mut child = Running::start(shell("sleep 1000 & echo $!; wait"));
+    let sleeper = child.read_until("\n");
+    drop(child);
+    assert_is_gone(sleeper.trim());
+}
+
+/// The process is somebody's zombie at most. Its signal was sent, and takes effect soon.
+fn assert_is_gone(id: &str) {
+    let id = Pid::from_raw(id.parse().expect("a number")).expect("a process");
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    let is_alive = || {
+        let states = Command::new("ps").args(["-o", "stat=", "-p", &id.as_raw_nonzero().to_string()]).output();
+        let state = states.expect("ps").stdout;
+        !state.is_empty() && !state.starts_with(b"Z")
+    };
+    while is_alive() {
+        assert!(std::time::Instant::now() < deadline, "{id:?} still runs");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
