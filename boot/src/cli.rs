@@ -23,6 +23,7 @@ Exit status:
   102    an exception in the machine, or a triple fault
   103    time-out
   104    QEMU is missing or failed
+  105    the program ended, and its last output is lost: nobody took it for too long
 
 Examples:
   cargo run                          boots `tour` on 8 CPUs

@@ -29,6 +29,9 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
                 if ending == Ending::Reset {
                     say("the machine reset itself, as it does on a triple fault");
                 }
+                if ending == Ending::Status(status::OUTPUT_LOST) {
+                    say("the program's last output is lost: nobody took it for too long");
+                }
                 return Ok(ending.status());
             }
             Event::TimedOut => {

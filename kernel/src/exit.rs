@@ -1,17 +1,18 @@
 //! The end of the machine.
 
-use boot_protocol::status::{DEBUG_EXIT_PORT, debug_exit_value};
+use boot_protocol::status::{DEBUG_EXIT_PORT, OUTPUT_LOST, debug_exit_value};
 use x86_64::instructions::port::Port;
 
 use crate::arch::x86_64::cpu;
 use crate::{acpi, console};
 
-/// Ends the machine with a status, after everything printed so far has left it. Callable from everywhere.
+/// Ends the machine with a status, after everything printed so far has left it. If the port takes nothing for a minute (see
+/// [`console::flush`]), the machine ends all the same, with status [`OUTPUT_LOST`]. Callable from everywhere.
 ///
 /// QEMU ends through its `isa-debug-exit` device. A machine without it says the status and is turned off by ACPI, or
 /// stops where that is not possible. After a panic it stops in any case, so that the report can be read.
 pub fn exit(status: u8) -> ! {
-    console::flush();
+    let status = if console::flush() { status } else { OUTPUT_LOST };
     end_qemu(status);
     crate::println!("The program has ended with status {status}.");
     console::flush();

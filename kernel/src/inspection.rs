@@ -11,7 +11,8 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::arch::x86_64::timer;
-use crate::{console, percpu, platform, snapshot};
+use crate::console::LineWriter;
+use crate::{percpu, platform, snapshot};
 
 /// How long a CPU has to answer, in ns: much longer than any has interrupts off.
 const PATIENCE: u64 = 500_000_000;
@@ -49,13 +50,14 @@ pub(crate) fn answer() {
     }
 }
 
-/// Prints what there is to be seen. Callable from everywhere but the handler of a non-maskable interrupt.
+/// Prints what there is to be seen: whole lines, which what others print may stand between. Does not wait; what the console
+/// has no room for is lost. Callable from everywhere but the handler of a non-maskable interrupt.
 pub(crate) fn write(asked_by: &str) {
-    // It goes to the console, which takes everything.
-    let _ = write_to(&mut Console, asked_by);
+    // The console has no errors.
+    let _ = write_to(&mut LineWriter::new(), asked_by);
 }
 
-fn write_to(out: &mut Console, asked_by: &str) -> fmt::Result {
+fn write_to(out: &mut LineWriter, asked_by: &str) -> fmt::Result {
     let now = timer::now();
     writeln!(out, "-- asked by {asked_by} at {}.{:06} s:", now / 1_000_000_000, now / 1_000 % 1_000_000)?;
     snapshot::write_all(out)?;
@@ -63,14 +65,4 @@ fn write_to(out: &mut Console, asked_by: &str) -> fmt::Result {
         writeln!(out, "{}", scheduler.detail())?;
     }
     writeln!(out, "-- the machine goes on")
-}
-
-/// The console, past no lock: what others print may stand in between.
-struct Console;
-
-impl Write for Console {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        console::write(text.as_bytes());
-        Ok(())
-    }
 }

@@ -9,7 +9,7 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
 use crate::mm::flush;
 use crate::percpu::{self, CpuId};
-use crate::{cpus, idle, platform, watchdog};
+use crate::{console, cpus, idle, platform, watchdog};
 
 /// The CPUs of this machine, for kernel threads.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +131,7 @@ pub fn timer_interrupt() {
         next = next.min(platform::tick(now));
     }
     next = next.min(Instant::from_nanos(watchdog::tick(now.as_nanos())));
+    next = next.min(Instant::from_nanos(console::tick(now.as_nanos())));
     if next != Instant::NEVER {
         arm(next);
     }

@@ -19,6 +19,7 @@ use core::time::Duration;
 use gmp_sched::kthread::watch::{Lookout, Lookouter};
 
 use crate::arch::x86_64::{apic, interrupts, timer};
+use crate::console::Hold;
 use crate::percpu::{self, CpuId, CpuLocal};
 use crate::sync::InterruptMutex;
 use crate::{console, cpus, snapshot};
@@ -77,6 +78,8 @@ struct Suspicion {
     is_asked: AtomicBool,
     answers: AtomicU32,
     is_reported: AtomicBool,
+    /// What the console's lock was when the CPU was first asked, see [`Hold`].
+    console: AtomicU64,
 }
 
 impl Watch {
@@ -123,6 +126,7 @@ impl Suspicion {
             is_asked: AtomicBool::new(false),
             answers: AtomicU32::new(0),
             is_reported: AtomicBool::new(false),
+            console: AtomicU64::new(0),
         }
     }
 
@@ -137,6 +141,7 @@ impl Suspicion {
     /// enough of them.
     fn pursue(&self, cpu: CpuId, local: &CpuLocal, now: u64, confirms: impl Fn(&snapshot::Snapshot) -> bool) -> bool {
         if !self.is_asked.swap(true, Ordering::Relaxed) {
+            self.console.store(console::hold().0, Ordering::Relaxed);
             snapshot::ask(cpu);
             return false;
         }
@@ -153,6 +158,23 @@ impl Suspicion {
             snapshot::ask(cpu);
         }
         answers >= ANSWERS
+    }
+
+    /// Says what was found, and where the CPU is. If the CPU is what keeps the console from being used, the machine ends.
+    fn report(&self, cpu: CpuId, local: &CpuLocal, what: core::fmt::Arguments<'_>) {
+        let console = Hold(self.console.load(Ordering::Relaxed));
+        // One hold all the time, since the CPU was first asked: a lock that changes hands is none to be reported.
+        assert!(!console.is_of(cpu), "{what}, and the console is locked");
+        if console.goes_on() {
+            // The one that holds it is suspected too, and reported when it has given its answers.
+            return;
+        }
+        self.is_reported.store(true, Ordering::Relaxed);
+        log::error!("{what}:");
+        // The console has no errors.
+        let _ = write!(console::LineWriter::new(), "CPU {cpu}: {}", local.snapshot);
+        // Counted when it has been said: what waits for it may end the machine.
+        LOCKUPS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -268,8 +290,7 @@ fn look_for_interrupts(cpu: CpuId, local: &CpuLocal, now: u64) -> bool {
         return false;
     }
     if suspicion.pursue(cpu, local, now, snapshot::Snapshot::had_interrupts_off) {
-        suspicion.is_reported.store(true, Ordering::Relaxed);
-        report(cpu, local, format_args!("CPU {cpu} has had interrupts off for {}", Seconds(off_for)));
+        suspicion.report(cpu, local, format_args!("CPU {cpu} has had interrupts off for {}", Seconds(off_for)));
     }
     true
 }
@@ -293,20 +314,9 @@ fn look_for_preemption(cpu: CpuId, local: &CpuLocal, now: u64) -> bool {
         return false;
     }
     if suspicion.pursue(cpu, local, now, |snapshot| snapshot.preempt_count() != 0) {
-        suspicion.is_reported.store(true, Ordering::Relaxed);
-        report(cpu, local, format_args!("CPU {cpu} has had preemption off for {}", Seconds(now - since)));
+        suspicion.report(cpu, local, format_args!("CPU {cpu} has had preemption off for {}", Seconds(now - since)));
     }
     true
-}
-
-/// Says what was found, and where the CPU is. If it is what keeps the console from being used, the machine ends.
-fn report(cpu: CpuId, local: &CpuLocal, what: core::fmt::Arguments<'_>) {
-    assert!(!console::is_held_by(cpu), "{what}, and the console is locked");
-    log::error!("{what}:");
-    // The console takes what it takes.
-    let _ = write!(console::LineWriter::new(), "CPU {cpu}: {}", local.snapshot);
-    // Counted when it has been said: who waits for it may end the machine.
-    LOCKUPS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A time in nanoseconds, shown in seconds.

@@ -20,6 +20,9 @@ pub const TIMEOUT: u8 = 103;
 /// QEMU is missing or failed. The guest never ends with it.
 pub const QEMU_FAILED: u8 = 104;
 
+/// The program ended, but its last output is lost: nobody took it for too long.
+pub const OUTPUT_LOST: u8 = 105;
+
 /// The I/O port of the `isa-debug-exit` device. It takes 32-bit writes.
 pub const DEBUG_EXIT_PORT: u16 = 0xf4;
 
@@ -50,7 +53,7 @@ pub fn status_of_qemu_exit(code: i32) -> Option<u8> {
         return None;
     }
     let status = u8::try_from((value / 2).checked_sub(OFFSET)?).ok()?;
-    (status <= EXCEPTION).then_some(status)
+    (status <= EXCEPTION || status == OUTPUT_LOST).then_some(status)
 }
 
 #[cfg(test)]
@@ -59,7 +62,7 @@ mod tests {
 
     #[test]
     fn every_status_of_the_guest_survives_the_way_through_qemu() {
-        for status in 0..=EXCEPTION {
+        for status in (0..=EXCEPTION).chain([OUTPUT_LOST]) {
             // An exit code has 8 bits: QEMU's `2 * value + 1` must fit.
             let code = u8::try_from(2 * debug_exit_value(status) + 1).expect("an exit code");
             assert_eq!(status_of_qemu_exit(i32::from(code)), Some(status));

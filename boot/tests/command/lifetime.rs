@@ -29,11 +29,16 @@ struct Qemu {
 
 impl Sleeper {
     fn start(name: &str, cpus: u32, mebibytes: u32) -> Self {
-        let mark = format!("mark={name}-{}", process::id());
         let size = [format!("--smp={cpus}"), format!("--memory={mebibytes}")];
-        let mut boot = Running::start(boot_outside(&[&size[0], &size[1], "--kernel-option", &mark], &["sleep"]));
-        assert_eq!(boot.read_until("\n"), "sleeping\n");
-        Self { boot, mark }
+        let mut sleeper = Self::start_program(name, &[&size[0], &size[1]], "sleep");
+        assert_eq!(sleeper.boot.read_until("\n"), "sleeping\n");
+        sleeper
+    }
+
+    fn start_program(name: &str, options: &[&str], program: &str) -> Self {
+        let mark = format!("mark={name}-{}", process::id());
+        let options = [options, &["--kernel-option", &mark]].concat();
+        Self { boot: Running::start(boot_outside(&options, &[program])), mark }
     }
 
     /// Has the machine described by a signal.
@@ -69,17 +74,20 @@ impl Sleeper {
 
     /// Waits until the state of QEMU is as wanted. Signals take effect at once, but not before the call returns.
     fn wait_for_state(&self, wanted: impl Fn(Option<char>) -> bool) {
-        wait_for("QEMU", || self.qemu_state(), wanted);
+        wait_for("QEMU", SOON, || self.qemu_state(), wanted);
     }
 }
+
+/// How long what takes effect at once may take.
+const SOON: Duration = Duration::from_secs(5);
 
 /// The state of the process with that directory in `/proc`.
 fn state(process: &Path) -> Option<char> {
     fs::read_to_string(process.join("status")).ok()?.split_once("State:\t")?.1.chars().next()
 }
 
-fn wait_for(who: &str, state: impl Fn() -> Option<char>, wanted: impl Fn(Option<char>) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+fn wait_for(who: &str, limit: Duration, state: impl Fn() -> Option<char>, wanted: impl Fn(Option<char>) -> bool) {
+    let deadline = Instant::now() + limit;
     while !wanted(state()) {
         assert!(Instant::now() < deadline, "{who} is in state {:?}", state());
         thread::sleep(Duration::from_millis(10));
@@ -142,12 +150,27 @@ fn stopping_boot_stops_the_machine() {
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
     // It stops itself last; a shell, too, lets it continue only when it has been told so.
-    wait_for("boot", || sleeper.boot_state(), |state| state == Some('T'));
+    wait_for("boot", SOON, || sleeper.boot_state(), |state| state == Some('T'));
     sleeper.signal(Signal::CONT);
     sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait();
     sleeper.wait_for_state(|state| state.is_none());
+}
+
+#[test]
+fn output_that_nobody_takes_is_lost_in_the_end_and_that_is_said() {
+    let _turn = turn();
+    let mut printer = Sleeper::start_program("print", &["--smp=1", "--kernel-option=drain_s=1"], "print-and-exit");
+    let first = printer.boot.read_until("\n");
+    // It ends though nobody reads. Then `boot` waits for a reader of what it has.
+    wait_for("QEMU", Duration::from_secs(60), || printer.qemu_state(), |state| state.is_none());
+    let output = printer.boot.finish();
+    assert!(text(&output.stderr).contains("output is lost"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(105));
+    let printed = first + &text(&output.stdout);
+    let (lines, last) = printed.rsplit_once('\n').expect("lines");
+    assert!(lines.lines().all(|line| line == "one more line") && "one more line".starts_with(last), "{last}");
 }
 
 /// Memory that the machine has and nobody uses is not the host's to find.

@@ -4,6 +4,7 @@
 
 use core::arch::asm;
 use core::hint;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use kernel::console::read_line;
@@ -33,6 +34,22 @@ fn main(arguments: &[&str]) -> i32 {
         ["print"] => loop {
             println!("one more line");
         },
+        ["flood", then] => {
+            flood();
+            if *then == "panic" {
+                panic!("it was meant to panic");
+            }
+            println!("that was all");
+        }
+        ["print-and-exit"] => {
+            go(|| {
+                loop {
+                    println!("one more line");
+                }
+            })
+            .detach();
+            sleep(Duration::from_secs(2));
+        }
         ["prompt"] => prompt(),
         ["times"] => times(),
         ["inspected"] => inspected(),
@@ -52,6 +69,22 @@ fn echo() {
         }
     }
     println!("{lines} lines, {bytes} bytes");
+}
+
+/// Prints more than the machine, QEMU, `boot` and their pipes keep, from eight Gs, while another G goes on.
+fn flood() {
+    static ROUNDS: AtomicU64 = AtomicU64::new(0);
+    go(|| {
+        loop {
+            sleep(Duration::from_millis(1));
+            ROUNDS.fetch_add(1, Ordering::Relaxed);
+        }
+    })
+    .detach();
+    let print = |g| (0..2000).for_each(|number| println!("<{g} {number} {}>", ".".repeat(50)));
+    let printers: Vec<_> = (0..8).map(|g| go(move || print(g))).collect();
+    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    println!("{} rounds", ROUNDS.load(Ordering::Relaxed));
 }
 
 /// Asks something on a line that it does not end.

@@ -1,9 +1,11 @@
 //! Programs that run: what reaches them, what they say, and with which status `boot` ends.
 
+use core::time::Duration;
 use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use crate::child::{Running, run};
 use crate::outside::{OUTSIDE, boot, boot_outside, finish, status, text, turn};
@@ -179,6 +181,60 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     let output = child.finish();
     assert_eq!(status(&output), Some(141));
     assert_eq!(text(&output.stderr), "");
+}
+
+/// Runs `flood`, reads a line, nothing for some seconds, and then all that there is.
+fn flood(options: &[&str], then: &str) -> Output {
+    let _turn = turn();
+    let mut child = Running::start(boot_outside(options, &["flood", then]));
+    let first = child.read_until("\n");
+    thread::sleep(Duration::from_secs(4));
+    let mut output = child.finish();
+    output.stdout.splice(0..0, first.into_bytes());
+    output
+}
+
+/// Each G has printed its lines in order, all of them whole, with nothing in between. Returns what came after.
+fn lines_after_flood(printed: &str) -> Vec<&str> {
+    let mut next = [0; 8];
+    let mut lines = printed.lines();
+    let rest = lines.by_ref().skip_while(|line| {
+        let Some(words) = line.strip_prefix('<') else { return false };
+        let g: usize = words.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+        assert_eq!(*line, format!("<{g} {} {}>", next[g], ".".repeat(50)));
+        next[g] += 1;
+        true
+    });
+    let rest: Vec<_> = rest.collect();
+    assert_eq!(next, [2000; 8], "lines are missing before {rest:?}");
+    rest
+}
+
+#[test]
+fn a_reader_that_pauses_gets_every_line() {
+    for options in [&["--smp=4"][..], &["--smp=8"], &["--smp=4", "--kernel-option=console=polled"]] {
+        let output = flood(options, "end");
+        let printed = text(&output.stdout);
+        let printed = match printed.split_once("no input, and slow output\n") {
+            Some((warning, rest)) if warning.lines().count() == 1 => rest,
+            _ => &printed,
+        };
+        let rest = lines_after_flood(printed);
+        assert_eq!((rest.len(), rest.last()), (2, Some(&"that was all")), "{options:?}: {rest:?}");
+        // The other G went on while the printers waited.
+        let rounds: u64 = rest[0].split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+        assert!(rounds >= 100, "{options:?}: {rounds}");
+        assert_eq!(status(&output), Some(0), "{options:?}");
+    }
+}
+
+#[test]
+fn a_panic_is_reported_to_a_reader_that_pauses() {
+    let output = flood(&["--smp=4"], "panic");
+    let printed = text(&output.stdout);
+    assert!(lines_after_flood(&printed).iter().any(|line| line.contains("it was meant to panic")));
+    assert!(printed.contains("goroutine 1 [running]"), "the report is cut");
+    assert_eq!(status(&output), Some(2));
 }
 
 #[test]

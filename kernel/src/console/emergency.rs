@@ -1,14 +1,17 @@
 //! Output past all locks, for a machine that is about to end.
 
-use core::fmt;
-use core::sync::atomic::Ordering;
+use core::fmt::{self, Write as _};
+use core::hint;
 
 use boot_protocol::console::INPUT_READY;
 use uart_16550::spec::registers::LSR;
 
-use super::{LAST_SENT, RING, RING_BYTES, Uart, config, send_from_ring, uart};
+use super::output::{self, RING, RING_BYTES};
+use super::port::{Uart, config, send_from_ring, uart};
+use crate::arch::x86_64::timer;
 
-/// Looks at a port that takes nothing before it is given up. Longer than any port needs for 16 bytes.
+/// Looks at a port that takes nothing before it is given up, at least: where there is no clock yet. Longer than any port
+/// needs for what it holds.
 const LOOKS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else may be printing: the other CPUs are stopped, and this one does not return.
@@ -20,31 +23,42 @@ pub(crate) struct Emergency {
 impl Emergency {
     /// Sets up the port anew, sends what was printed before, and begins a new line.
     pub(crate) fn new() -> Self {
-        let mut uart = uart();
-        let is_there = uart.init(config()).is_ok();
-        let mut console = Self { uart, is_there };
+        let mut console = Self { uart: uart(), is_there: true };
+        // The setup clears what the port holds.
+        console.wait_until(is_empty);
+        console.is_there = console.is_there && console.uart.init(config()).is_ok();
         for _ in 0..RING_BYTES {
             if RING.is_empty() {
                 break;
             }
-            console.wait();
-            send_from_ring(&mut console.uart, console.is_there);
+            console.wait_until(takes_more);
+            send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
         // The byte that invites input takes no place on the screen; it comes first of all.
-        if !matches!(LAST_SENT.load(Ordering::Relaxed), b'\n' | INPUT_READY) {
+        if !matches!(output::last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
+        }
+        if let Some(lost) = output::lost() {
+            // The port takes what it takes.
+            let _ = writeln!(console, "{lost}");
         }
         console
     }
 
-    /// Waits until the port takes something. One that does not is not waited for again.
-    fn wait(&mut self) {
-        self.is_there = self.is_there && (0..LOOKS).any(|_| self.uart.ready_to_send().is_ok());
+    /// Waits until the port is ready. One that is not for too long is not waited for again.
+    fn wait_until(&mut self, is_ready: impl Fn(&mut Uart) -> bool) {
+        let start = timer::now();
+        let mut looks = 0;
+        while self.is_there && !is_ready(&mut self.uart) {
+            looks += 1;
+            self.is_there = looks < LOOKS || timer::now().saturating_sub(start) < output::patience();
+            hint::spin_loop();
+        }
     }
 
     fn send(&mut self, mut bytes: &[u8]) {
         while self.is_there && !bytes.is_empty() {
-            self.wait();
+            self.wait_until(takes_more);
             let sent = self.uart.send_bytes(bytes);
             bytes = &bytes[sent..];
         }
@@ -52,8 +66,16 @@ impl Emergency {
 
     /// Waits until everything has left the machine.
     pub(crate) fn flush(&mut self) {
-        let _ = self.is_there && (0..LOOKS).any(|_| self.uart.lsr().contains(LSR::TRANSMITTER_EMPTY));
+        self.wait_until(is_empty);
     }
+}
+
+fn takes_more(uart: &mut Uart) -> bool {
+    uart.ready_to_send().is_ok()
+}
+
+fn is_empty(uart: &mut Uart) -> bool {
+    uart.lsr().contains(LSR::TRANSMITTER_EMPTY)
 }
 
 impl fmt::Write for Emergency {

@@ -4,21 +4,18 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use boot_protocol::console::{INPUT_READY, INSPECT_KEY};
 use spin::Once;
-use uart_16550::spec::registers::IER;
 
+use super::output::with_port;
+use super::port::Uart;
 use super::ring::Ring;
-use super::{IS_THERE, UART, Uart};
-use crate::arch::x86_64::{interrupts, ioapic};
 use crate::inspection;
-use crate::percpu::CpuId;
 use crate::sync::InterruptMutex;
 
-/// The interrupt of the first serial port.
-const IRQ: u8 = 4;
-
-/// What has arrived and was not read. Filled under the lock of the port, emptied under [`TAKE`].
+/// What has arrived and was not read. Filled under the console's lock, emptied under [`TAKE`].
 static RING: Ring<4096> = Ring::new();
 static TAKE: InterruptMutex<()> = InterruptMutex::new(());
+/// The port's interrupt reaches a CPU.
+static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 /// The ring is full and the port's interrupt off: the sender waits until something has been read.
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 static WAKER: Once<fn()> = Once::new();
@@ -27,29 +24,29 @@ static IS_ASKED: AtomicBool = AtomicBool::new(false);
 /// The last byte was that key.
 static WAS_KEY: AtomicBool = AtomicBool::new(false);
 
-/// Input can arrive, and whoever sends it has not been told so.
+/// Input can arrive, and its sender has not been told so.
 static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
 
 /// Lets input arrive.
-pub(crate) fn enable() {
-    if IS_THERE.get() != Some(&true) {
-        return;
-    }
-    let routed = interrupts::allocate(|_| interrupt(), 0)
-        .is_ok_and(|vector| ioapic::route_isa(IRQ, vector, CpuId::BOOT).is_ok());
-    if !routed {
-        log::warn!("the console has no interrupt: no input");
-        return;
-    }
-    UART.lock().enable_interrupts(IER::DATA_READY);
+pub(super) fn enable() {
     IS_HELD_BACK.store(true, Ordering::Relaxed);
+    IS_ENABLED.store(true, Ordering::Relaxed);
+}
+
+/// Whether the port is to interrupt when something arrives. The caller has the console's lock.
+pub(super) fn is_wanted() -> bool {
+    IS_ENABLED.load(Ordering::Relaxed) && !IS_PAUSED.load(Ordering::Relaxed)
 }
 
 /// Asks for input, when the program wants some for the first time. One that never does gets none, so that its run does not
 /// depend on when the host would have sent it.
 fn ask() {
-    if IS_HELD_BACK.load(Ordering::Relaxed) && IS_HELD_BACK.swap(false, Ordering::Relaxed) {
-        super::write(&[INPUT_READY]);
+    if IS_HELD_BACK.load(Ordering::Relaxed)
+        && IS_HELD_BACK.swap(false, Ordering::Relaxed)
+        && !super::write(&[INPUT_READY])
+    {
+        // There was no room, and the caller cannot wait: the next one asks.
+        IS_HELD_BACK.store(true, Ordering::Relaxed);
     }
 }
 
@@ -66,7 +63,7 @@ pub fn try_read() -> Option<u8> {
         let byte = take();
         let is_paused = IS_PAUSED.load(Ordering::Relaxed);
         if is_paused {
-            receive(&mut UART.lock());
+            with_port(receive);
         }
         // What has just been received raises no interrupt any more, so "nothing there" would be the wrong answer.
         if byte.is_some() || !is_paused {
@@ -84,8 +81,8 @@ fn take() -> Option<u8> {
     (count == 1).then_some(byte[0])
 }
 
-fn interrupt() {
-    receive(&mut UART.lock());
+/// Serves what [`receive`] has found. Called by the port's handler, without the lock.
+pub(super) fn serve() {
     if IS_ASKED.swap(false, Ordering::Relaxed) {
         inspection::write("the console");
     }
@@ -94,14 +91,11 @@ fn interrupt() {
     }
 }
 
-/// Moves what the port has received into the ring. Turns its interrupt off if the ring is full, and on again if it is
-/// not.
-fn receive(uart: &mut Uart) {
+/// Moves what the port has received into the ring, and pauses the input if the ring is full. The caller has the lock.
+pub(super) fn receive(uart: &mut Uart) {
     while RING.room() > 0 {
         let Ok(byte) = uart.try_receive_byte() else {
-            if IS_PAUSED.swap(false, Ordering::Relaxed) {
-                uart.enable_interrupts(IER::DATA_READY);
-            }
+            IS_PAUSED.store(false, Ordering::Relaxed);
             return;
         };
         let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
@@ -111,7 +105,5 @@ fn receive(uart: &mut Uart) {
             RING.put(&[byte]);
         }
     }
-    if !IS_PAUSED.swap(true, Ordering::Relaxed) {
-        uart.disable_interrupts(IER::DATA_READY);
-    }
+    IS_PAUSED.store(true, Ordering::Relaxed);
 }

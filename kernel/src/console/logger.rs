@@ -57,7 +57,7 @@ pub(super) fn init() {
 }
 
 /// Sets the level from which messages are printed, by the value of the `log` option, if there is one.
-pub(crate) fn set_level(option: Option<&str>) {
+pub(super) fn set_level(option: Option<&str>) {
     let Some(option) = option else { return };
     match option.parse() {
         Ok(level) => set_printed(level),

@@ -1,11 +1,35 @@
 //! The console on the first serial port: `println!`, the log, input.
 //!
-//! What one call of `print!` prints stays together. It is formatted on the caller's side and put into a ring as a
-//! whole; whoever finds nobody else at it empties the ring into the port, preemption off, 16 bytes at a time, which is
-//! what the port takes at once. So nobody waits for the port with a lock held, and nobody waits for a CPU that does not
-//! run: if the ring is full, the caller helps to empty it. Lines end with `\n` alone; the terminal adds what it needs.
+//! # The life of a line
 //!
-//! Everything may be called from everywhere, interrupt handlers included. A panic goes past all of it (`Emergency`).
+//! ```text
+//!   println!          ring of 128 KiB           port
+//!  ┌────────┐  put   ┌──────────────────┐ send ┌──────────────┐
+//!  │ format │ ─────▶ │ lines, one whole │ ───▶ │ FIFO of 16 B │ ───▶ whoever reads
+//!  └────────┘   ▲    │ behind the other │  ▲   └──────┬───────┘
+//!               │    └──────────────────┘  │          │ interrupt: there is room
+//!               │                          └──────────┘
+//!               └ a G waits here for room, and nobody waits anywhere else
+//! ```
+//!
+//! - **Format**: on the caller's side, without a lock. Nobody waits.
+//! - **Put**: as a whole, under the console's lock, so lines never mix. If the first half of the ring is full, a G *parks*
+//!   until there is room; its M and its CPU run other Gs. Gs that wait do so in FIFO order, so each has the same share of
+//!   the port. A caller that cannot park (an interrupt handler, a driver, anything with preemption or interrupts off)
+//!   may also use the other half, and never waits: what does not fit is dropped and counted, and a line with the count
+//!   takes its place.
+//! - **Send**: the caller sends as much as it has put, if the port takes it, in bursts of [`BURST`](output::BURST) bytes.
+//!   If anything is left then, the port's own interrupt sends it, burst by burst. Nobody polls. A port without an
+//!   interrupt is looked at once a millisecond by the timer of a CPU.
+//! - **Port**: it takes what its reader takes. If that is nothing, because QEMU's output goes to a pipe that nobody reads,
+//!   the machine goes on without output, up to the next line of each G for which there is no room.
+//!
+//! The lock is held for one put and one burst at most, with interrupts off, and handlers get it first. When it is free and the ring is not empty, the
+//! port's interrupt is enabled: so no byte stays behind.
+//!
+//! Lines end with `\n` alone; the terminal adds what it needs. Everything may be called from everywhere but the handler of a
+//! non-maskable interrupt. A panic goes past all of it and polls the port (`Emergency`). [`flush`] waits for everything to
+//! be out, for a bounded time.
 
 mod emergency;
 mod history;
@@ -13,48 +37,23 @@ mod input;
 mod line;
 mod lines;
 mod logger;
+mod output;
+mod port;
 mod ring;
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-
-use spin::Once;
-use uart_16550::backend::PioBackend;
-use uart_16550::spec::registers::LSR;
-use uart_16550::{BaudRate, Config, Uart16550};
 
 pub use boot_protocol::console::SincePowerOn;
 
 pub(crate) use self::emergency::Emergency;
-pub(crate) use self::input::enable as enable_input;
 pub use self::input::{set_input_waker, try_read};
 pub(crate) use self::line::LineWriter;
 pub use self::lines::read_line;
-pub(crate) use self::logger::{set_level as set_log_level, write_history};
-use self::ring::Ring;
-use crate::percpu::{CpuId, PreemptGuard};
-use crate::sync::InterruptMutex;
+pub(crate) use self::logger::write_history;
+pub(crate) use self::output::{Hold, enable_interrupt, hold, tick};
+pub use self::output::{Stalled, flush, with_all_locked, write};
+use crate::args;
 pub use crate::{print, println};
-
-/// The first serial port.
-const PORT: u16 = 0x3f8;
-/// What the port takes at once.
-const PORT_BYTES: usize = 16;
-/// What stays together at most. Longer output goes in parts.
-const RING_BYTES: usize = 16 * 1024;
-
-type Uart = Uart16550<PioBackend>;
-
-/// What was printed and has not been sent. Filled under [`FILL`], emptied under [`UART`].
-static RING: Ring<RING_BYTES> = Ring::new();
-static FILL: InterruptMutex<()> = InterruptMutex::new(());
-static UART: InterruptMutex<Uart> = InterruptMutex::new(uart());
-/// Whether the port answers. Output of a machine without one is dropped.
-static IS_THERE: Once<bool> = Once::new();
-/// Whether someone is emptying the ring.
-static IS_DRAINING: AtomicBool = AtomicBool::new(false);
-/// The last byte that was sent.
-static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
 
 /// Prints to the console, like the macro of `std`.
 #[macro_export]
@@ -69,108 +68,22 @@ macro_rules! println {
     ($($arg:tt)*) => { $crate::console::print(::core::format_args!("{}\n", ::core::format_args!($($arg)*))) };
 }
 
-/// The port, not set up.
-const fn uart() -> Uart {
-    // SAFETY: the port of the PC's first serial interface. Its users take turns by the lock, but for a panic, which
-    // stops them.
-    match unsafe { Uart16550::new_port(PORT) } {
-        Ok(uart) => uart,
-        Err(_) => panic!("the registers do not fit into the address space"),
-    }
-}
-
-const fn config() -> Config {
-    Config { baud_rate: BaudRate::Baud115200, ..Config::DEFAULT }
-}
-
 /// Sets up the port, and the log.
 pub(crate) fn init() {
-    IS_THERE.call_once(|| UART.lock().init(config()).is_ok());
+    output::init();
     logger::init();
+}
+
+/// Reads the kernel options.
+pub(crate) fn configure() {
+    logger::set_level(args::option("log"));
+    output::configure();
 }
 
 /// Prints, as one piece up to 16 KiB.
 #[doc(hidden)]
 pub fn print(arguments: fmt::Arguments<'_>) {
-    line::with_formatted(arguments, write);
-}
-
-/// Prints bytes, as one piece up to 16 KiB.
-pub fn write(bytes: &[u8]) {
-    for piece in bytes.chunks(RING_BYTES) {
-        put(piece);
-        drain();
-    }
-}
-
-/// Puts a piece into the ring.
-fn put(piece: &[u8]) {
-    loop {
-        let fill = FILL.lock();
-        if RING.room() >= piece.len() {
-            RING.put(piece);
-            return;
-        }
-        drop(fill);
-        send_some();
-    }
-}
-
-/// Empties the ring, or leaves that to the one who is at it.
-fn drain() {
-    let _preempt = PreemptGuard::new();
-    // Ordering: these exchanges form one sequence. If this one finds `true`, the drainer's `false` comes after it, and
-    // then its look at the ring sees what this caller has put in.
-    while !IS_DRAINING.swap(true, Ordering::AcqRel) {
-        while send_some() {}
-        IS_DRAINING.swap(false, Ordering::AcqRel);
-        if RING.is_empty() {
-            return;
-        }
-    }
-}
-
-/// Sends what the port takes now. Returns whether the ring has more.
-fn send_some() -> bool {
-    let mut uart = UART.lock();
-    send_from_ring(&mut uart, IS_THERE.get() == Some(&true));
-    !RING.is_empty()
-}
-
-/// Moves bytes from the ring to a port, or drops them if there is none.
-fn send_from_ring(uart: &mut Uart, is_there: bool) {
-    let mut bytes = [0; PORT_BYTES];
-    let count = RING.peek(&mut bytes);
-    let sent = if is_there { uart.send_bytes(&bytes[..count]) } else { count };
-    RING.skip(sent);
-    if let Some(last) = bytes[..sent].last() {
-        LAST_SENT.store(*last, Ordering::Relaxed);
-    }
-}
-
-/// Whether this CPU, which is stuck, keeps everyone else from printing.
-pub(crate) fn is_held_by(cpu: CpuId) -> bool {
-    FILL.is_held_by(cpu) || UART.is_held_by(cpu)
-}
-
-/// Calls `body` while nobody can print and what was printed stays in the ring: for a test of what a panic gets past.
-#[doc(hidden)]
-pub fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
-    let _fill = FILL.lock();
-    let _uart = UART.lock();
-    body()
-}
-
-/// Waits until everything printed before the call has left the machine, whatever others print meanwhile.
-pub fn flush() {
-    let end = RING.end();
-    while !RING.is_taken(end) {
-        send_some();
-        core::hint::spin_loop();
-    }
-    // Others would send more.
-    let mut uart = UART.lock();
-    while IS_THERE.get() == Some(&true) && !uart.lsr().contains(LSR::TRANSMITTER_EMPTY) {
-        core::hint::spin_loop();
-    }
+    line::with_formatted(arguments, |text| {
+        write(text);
+    });
 }

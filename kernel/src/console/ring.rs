@@ -35,11 +35,14 @@ impl<const N: usize> Ring<N> {
         self.put.load(Ordering::Acquire)
     }
 
-    /// Whether all bytes before a position that [`end`](Self::end) gave have been taken out.
-    pub(super) fn is_taken(&self, end: usize) -> bool {
-        let left = end.wrapping_sub(self.taken.load(Ordering::Relaxed));
-        // More than there can be: the position has been passed.
-        left == 0 || left > N
+    /// The position behind the last byte that was taken out.
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Whether all bytes before a position have been taken out, which may be ahead of [`end`](Self::end).
+    pub(super) fn is_taken_to(&self, position: usize) -> bool {
+        self.taken().wrapping_sub(position).cast_signed() >= 0
     }
 
     /// Puts bytes in, as many as there is room for.

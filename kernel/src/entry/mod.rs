@@ -26,7 +26,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     cpu::init();
     mm::init(&boot_info.memory_regions);
     args::init(command_line);
-    console::set_log_level(args::option("log"));
+    console::configure();
     acpi::init(boot_info.rsdp_addr.into_option());
 
     let stack = Stack::allocate_whole(stack::CPU_STACK_BYTES).expect("no memory for the boot CPU's stack");
@@ -45,7 +45,7 @@ extern "C" fn start_devices() -> ! {
     timer::calibrate();
     timer::init_cpu();
     ap_start::start(processors);
-    console::enable_input();
+    console::enable_interrupt();
     disk::init();
     platform::boot_main()
 }

@@ -23,6 +23,7 @@ mod misuse;
 mod non_maskable;
 mod overflow;
 mod preemption;
+mod printing;
 mod provoke;
 mod reports;
 mod scheduler;

@@ -1,0 +1,212 @@
+//! Printing by many at once, and while nobody reads.
+
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use kernel::arch::x86_64::{apic, interrupts, timer};
+use kernel::console::Stalled;
+use kernel::percpu::{self, PreemptGuard};
+use kernel::prelude::*;
+use kernel::sync::InterruptMutex;
+use kernel::watchdog::longest_windows;
+
+/// More than the console keeps for a G: with 64 bytes a line, 128 KiB.
+const MANY: usize = 2_000;
+
+/// A line of 64 bytes.
+fn print_line(g: usize, number: usize) {
+    println!("<{g:4} {number:6} {:.<49}>", "");
+}
+
+/// Waits until `count` does not change for 50 ms.
+fn wait_until_it_stands(count: &AtomicUsize) -> usize {
+    loop {
+        let before = count.load(Ordering::Relaxed);
+        sleep(Duration::from_millis(50));
+        if count.load(Ordering::Relaxed) == before && before > 0 {
+            return before;
+        }
+    }
+}
+
+guest_test!(others_run_while_a_printer_waits_for_room, smp = &[1, 2, 8], isolated);
+fn others_run_while_a_printer_waits_for_room() {
+    static PRINTED: AtomicUsize = AtomicUsize::new(0);
+    let stalled = Stalled::new();
+    let printers: Vec<_> = (0..3 * procs())
+        .map(|g| {
+            go(move || {
+                for number in 0..MANY {
+                    print_line(g, number);
+                    PRINTED.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let printed = wait_until_it_stands(&PRINTED);
+    assert!(printed < MANY, "{printed} lines have found room");
+    // More Gs than CPUs wait, and each CPU runs others.
+    let others: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
+    assert!(others.into_iter().all(|other| other.join().is_ok()));
+    assert_eq!(PRINTED.load(Ordering::Relaxed), printed);
+    assert_eq!(stalled.lost(), 0);
+    drop(stalled);
+    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    assert_eq!(PRINTED.load(Ordering::Relaxed), 3 * procs() * MANY);
+}
+
+guest_test!(printers_that_wait_for_room_take_turns, smp = &[1, 4, 8], isolated);
+fn printers_that_wait_for_room_take_turns() {
+    const PRINTERS: usize = 4;
+    static PRINTED: [AtomicUsize; PRINTERS] = [const { AtomicUsize::new(0) }; PRINTERS];
+    static TOTAL: AtomicUsize = AtomicUsize::new(0);
+    let stalled = Stalled::new();
+    let printers: Vec<_> = (0..PRINTERS)
+        .map(|g| {
+            go(move || {
+                while TOTAL.load(Ordering::Relaxed) < 5 * MANY {
+                    print_line(g, PRINTED[g].fetch_add(1, Ordering::Relaxed));
+                    TOTAL.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    // All of them wait, whatever they have printed up to here.
+    wait_until_it_stands(&TOTAL);
+    let before = PRINTED.each_ref().map(|count| count.load(Ordering::Relaxed));
+    drop(stalled);
+    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    let lines: Vec<_> = (0..PRINTERS).map(|g| PRINTED[g].load(Ordering::Relaxed) - before[g]).collect();
+    let (fewest, most) = (lines.iter().min().expect("some"), lines.iter().max().expect("some"));
+    println!("lines from each: {lines:?}");
+    assert!(most <= &(2 * fewest), "{lines:?}");
+}
+
+guest_test!(many_printers_have_the_same_share, smp = &[1, 4, 8], isolated);
+fn many_printers_have_the_same_share() {
+    const PRINTERS: usize = 4;
+    static PRINTED: [AtomicUsize; PRINTERS] = [const { AtomicUsize::new(0) }; PRINTERS];
+    static TOTAL: AtomicUsize = AtomicUsize::new(0);
+    let printers: Vec<_> = (0..PRINTERS)
+        .map(|g| {
+            go(move || {
+                while TOTAL.load(Ordering::Relaxed) < 10 * MANY {
+                    print_line(g, PRINTED[g].fetch_add(1, Ordering::Relaxed));
+                    TOTAL.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    let lines = PRINTED.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let (fewest, most) = (lines.iter().min().expect("some"), lines.iter().max().expect("some"));
+    println!("lines from each: {lines:?}");
+    assert!(most <= &(4 * fewest), "{lines:?}");
+}
+
+guest_test!(many_printers_are_no_lockup, smp = &[4, 8], isolated, seconds = 60);
+fn many_printers_are_no_lockup() {
+    let end = timer::now() + 4_000_000_000;
+    let printers: Vec<_> = (0..procs())
+        .map(|g| {
+            go(move || {
+                let mut number = 0;
+                while timer::now() < end {
+                    print_line(g, number);
+                    number += 1;
+                }
+            })
+        })
+        .collect();
+    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    let windows = longest_windows();
+    assert_eq!(windows.lockups, 0);
+    assert!(windows.preemption_off < Duration::from_secs(1), "{windows:?}");
+}
+
+guest_test!(waiting_for_the_console_is_no_lockup, smp = &[2, 8], isolated);
+fn waiting_for_the_console_is_no_lockup() {
+    let stalled = Stalled::new();
+    let printers: Vec<_> =
+        (0..procs()).map(|g| go(move || (0..MANY).for_each(|number| print_line(g, number)))).collect();
+    let end = timer::now() + 3_000_000_000;
+    let hogs: Vec<_> = (1..procs())
+        .map(|_| {
+            go(move || {
+                while timer::now() < end {
+                    spin_loop();
+                }
+            })
+        })
+        .collect();
+    hogs.into_iter().for_each(|hog| hog.join().expect("it does not panic"));
+    drop(stalled);
+    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    assert_eq!(longest_windows().lockups, 0);
+}
+
+guest_test!(
+    handlers_never_wait_for_room_and_the_loss_is_said,
+    smp = &[1, 8],
+    isolated,
+    texts = &["<   0      0 ", "[the console was full: ", " are lost]", "and the machine goes on"],
+);
+fn handlers_never_wait_for_room_and_the_loss_is_said() {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    let handler = |_| {
+        (0..2 * MANY).for_each(|number| print_line(0, number));
+        IS_DONE.store(true, Ordering::Release);
+    };
+    let vector = interrupts::allocate(handler, 0).expect("a vector");
+    let stalled = Stalled::new();
+    {
+        let _pinned = PreemptGuard::new();
+        apic::send(percpu::current(), vector);
+    }
+    while !IS_DONE.load(Ordering::Acquire) {
+        spin_loop();
+    }
+    // There are 128 KiB of room.
+    let lost = stalled.lost();
+    assert!(lost >= 2 * MANY * 64 - 128 * 1024, "{lost}");
+    drop(stalled);
+    println!("and the machine goes on");
+}
+
+guest_test!(what_is_printed_without_preemption_does_not_wait_either, smp = &[1, 8], isolated);
+fn what_is_printed_without_preemption_does_not_wait_either() {
+    let stalled = Stalled::new();
+    let before = {
+        let _pinned = PreemptGuard::new();
+        (0..2 * MANY).for_each(|number| print_line(0, number));
+        stalled.lost()
+    };
+    assert!(before > 0);
+    let lock = InterruptMutex::new(());
+    let held = lock.lock();
+    print_line(1, 0);
+    drop(held);
+    assert_eq!(stalled.lost(), before + 64);
+    drop(stalled);
+}
+
+guest_test!(
+    printing_is_not_taken_for_keeping_the_console,
+    smp = &[2, 8],
+    isolated,
+    texts = &["has had interrupts off for ", "has interrupts on again"],
+);
+/// A CPU that has interrupts off for too long is reported; that it has the console's lock at times is no reason to end.
+fn printing_is_not_taken_for_keeping_the_console() {
+    let before = longest_windows();
+    let lock = InterruptMutex::new(());
+    let held = lock.lock();
+    while longest_windows().lockups == before.lockups {
+        print!(".");
+    }
+    drop(held);
+    while longest_windows().recoveries == before.recoveries {
+        spin_loop();
+    }
+}
