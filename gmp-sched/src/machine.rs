@@ -6,12 +6,12 @@ use core::mem::offset_of;
 use spin::Once;
 
 use crate::context::SavedContext;
-use crate::goroutine::Goroutine;
+use crate::goroutine::{Goroutine, Status};
 use crate::list::Linked;
 use crate::locked::Locked;
 use crate::platform::Platform;
 use crate::primitives::{AtomicBool, AtomicU64, Ordering};
-use crate::processor::Processor;
+use crate::processor::{Processor, ProcessorStatus};
 use crate::reference::AtomicRef;
 use crate::scheduler::Scheduler;
 
@@ -104,6 +104,16 @@ impl<P: Platform> Machine<P> {
     #[inline(always)]
     pub fn processor(&self) -> Option<&'static Processor<P>> {
         self.processor.load(Ordering::Relaxed)
+    }
+
+    /// The P in whose slice its G is: the one it holds, or has left behind in a system call and nobody has taken since. The
+    /// answer may be old.
+    pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<P>> {
+        let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
+        self.processor().or_else(|| {
+            let left = self.old_processor.load(Ordering::Relaxed);
+            left.filter(|processor| is_in_call() && processor.status() == ProcessorStatus::Syscall)
+        })
     }
 
     /// The G that runs on it, which is the caller.

@@ -10,6 +10,10 @@
 //! sysmon does the same from a thread of its own, `retake`). So a G runs between one and two slices before it has to give
 //! way. An idle CPU has no tick.
 //!
+//! A slice goes on during a system call. The G gives way at the end of the call; if that takes long, sysmon takes the P away
+//! from it. Where no interrupts come ([`Platform::TIMER_INTERRUPTS`]) sysmon looks in place of the tick, and a slice that is
+//! over ends when a G leaves next, by itself: see `pass_turn` in `schedule`.
+//!
 //! # Displacement
 //!
 //! A G whose timer is due does not wait for the slice to end: it displaces the running one, which goes on next, in the rest
@@ -107,9 +111,23 @@ impl<P: Platform> Processor<P> {
                 // It took the time that the other did not have, and has not had a slice of its own yet.
                 slice.since.store(displaced_at, Ordering::Relaxed);
             } else {
-                slice.ends.store(u64::from(tick), Ordering::Relaxed);
+                self.end_slice();
             }
         }
+    }
+
+    /// The slice that goes on is over: its G gives way where it can be left.
+    fn end_slice(&self) {
+        self.slice.ends.store(u64::from(self.tick()), Ordering::Relaxed);
+        if !P::TIMER_INTERRUPTS {
+            // Asked for again by sysmon, if it is lost because the holder of the P ends a look of its own at this moment.
+            self.look_at_next_pick();
+        }
+    }
+
+    /// The G that runs leaves by itself, so the slice needs no end.
+    pub(crate) fn forget_slice(&self) {
+        self.slice.ends.store(NONE, Ordering::Relaxed);
     }
 
     /// A G whose timer was due begins to run: in a slice of its own, unless the one whose slice it is waits next in line.
@@ -127,7 +145,8 @@ impl<P: Platform> Processor<P> {
         Instant::from_nanos(self.slice.undisturbed_since.load(Ordering::Relaxed)).after(P::undisturbed())
     }
 
-    fn is_slice_over(&self) -> bool {
+    /// Whether a slice goes on that was to end. From another M the answer may be old.
+    pub(crate) fn is_slice_over(&self) -> bool {
         self.slice.ends.load(Ordering::Relaxed) == u64::from(self.tick())
     }
 }
@@ -145,11 +164,15 @@ pub struct NextTick {
 /// handler; takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> NextTick {
     let next_slice = now.after(P::slice());
-    // In a system call without a P there is nothing to preempt.
+    let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
+        // Nothing to preempt; but the slice of a G in a system call goes on, and is ended when the call is.
+        if let Some(left) = machine.and_then(Machine::processor_of_slice) {
+            left.watch_slice(now, running);
+        }
         return NextTick { at: next_slice, gives_way: false };
     };
-    processor.watch_slice(now, machine.and_then(Machine::current_goroutine));
+    processor.watch_slice(now, running);
     let is_ready = machine.is_some_and(|machine| machine.scheduler().poller.is_ready());
     let earliest = processor.timers.earliest();
     let has_to = processor.is_slice_over() || machine.is_some_and(|machine| machine.scheduler().is_stopping());
@@ -171,11 +194,11 @@ pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> In
     earliest.min(now.after(P::slice()))
 }
 
-/// Ends the slice of the G that runs on `machine`, as if its time were over. Callable from interrupts; on another CPU the
-/// platform has to be told as well, see [`request`].
+/// Ends the slice of the G that runs on `machine` or is in a system call there, as if its time were over. Callable from
+/// interrupts; on another CPU the platform has to be told as well, see [`request`].
 pub fn end_slice<P: Platform>(machine: &Machine<P>) {
-    if let Some(processor) = machine.processor() {
-        processor.slice.ends.store(u64::from(processor.tick()), Ordering::Relaxed);
+    if let Some(processor) = machine.processor_of_slice() {
+        processor.end_slice();
     }
 }
 
@@ -197,8 +220,8 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
 /// Lets the calling G give way if it has to: its slice is over, or a timer is due or a device ready whose G comes first.
 ///
 /// The platform calls this where it interrupted a G in user code, after saving all its registers on its own stack, or
-/// at the end of a pinned section in which a request came. The pin is raised once, before and after, perhaps on another
-/// M.
+/// at the end of a pinned section in which a request came; the end of a system call calls it, too. The pin is raised once,
+/// before and after, perhaps on another M.
 pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     let Some(machine) = pinned.try_machine() else { return pinned };
     // On g0 the search for work is under way; in a system call without a P there is nothing to give.
@@ -223,7 +246,7 @@ fn preempt<P: Platform>(caller: Caller<P>) -> Pinned<P> {
     processor.counters.preemptions.add(1);
     processor.look_at_next_pick();
     // The next G begins the next slice, unless it is one that goes on in this one.
-    processor.slice.ends.store(NONE, Ordering::Relaxed);
+    processor.forget_slice();
     processor.slice.begin(processor.tick().wrapping_add(1), P::now());
     leave(caller, Leave::Preempt, Commit::new(requeue_global, 0))
 }

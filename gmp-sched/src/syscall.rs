@@ -6,6 +6,9 @@
 //!
 //! On return ([`Syscall`] is dropped) the G takes its old P back if nobody took it, else an idle P; else it goes to the
 //! global queue and its M to the idle list. An M without a P never runs user code.
+//!
+//! The slice goes on during a call. If it ends there, sysmon takes the P away if it finds the P in a call, and else the G
+//! gives way on return: Gs that make short calls one after the other run no longer than others.
 
 use core::marker::PhantomData;
 
@@ -13,7 +16,7 @@ use crate::goroutine::{Goroutine, Status};
 use crate::idle::Errand;
 use crate::observe;
 use crate::platform::{OutOfResources, Pinned, Platform, Site};
-use crate::preempt::stop_here;
+use crate::preempt::{give_way, is_wanted};
 use crate::primitives::{Ordering, fence};
 use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::Scheduler;
@@ -94,8 +97,10 @@ impl<P: Platform> Drop for Syscall<P> {
         let pinned = Pinned::<P>::new();
         let me = pinned.machine().running_goroutine();
         if take_processor_back(&pinned, me) {
-            if has_to_stop(pinned.machine().scheduler()) {
-                drop(stop_here(pinned, me));
+            // What was asked for during the call, when the G could not give way.
+            let machine = pinned.machine();
+            if has_to_stop(machine.scheduler()) || is_wanted(machine) {
+                drop(give_way(pinned));
             }
             return;
         }
@@ -246,6 +251,8 @@ impl<P: Platform> Scheduler<P> {
         }
         let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;
+        // A slice of its own begins: the last one on this P may have been over when that became idle.
+        processor.advance_tick();
         Some(processor)
     }
 }

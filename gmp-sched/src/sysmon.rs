@@ -57,7 +57,12 @@ impl<P: Platform> Sysmon<P> {
         for processor in self.scheduler.processors() {
             match processor.status() {
                 ProcessorStatus::Running => watch_slice(self.scheduler, processor, now),
-                ProcessorStatus::Syscall => retaken |= watch_syscall(self.scheduler, processor, now),
+                ProcessorStatus::Syscall => {
+                    if !P::TIMER_INTERRUPTS {
+                        processor.watch_slice(now, None);
+                    }
+                    retaken |= watch_syscall(self.scheduler, processor, now);
+                }
                 _ => {}
             }
         }
@@ -92,7 +97,8 @@ fn watch_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
     }
 }
 
-/// Takes a P away from a system call that has gone on since the last look; tells whether it did.
+/// Takes a P away from a system call that has gone on since the last look, or whose slice is over; tells whether it did. Go:
+/// `sysretake` for the latter.
 fn watch_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
@@ -103,7 +109,10 @@ fn watch_syscall<P: Platform>(
     if tick != watch.seen.load(Ordering::Relaxed) {
         watch.seen.store(tick, Ordering::Relaxed);
         watch.since.store(now.as_nanos(), Ordering::Relaxed);
-        return false;
+        // The call has just begun. But if each look finds another one, they are to share the P all the same.
+        if !processor.is_slice_over() {
+            return false;
+        }
     }
     let since = Instant::from_nanos(watch.since.load(Ordering::Relaxed));
     let others_can_take_work =

@@ -13,6 +13,7 @@ mod limits;
 mod locks;
 mod power_series;
 mod selects;
+mod slices;
 mod structure;
 mod sync;
 mod times;

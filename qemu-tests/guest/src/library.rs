@@ -6,6 +6,12 @@ mod platform {
 
     /// How many Gs a test may have at the same time, where it takes many.
     pub(crate) const MANY: usize = 100_000;
+
+    /// Runs `call` as a system call that sysmon watches.
+    pub(crate) fn syscall<R>(call: impl FnOnce() -> R) -> R {
+        let _syscall = gmp_sched::syscall::enter_syscall::<Kernel>();
+        call()
+    }
 }
 
 /// Makes the function of that name a test, on 1, 2 and 8 CPUs or on as many as it wants.
