@@ -29,7 +29,7 @@ pub struct Full;
 pub enum Slice {
     /// From the ring: a slice of its own.
     New,
-    /// From `runnext`: a pair that readies each other shares one slice, so that it cannot starve the ring. Go:
+    /// From `runnext`: a pair that readies each other shares one slice, and gives way to the ring at its end. Go:
     /// `inheritTime`.
     Inherited,
 }
@@ -178,6 +178,12 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         S::point(Site::RunQueue);
         self.head.store(head.wrapping_add(1), Ordering::Release);
         item.map(|item| (item, Slice::New))
+    }
+
+    /// Takes what is in `runnext`.
+    pub fn pop_next(&self) -> Option<&'static T> {
+        // If it is gone a thief took it: only the owner sets it.
+        self.next().filter(|next| self.take_next(next))
     }
 
     /// Takes `runnext`, else the head of the ring. Go: `runqget`.

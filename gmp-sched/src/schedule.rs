@@ -12,6 +12,7 @@ use crate::primitives::Ordering;
 use crate::processor::Processor;
 use crate::run_queue::Slice;
 use crate::scheduler::Scheduler;
+use crate::steal::{steal_at_once, steal_due};
 use crate::switch::{Commit, FarSide, execute, leave_for, leave_for_g0, pick_after_look, pick_at_once};
 use crate::trace::EventKind;
 
@@ -86,6 +87,24 @@ fn yield_to_picked<P: Platform>(caller: Caller<P>, picked: Option<(&'static Goro
     drop(leave_for(caller, next, commit));
 }
 
+/// The slice is over of a G that leaves, where nothing interrupts it: what it readied is not to go on in its place. Those in
+/// the ring come first, those of others if it is empty; and the global queue, as it would if the G had been preempted.
+#[cold]
+pub(crate) fn pass_turn<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+    processor.forget_slice();
+    // Without locks of Gs: the caller may have one until the far side.
+    if processor.queue_length() == 0
+        && let Some(stolen) = steal_at_once(pinned, processor)
+    {
+        put_last(pinned.machine().scheduler(), processor, stolen);
+    }
+    if let Some(next) = processor.queue.pop_next() {
+        processor.counters.preemptions.add(1);
+        put_last(pinned.machine().scheduler(), processor, next);
+    }
+    processor.set_global_turn();
+}
+
 /// A yield of a G that is the only one of its P: g0 looks further if there is reason to. Apart, as above.
 #[cold]
 #[inline(never)]
@@ -97,6 +116,33 @@ fn yield_beyond<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>
         drop(leave_for_g0(pinned, me, Commit::new(requeue_global, 0)));
     } else if scheduler.is_stopping() {
         drop(leave_for_g0(pinned, me, Commit::on::<RequeueLast>(processor)));
+    } else {
+        yield_alone(pinned, processor, me);
+    }
+}
+
+/// Yields without anything else to run after which a G does something for the Gs of other Ps.
+const LONE_YIELDS: u32 = 64;
+
+/// A yield with nothing to run on this P and for all: once in a while the G makes way for those of other Ps, as if this one
+/// were idle. One that spins may wait for a G that has no other way to run; golang/go#13546.
+fn yield_alone<P: Platform>(pinned: Pinned<P>, processor: &'static Processor<P>, me: &'static Goroutine<P>) {
+    // Each is the end of a slice.
+    processor.advance_tick();
+    if !processor.tick().is_multiple_of(LONE_YIELDS) || processor.is_alone() {
+        return;
+    }
+    // What a timer of another P does may have put Gs on this one.
+    let found = steal_due(&pinned, processor)
+        .or_else(|| processor.pop_local().map(|(goroutine, _)| goroutine))
+        .or_else(|| steal_at_once(&pinned, processor));
+    let Some(found) = found else { return };
+    if me.is_locked() {
+        // Its M runs no other G, but gives the P away.
+        put_last(pinned.machine().scheduler(), processor, found);
+        drop(leave_for_g0(pinned, me, Commit::new(requeue_global, 0)));
+    } else {
+        drop(leave_for(Caller::of(pinned), found, Commit::on::<RequeueLast>(processor)));
     }
 }
 

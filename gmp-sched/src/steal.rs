@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::due::take_due;
+use crate::due::{has_due_timer, take_due};
 use crate::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 use crate::processor::{Processor, ProcessorStatus};
@@ -46,6 +46,38 @@ pub(crate) fn steal<P: Platform>(
     None
 }
 
+/// Work of other Ps for one whose queue is empty, for a G that goes on if there is none: in one round, without waiting. A
+/// `runnext` is left to its owner unless the slice in which it was to run is over.
+pub(crate) fn steal_at_once<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    let processors = pinned.machine().scheduler().processors();
+    let mut victims = steal_order(processors.len(), processor.random())
+        .map(|index| &processors[index])
+        .filter(|victim| !core::ptr::eq(*victim, processor) && victim.status() != ProcessorStatus::Idle);
+    let found = victims.find_map(|victim| {
+        let next = victim.is_slice_over().then(|| victim.queue.next()).flatten();
+        let found = victim.queue.steal_into(&processor.queue, next)?;
+        note_theft(processor, victim);
+        Some(found)
+    })?;
+    processor.counters.steals.add(1);
+    Some(found)
+}
+
+/// The G of a timer of another P that is due: that P's own G may not have left for long.
+pub(crate) fn steal_due<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    let processors = pinned.machine().scheduler().processors();
+    let late = processors.iter().filter(|victim| has_due_timer(victim));
+    let due = late.filter_map(|victim| take_due(pinned, victim, P::now())).next()?;
+    processor.begin_due();
+    Some(due)
+}
+
 fn steal_from<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -67,10 +99,15 @@ fn steal_from<P: Platform>(
         found = steal_after_grace(processor, victim);
     }
     if found.is_some() {
-        processor.advance_tick();
-        processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
+        note_theft(processor, victim);
     }
     found
+}
+
+/// A stolen G is about to run on `processor`, in a slice of its own.
+fn note_theft<P: Platform>(processor: &'static Processor<P>, victim: &'static Processor<P>) {
+    processor.advance_tick();
+    processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
 }
 
 /// Steals from `victim`, of which only `runnext` is left. Its owner readied that a moment ago and is about to block or

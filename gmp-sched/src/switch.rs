@@ -18,6 +18,7 @@ use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicU32, AtomicUsize, Ordering};
 use crate::processor::Processor;
 use crate::run_queue::Slice;
+use crate::schedule::pass_turn;
 use crate::trace::EventKind;
 
 /// What a commit is: run on the far side, with the G that left. It takes the pin and gives it back, which costs nothing.
@@ -422,6 +423,9 @@ pub(crate) fn begin_look<P: Platform>(caller: &Caller<P>, is_traced: bool) -> bo
     // A stop and a locked G are g0's to deal with; until that is over every pick looks.
     if scheduler.is_stopping() || machine.locked_goroutine().is_some() {
         return false;
+    }
+    if !P::TIMER_INTERRUPTS && processor.is_slice_over() {
+        pass_turn(&caller.pinned, processor);
     }
     if processor.is_global_turn() {
         if scheduler.has_work_for_all() {

@@ -1,7 +1,9 @@
 //! The platform of operating-system threads: an M is a thread, an idle M sleeps in the operating system. For examples,
 //! benchmarks, tests, and for those without QEMU.
 //!
-//! Nothing preempts here: a G that never calls into the scheduler keeps its M, as in Go before 1.14.
+//! Nothing interrupts a G here. The end of its slice, and a stop of the world, are honoured when it next parks, yields, ends or
+//! returns from a system call; one that does none of these keeps its M, as in Go before 1.14, and the Gs queued behind it
+//! are stolen.
 //!
 //! ```
 //! use gmp_sched::native;
