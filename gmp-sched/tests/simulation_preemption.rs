@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gmp_sched::sim;
+use gmp_sched::sim::{self, Config};
 
 use explore::{Random, explore};
 
@@ -106,6 +106,72 @@ fn a_system_call_does_not_make_timers_late() {
         sim::work(Duration::from_millis(40));
         let late = sleeper.join().unwrap();
         assert!(late < Duration::from_millis(5) + for_a_cpu(), "woke {late:?} late");
+    });
+}
+
+/// Gs that make system calls in a row, more than there are Ps: each has its turns, though sysmon finds another call each time.
+#[test]
+fn system_calls_in_a_row_end_with_the_slice() {
+    for seed in 0..100 {
+        let cpus = 1 + seed as usize % 2;
+        let run = sim::run(Config { cpus, processors: cpus, seed, ..Config::default() }, move || {
+            let round = Arc::new(AtomicUsize::new(1));
+            let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..cpus + 2).map(|_| AtomicUsize::new(0)).collect());
+            let callers: Vec<_> = (0..seen.len())
+                .map(|caller| {
+                    let (round, seen, mut random) = (round.clone(), seen.clone(), Random::new(seed + caller as u64));
+                    sim::go(move || {
+                        while round.load(Ordering::Relaxed) != 0 {
+                            sim::syscall(Duration::from_micros(random.below(100)));
+                            seen[caller].store(round.load(Ordering::Relaxed), Ordering::Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            for number in 1..=2 {
+                round.store(number, Ordering::Relaxed);
+                let before = sim::elapsed();
+                while seen.iter().any(|seen| seen.load(Ordering::Relaxed) < number) {
+                    sim::yield_now();
+                }
+                let took = sim::elapsed() - before;
+                assert!(took < Duration::from_millis(300), "it took {took:?} until everyone had a turn");
+            }
+            round.store(0, Ordering::Relaxed);
+            callers.into_iter().for_each(|caller| caller.join().unwrap());
+        });
+        if let Err(failure) = run {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// Two Gs that ready each other share a slice, and others wait no longer for them than for one.
+#[test]
+fn two_that_wake_each_other_share_a_slice() {
+    explore(|seed| {
+        let procs = sim::config().processors as u64;
+        let done = Arc::new(AtomicBool::new(false));
+        let pairs: Vec<_> = (0..procs)
+            .map(|pair| {
+                let (done, mut random) = (done.clone(), Random::new(seed + pair));
+                let (to_first, from_second) = sim::channel::<()>(0);
+                let (to_second, from_first) = sim::channel::<()>(0);
+                let first = sim::go(move || {
+                    while !done.load(Ordering::Relaxed) {
+                        sim::work(Duration::from_micros(random.below(200)));
+                        to_second.send(()).unwrap();
+                        from_second.recv().unwrap();
+                    }
+                });
+                let second = sim::go(move || from_first.iter().for_each(|()| to_first.send(()).unwrap()));
+                [first, second]
+            })
+            .collect();
+        let others: Vec<_> = (0..procs).map(|_| sim::go(|| sim::work(Duration::from_millis(15)))).collect();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
     });
 }
 

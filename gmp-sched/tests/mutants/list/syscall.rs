@@ -1,6 +1,6 @@
 //! System calls, and waking from outside.
 
-use super::Catcher::{Model, Nobody};
+use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -103,6 +103,38 @@ pub(super) const MUTANTS: &[Mutant] = &[
         shared.blocked_machines -= 1;",
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;",
         Model("syscall::"),
+    ),
+    mutant(
+        "preempt.rs",
+        "a slice does not end during a system call",
+        "            left.watch_slice(now, running);",
+        "            let _ = (left, running);",
+        Simulation("simulation_preemption", "system_calls_in_a_row", 60),
+    ),
+    mutant(
+        "syscall.rs",
+        "a slice that is over goes on after a system call",
+        "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
+        "            let _ = is_wanted::<P>;
+            if has_to_stop(machine.scheduler()) {",
+        Nobody("sysmon finds the P in a call sooner or later, and takes it away since the slice is over."),
+    ),
+    mutant(
+        "sysmon.rs",
+        "sysmon leaves a P in a system call whose slice is over",
+        "        if !processor.is_slice_over() {
+            return false;
+        }",
+        "        return false;",
+        Nobody("the G gives way at the end of the call, which is a short one, since others came between two looks."),
+    ),
+    mutant(
+        "syscall.rs",
+        "an M that gets an idle P goes on in the slice that was over there",
+        "        processor.advance_tick();
+",
+        "",
+        Nobody("the G gives way sooner than it has to, and then begins a slice."),
     ),
     mutant(
         "park.rs",
