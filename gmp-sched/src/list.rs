@@ -90,6 +90,21 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.length += core::mem::take(&mut other.length);
     }
 
+    /// Puts the elements into a random order: sorts them by random numbers, of which `bit` gives one bit after the other.
+    pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
+        let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
+        // Elements with equal numbers keep their order, so these have enough bits to be different.
+        for _ in 0..2 * log + 8 {
+            let mut ones = Self::new();
+            for _ in 0..self.length {
+                let Some(item) = self.pop_front() else { return };
+                let list = if bit() { &mut ones } else { &mut *self };
+                list.push_back(item);
+            }
+            self.append(&mut ones);
+        }
+    }
+
     /// Takes `item` out wherever it stands; tells whether it was there. Linear in the length.
     pub(crate) fn remove(&mut self, item: &'static T) -> bool {
         let mut kept = Self::new();

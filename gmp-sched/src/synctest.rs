@@ -40,7 +40,7 @@ use core::time::Duration;
 
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::join::JoinHandle;
-use crate::list::Linked;
+use crate::list::{Linked, List};
 use crate::lock::Lock;
 use crate::machine::Machine;
 use crate::park::{park_pinned, queue, ready_pinned};
@@ -393,10 +393,16 @@ impl<P: Platform> Bubble<P> {
             census.active += 1;
             drop(census);
             self.clock.fetch_max(earliest.as_nanos(), Ordering::Relaxed);
+            let mut readied = List::<Goroutine<P>>::new();
             while let Some(action) = self.timers.pop_due(self.now()) {
-                if let Some(readied) = action.run(&pinned, self.now()) {
-                    queue(&pinned, readied);
+                if let Some(goroutine) = action.run(&pinned, self.now()) {
+                    readied.push_back(goroutine);
                 }
+            }
+            // As in Go, no test is to rely on the order of what happens at the same time.
+            readied.shuffle(|| pinned.processor().random() >> 31 != 0);
+            while let Some(goroutine) = readied.pop_front() {
+                queue(&pinned, goroutine);
             }
             self.blocked(&pinned);
         }

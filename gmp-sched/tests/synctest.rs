@@ -1,9 +1,10 @@
 //! Bubbles, on threads.
 #![cfg(not(gmp_loom))]
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
@@ -39,6 +40,29 @@ fn time_goes_on_only_when_everybody_waits_for_it() {
             assert_eq!(now().since(start), HOUR * hours);
         }
     });
+}
+
+/// As in Go: who relied on an order would find out.
+#[test]
+fn sleepers_that_are_due_at_the_same_instant_wake_in_any_order() {
+    let first = || {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let sleepers: Vec<_> = (0..4)
+            .map(|number| {
+                let order = order.clone();
+                go(move || {
+                    sleep(HOUR);
+                    order.lock().unwrap().push(number);
+                })
+            })
+            .collect();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        let order = order.lock().unwrap();
+        assert_eq!(order.len(), 4);
+        order[0]
+    };
+    let firsts: HashSet<i32> = native::run(1, move || (0..200).map(|_| synctest::test(first)).collect());
+    assert_eq!(firsts.len(), 4, "only these were ever first: {firsts:?}");
 }
 
 #[test]
