@@ -1,10 +1,13 @@
 #![doc = include_str!("idle.md")]
 
+use core::mem;
+
 use crate::due::is_timer_due;
+use crate::list::List;
 use crate::machine::Machine;
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{Ordering, fence};
-use crate::processor::Processor;
+use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::{Scheduler, Shared};
 use crate::time::Instant;
 use crate::trace::EventKind;
@@ -92,13 +95,26 @@ impl<P: Platform> Scheduler<P> {
         if shared.idle_machines.is_empty() {
             self.set_timekeeper(None);
         }
-        // Before the P is to be seen: an M that has found it, searched, and is idle again would be marked too late, and
-        // the count would never get back to 0.
-        machine.spinning.store(errand == Errand::Search, Ordering::Relaxed);
-        // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
-        // unpark.
-        machine.next_processor.store(Some(processor), Ordering::Release);
+        machine.set_assigned(processor, errand);
         machine
+    }
+
+    /// Gives each of the idle Ms back the P that it gave up for the stop of the world, if that has work, and unparks it. Under
+    /// the lock, while the world is stopped. Go 1.26: `procresize`.
+    pub(crate) fn give_processors_back(&self, shared: &mut Shared<P>) {
+        let mut idle = mem::replace(&mut shared.idle_machines, List::new());
+        while let Some(machine) = idle.pop_front() {
+            let left = machine.stopped_processor.swap(None, Ordering::Relaxed);
+            match left.filter(|processor| processor.status() == ProcessorStatus::Stopped && processor.has_work()) {
+                Some(processor) => {
+                    processor.status.set(ProcessorStatus::Running);
+                    machine.set_assigned(processor, Errand::Run);
+                    P::unpark_thread(machine);
+                }
+                None => shared.idle_machines.push_back(machine),
+            }
+        }
+        self.set_timekeeper(shared.idle_machines.back());
     }
 
     /// Puts an M that holds no P on the idle list. The first to be idle is the last to be used and keeps the time
@@ -176,6 +192,16 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Machine<P> {
+    /// Gives `processor` to this M, which has just been taken off the idle list.
+    fn set_assigned(&self, processor: &'static Processor<P>, errand: Errand) {
+        // Before the P is to be seen: an M that has found it, searched, and is idle again would be marked too late, and
+        // the count would never get back to 0.
+        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);
+        // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
+        // unpark.
+        self.next_processor.store(Some(processor), Ordering::Release);
+    }
+
     /// Gives the P up and waits for one; comes back with one, or with the P kept because work turned up.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.

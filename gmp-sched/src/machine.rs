@@ -42,6 +42,8 @@ pub struct Machine<P: Platform> {
     processor: AtomicRef<Processor<P>>,
     /// The P that whoever took this M off the idle list gives it. Go: `nextp`.
     pub(crate) next_processor: AtomicRef<Processor<P>>,
+    /// The P given up for the stop of the world that goes on. Go: `p.oldm`, seen from the M.
+    pub(crate) stopped_processor: AtomicRef<Processor<P>>,
     /// The P held when the current system call began. Go: `oldp`.
     pub(crate) old_processor: AtomicRef<Processor<P>>,
     /// It looks for work and has none; counted in the scheduler. Go: `m.spinning`.
@@ -72,6 +74,7 @@ impl<P: Platform> Machine<P> {
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
             next_processor: AtomicRef::none(),
+            stopped_processor: AtomicRef::none(),
             old_processor: AtomicRef::none(),
             spinning: AtomicBool::new(false),
             deadline: AtomicU64::new(u64::MAX),

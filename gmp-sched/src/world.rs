@@ -307,6 +307,7 @@ impl<P: Platform> Scheduler<P> {
             self.spinning.fetch_add(1, Ordering::SeqCst);
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
+            self.give_processors_back(&mut shared);
             // Backwards: the idle list is used from the front.
             for processor in self.processors().iter().rev() {
                 match processor.status() {
@@ -344,6 +345,7 @@ impl<P: Platform> Machine<P> {
         }
         let Some(processor) = self.processor() else { return };
         self.set_processor(None);
+        self.stopped_processor.store(Some(processor), Ordering::Relaxed);
         scheduler.put_idle_machine(&mut shared, self);
         if self.spinning.swap(false, Ordering::Relaxed) {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use gmp_sched::JoinError;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::park::{park, ready};
+use gmp_sched::platform::Pinned;
 use gmp_sched::sim::{self, Config, Sim};
 
 use explore::{Random, explore, explore_with};
@@ -254,6 +255,54 @@ fn hogs_do_not_keep_the_world_from_stopping() {
         let longest = sim::longest_stop();
         assert!(longest < Duration::from_millis(8), "it took {longest:?} until the world stood");
     });
+}
+
+/// Gs that compute while the world is stopped and started go on where they were, as a rule. Go: at most 25% elsewhere.
+#[test]
+fn those_that_spin_keep_their_places_when_the_world_starts() {
+    let places = || {
+        let pinned = Pinned::<Sim>::new();
+        (pinned.machine().id(), pinned.processor().id())
+    };
+    let moved = Arc::new(AtomicUsize::new(0));
+    let (seeds, rounds, spinners) = (20, 5, 4);
+    for seed in 0..seeds {
+        let moved = moved.clone();
+        let run = sim::run(Config { cpus: 8, processors: 8, seed, ..Config::default() }, move || {
+            let round = Arc::new(AtomicUsize::new(0));
+            let arrived = Arc::new(AtomicUsize::new(0));
+            let handles: Vec<_> = (0..spinners)
+                .map(|_| {
+                    let (round, arrived, moved) = (round.clone(), arrived.clone(), moved.clone());
+                    sim::go(move || {
+                        let (mut last, mut place) = (0, places());
+                        while last < rounds {
+                            sim::work(Duration::from_micros(5));
+                            let now = round.load(Ordering::Relaxed);
+                            if now != last {
+                                moved.fetch_add(usize::from(places() != place), Ordering::Relaxed);
+                                (last, place) = (now, places());
+                                arrived.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for number in 1..=rounds {
+                sim::sleep(Duration::from_micros(500));
+                drop(sim::stop_the_world());
+                sim::sleep(Duration::from_micros(500));
+                round.store(number, Ordering::Relaxed);
+                while arrived.load(Ordering::Relaxed) < number * spinners {
+                    sim::sleep(Duration::from_micros(100));
+                }
+            }
+            handles.into_iter().for_each(|handle| handle.join().unwrap());
+        });
+        run.unwrap();
+    }
+    let (moved, of) = (moved.load(Ordering::Relaxed), seeds as usize * (rounds - 1) * spinners);
+    assert!(moved * 4 <= of, "{moved} of {of} were elsewhere");
 }
 
 /// A semaphore of one G: what park and ready are for.

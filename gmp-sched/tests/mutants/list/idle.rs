@@ -123,19 +123,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "idle.rs",
         "a woken M is marked as spinning after it can see its P",
-        "        machine.spinning.store(errand == Errand::Search, Ordering::Relaxed);
+        "        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
         // unpark.
-        machine.next_processor.store(Some(processor), Ordering::Release);",
-        "        machine.next_processor.store(Some(processor), Ordering::Release);
-        machine.spinning.store(errand == Errand::Search, Ordering::Relaxed);",
+        self.next_processor.store(Some(processor), Ordering::Release);",
+        "        self.next_processor.store(Some(processor), Ordering::Release);
+        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);",
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
         "idle.rs",
         "an M is given its P without Release",
-        "        machine.next_processor.store(Some(processor), Ordering::Release);",
-        "        machine.next_processor.store(Some(processor), Ordering::Relaxed);",
+        "        self.next_processor.store(Some(processor), Ordering::Release);",
+        "        self.next_processor.store(Some(processor), Ordering::Relaxed);",
         Model("idle::"),
     ),
     mutant(

@@ -127,11 +127,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "world.rs",
         "an M that stops is on no list",
-        "        self.set_processor(None);
-        scheduler.put_idle_machine(&mut shared, self);
+        "        scheduler.put_idle_machine(&mut shared, self);
         if self.spinning",
-        "        self.set_processor(None);
-        if self.spinning",
+        "        if self.spinning",
         Model("world::"),
     ),
     mutant(
@@ -148,10 +146,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "world.rs",
         "an M that stops keeps its P",
         "        self.set_processor(None);
-        scheduler.put_idle_machine(&mut shared, self);
-        if self.spinning",
-        "        scheduler.put_idle_machine(&mut shared, self);
-        if self.spinning",
+        self.stopped_processor",
+        "        self.stopped_processor",
         Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
@@ -179,6 +175,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "                    ProcessorStatus::Stopped if processor.has_work() => {",
         "                    ProcessorStatus::Stopped if false => {",
         Nobody("the look at everything that follows finds that work and wakes an M for it, which takes longer."),
+    ),
+    mutant(
+        "world.rs",
+        "the start gives Ps to any Ms",
+        "            self.give_processors_back(&mut shared);
+",
+        "",
+        Simulation("simulation", "those_that_spin", 100),
+    ),
+    mutant(
+        "idle.rs",
+        "the start gives Ps back and leaves the time to an M that is not idle",
+        "        self.set_timekeeper(shared.idle_machines.back());
+    }
+
+    /// Puts an M",
+        "    }
+
+    /// Puts an M",
+        Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
         "world.rs",
