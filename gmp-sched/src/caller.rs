@@ -61,19 +61,43 @@ impl<P: Platform> Caller<P> {
     }
 }
 
-/// Panics because the caller may not block, without the lock and the pin that were taken for that.
+/// Where the caller runs: an M that holds a P. For what has to be done there, but needs no G.
+#[derive(Debug)]
+pub(crate) struct Here<P: Platform> {
+    pub(crate) pinned: Pinned<P>,
+    pub(crate) machine: &'static Machine<P>,
+    pub(crate) processor: &'static Processor<P>,
+}
+
+impl<P: Platform> Here<P> {
+    /// Pins the caller.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M with a P, and not pinned any more then.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        let pinned = Pinned::new();
+        let Some(machine) = pinned.try_machine() else { refuse(pinned, ()) };
+        let Some(processor) = machine.processor() else { refuse(pinned, ()) };
+        Self { pinned, machine, processor }
+    }
+}
+
+/// Panics because the caller may not do this, without the lock and the pin that were taken for it: this is the program's fault,
+/// and a panic with the pin raised would look like one of the scheduler's.
 #[cold]
 #[inline(never)]
 #[track_caller]
 fn refuse<P: Platform, H>(pinned: Pinned<P>, held: H) -> ! {
-    let is_pinned_once = P::is_pinned_once();
-    let goroutine = pinned.try_machine().map(Machine::current_goroutine);
+    let why = match pinned.try_machine() {
+        None => "called outside the scheduler: only a G may do this",
+        Some(machine) if machine.current_goroutine().is_none() => "called on g0: only a G may do this",
+        Some(machine) if machine.processor().is_none() => "an M without a P may not do this: it is in a system call",
+        Some(_) => "a G blocks, yields or ends with preemption turned off",
+    };
     drop(held);
     drop(pinned);
-    assert!(is_pinned_once, "a G blocks, yields or ends with preemption turned off");
-    match goroutine {
-        None => panic!("called outside the scheduler: only a G may do this"),
-        Some(None) => panic!("called on g0: only a G may do this"),
-        Some(Some(_)) => panic!("an M without a P may not do this: it is in a system call"),
-    }
+    panic!("{why}");
 }

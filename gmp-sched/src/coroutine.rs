@@ -9,8 +9,8 @@
 //! that other one can resume it, and its context has been saved by the switch that brought us here: nothing is to be
 //! published on the far side. When the inner G ends it readies the outer one as it would a joiner (see `join`).
 //!
-//! A G that is [locked to its thread](crate::locked) stays there, on either side: then the two hand over through the queues,
-//! at the price of a switch from thread to thread. (In Go the inner G takes the outer one's thread over, and ends the
+//! A G that is [locked to its thread](crate::locked) stays there, on either side, and so does one whose values are asked for
+//! in another scheduler: then the two hand over through the queues, at the price of a switch from thread to thread. (In Go the inner G takes the outer one's thread over, and ends the
 //! program if it has been locked in between.)
 //!
 //! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
@@ -21,12 +21,12 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use crate::caller::Caller;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
 use crate::lock::Lock;
-use crate::park::{park_because, queue, ready_pinned};
+use crate::park::{park_because, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::spawn::{prepare, start_prepared};
+use crate::spawn::{prepare, start_next};
 use crate::switch::{Commit, leave_for, nothing};
 use crate::synctest::Bubble;
 
@@ -238,7 +238,8 @@ impl<T, P: Platform> Shared<T, P> {
 /// Parks the caller and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
 #[doc(alias = "coroswitch")]
 fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
-    if caller.machine.locked_goroutine().is_some() || next.locked_machine().is_some() {
+    let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
+    if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
         return hand_over(caller, next);
     }
     let (processor, me) = (caller.processor, caller.me);
@@ -251,7 +252,7 @@ fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
         // Whoever is resumed from outside of its bubble counts as usual there.
         return hand_over(caller, next);
     }
-    me.set_waiting(WaitReason::Coroutine, ParkedStatus::UNWATCHED, processor.clock());
+    me.set_waiting(WaitReason::Coroutine, processor.watch.unwatched(), processor.clock());
     if let Some(bubble) = bubble {
         // One of the two begins to wait and the other ends: the number of those that do not stays.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable, true);
@@ -269,8 +270,8 @@ fn is_same<P: Platform>(one: Option<&'static Bubble<P>>, other: Option<&'static 
     one.map(ptr::from_ref) == other.map(ptr::from_ref)
 }
 
-/// [`switch_to`], where one of the two is locked to its M, or they are in different bubbles: `next` is run by the scheduler,
-/// once the calling G has been left.
+/// [`switch_to`], where one of the two is locked to its M, or they belong to different schedulers or bubbles: `next` is run by
+/// its scheduler, once the calling G has been left.
 #[cold]
 fn hand_over<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
     let bubble = caller.me.bubble();
@@ -279,7 +280,7 @@ fn hand_over<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
     let in_bubble = || if is_durable { WaitReason::CoroutineDurable } else { WaitReason::Coroutine };
     park_because(caller, WaitReason::Coroutine, in_bubble, move |pinned, me| {
         if is_new {
-            queue(pinned, start_prepared(pinned, next, me.bubble()));
+            start_next(pinned, next, me.bubble());
         } else {
             ready_pinned(pinned, next);
         }

@@ -19,7 +19,7 @@
 use core::ops::DerefMut;
 use core::time::Duration;
 
-use crate::goroutine::{Goroutine, ParkedStatus};
+use crate::goroutine::Goroutine;
 use crate::park::{make_runnable, make_unwatched_runnable};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
@@ -143,8 +143,8 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
     }
     let is_simple = |action| match action {
         Action::Wake(goroutine, _) => {
-            goroutine.is_parked_as(ParkedStatus::UNWATCHED)
-                || with_watched && goroutine.is_parked_as(ParkedStatus::WATCHED)
+            let unwatched = processor.watch.unwatched();
+            goroutine.is_parked_as(unwatched) || with_watched && goroutine.is_parked_as(unwatched.watched())
         }
         Action::Fire(..) | Action::Resume(_) => false,
     };

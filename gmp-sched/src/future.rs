@@ -7,10 +7,9 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use crate::goroutine::{Goroutine, WaitReason};
-use crate::park::{park, ready_from_anywhere};
+use crate::park::{park, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU8, Ordering};
-use crate::scheduler::Scheduler;
 
 /// Nothing has happened since the last poll.
 const IDLE: u8 = 0;
@@ -23,7 +22,6 @@ const WAITING: u8 = 2;
 struct Cell<P: Platform> {
     state: AtomicU8,
     goroutine: &'static Goroutine<P>,
-    scheduler: &'static Scheduler<P>,
 }
 
 /// Runs `future` to its end in the calling G; gives what it gives.
@@ -61,9 +59,7 @@ pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
 
 impl<P: Platform> Cell<P> {
     fn new() -> Self {
-        let pinned = Pinned::<P>::new();
-        let (goroutine, scheduler) = (pinned.goroutine(), pinned.machine().scheduler());
-        Self { state: AtomicU8::new(IDLE), goroutine, scheduler }
+        Self { state: AtomicU8::new(IDLE), goroutine: Pinned::<P>::new().goroutine() }
     }
 
     /// Parks the calling G, which is this cell's, until the waker is called, unless it has been since the last time.
@@ -87,7 +83,7 @@ impl<P: Platform> Wake for Cell<P> {
         P::point(Site::Park);
         // Ordering: Release for what the caller did before, see `wait`; Acquire takes over the parked context.
         if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {
-            ready_from_anywhere(self.scheduler, self.goroutine);
+            ready_pinned(&Pinned::new(), self.goroutine);
         }
     }
 }

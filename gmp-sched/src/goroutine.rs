@@ -24,8 +24,9 @@ use crate::list::Linked;
 use crate::machine::Machine;
 use crate::name::{Name, NameCell};
 use crate::platform::Platform;
-use crate::primitives::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::reference::AtomicRef;
+use crate::scheduler::Scheduler;
 use crate::slots::BATCHES;
 use crate::synctest::Bubble;
 use crate::time::Instant;
@@ -52,8 +53,8 @@ pub enum Status {
 }
 
 impl Status {
-    const fn from_u8(value: u8) -> Self {
-        match value {
+    const fn from_bits(bits: u32) -> Self {
+        match bits {
             0 => Self::Idle,
             1 => Self::Runnable,
             2 => Self::Running,
@@ -64,37 +65,64 @@ impl Status {
     }
 }
 
-/// [`Status::Waiting`] as it is stored: with a bit that says whether somebody wants to know when the G becomes runnable
-/// again, so that whoever readies it finds out by the look at the status that is due anyway.
+/// [`Status::Waiting`] as it is stored: with the number of the G's scheduler above it, and with bits beside it for what else
+/// the waker has to do. So one comparison with the status of the waker's own M tells it that the G is of the same scheduler
+/// and that nothing else is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ParkedStatus(u8);
+pub(crate) struct ParkedStatus(u32);
 
 impl ParkedStatus {
-    /// Nobody does.
-    pub(crate) const UNWATCHED: Self = Self(Status::Waiting as u8);
-    /// See `observe`.
-    pub(crate) const WATCHED: Self = Self(Status::Waiting as u8 | WATCHED);
+    /// Schedulers at most, of which the numbers fit above the bits.
+    pub(crate) const SCHEDULER_LIMIT: u32 = 1 << (u32::BITS - Self::SHIFT);
+
+    const SHIFT: u32 = 8;
+
+    /// That of a G of the scheduler with that number of which nothing has to be noted when it becomes runnable.
+    #[inline(always)]
+    pub(crate) const fn unwatched(scheduler: u32) -> Self {
+        Self(scheduler << Self::SHIFT | Status::Waiting as u32)
+    }
+
+    /// The same for a G that is watched; see `observe`.
+    #[inline(always)]
+    pub(crate) const fn watched(self) -> Self {
+        Self(self.0 | WATCHED)
+    }
+
+    /// The same for a G that is not.
+    #[inline(always)]
+    pub(crate) const fn without_watch(self) -> Self {
+        Self(self.0 & !WATCHED)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
 
     /// From the number that it is.
     #[inline(always)]
-    pub(crate) const fn from_u8(value: u8) -> Self {
-        Self(value)
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
     }
 
-    pub(crate) const fn to_u8(self) -> u8 {
+    #[inline(always)]
+    pub(crate) const fn to_bits(self) -> u32 {
         self.0
     }
 }
 
-/// The bit that says so.
-const WATCHED: u8 = 0x80;
+/// The bits of a stored status that are [`Status`] itself.
+const STATUS: u32 = 0x1F;
 
-/// A further bit of [`Status::Waiting`] as it is stored: the G waits durably in a bubble, which counts those that do not. See
-/// [`crate::synctest`].
-const IN_BUBBLE: u8 = 0x40;
+/// A bit of [`ParkedStatus`]: somebody wants to know when the G becomes runnable.
+const WATCHED: u32 = 0x80;
+
+/// Another: the G waits durably in a bubble, which counts the Gs that do not. See [`crate::synctest`].
+const IN_BUBBLE: u32 = 0x40;
 
 /// Another: it is locked to its M, so that it takes more to ready it. See [`crate::locked`].
-const LOCKED: u8 = 0x20;
+const LOCKED: u32 = 0x20;
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,7 +189,8 @@ pub struct Goroutine<P: Platform> {
     pub(crate) context: SavedContext,
     /// The link of the one list it is on.
     link: AtomicRef<Self>,
-    status: AtomicU8,
+    /// A [`Status`], or a [`ParkedStatus`].
+    status: AtomicU32,
     wait_reason: AtomicU8,
     stack_size: AtomicU8,
     /// Whether `name` is its name.
@@ -202,6 +231,8 @@ pub struct Goroutine<P: Platform> {
     batch_link: AtomicRef<Self>,
     /// The link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
+    /// The scheduler whose Ms run it, in this life of the slot and in all others.
+    scheduler: &'static Scheduler<P>,
 }
 
 /// Where a debugger finds its private fields.
@@ -213,12 +244,12 @@ impl<P: Platform> Goroutine<P> {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// A slot without a stack, in no list.
-    pub(crate) fn new() -> Self {
+    /// A slot of `scheduler` without a stack, in no list.
+    pub(crate) fn new(scheduler: &'static Scheduler<P>) -> Self {
         Self {
             context: SavedContext::new(),
             link: AtomicRef::none(),
-            status: AtomicU8::new(Status::Dead as u8),
+            status: AtomicU32::new(Status::Dead as u32),
             wait_reason: AtomicU8::new(WaitReason::None as u8),
             stack_size: AtomicU8::new(StackSize::Standard as u8),
             has_name: AtomicBool::new(false),
@@ -243,6 +274,7 @@ impl<P: Platform> Goroutine<P> {
             name: NameCell::new(),
             batch_link: AtomicRef::none(),
             all_link: AtomicRef::none(),
+            scheduler,
         }
     }
 
@@ -289,7 +321,14 @@ impl<P: Platform> Goroutine<P> {
     /// What it is doing. Another M may change it at any moment.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status::from_u8(self.status.load(Ordering::Relaxed) & !(WATCHED | IN_BUBBLE | LOCKED))
+        Status::from_bits(self.status.load(Ordering::Relaxed) & STATUS)
+    }
+
+    /// The scheduler to which it belongs: it runs on no other's Ms, whoever wakes it.
+    #[must_use]
+    #[inline(always)]
+    pub fn scheduler(&self) -> &'static Scheduler<P> {
+        self.scheduler
     }
 
     /// Whether it is locked to its M. See [`crate::locked`].
@@ -401,7 +440,7 @@ impl<P: Platform> Goroutine<P> {
 
     #[inline(always)]
     pub(crate) fn set_status(&self, status: Status) {
-        self.status.store(status as u8, Ordering::Relaxed);
+        self.status.store(status as u32, Ordering::Relaxed);
     }
 
     /// It is about to wait, at about `now`.

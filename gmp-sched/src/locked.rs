@@ -223,15 +223,14 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// Makes a parked G runnable that is locked to its M: gives that an idle P, or has it found at the next pick on this P.
-/// Go: `ready`.
+/// Makes a parked G runnable that is locked to its M: gives that an idle P, or has it found at the next pick on the P of
+/// `here`, the calling M if that is one of the same scheduler. Go: `ready`.
 #[cold]
 #[inline(never)]
-pub(crate) fn ready_locked<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    goroutine.set_status(Status::Runnable);
-    let machine = pinned.machine();
-    let scheduler = machine.scheduler();
-    if let Some(processor) = machine.processor() {
+pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
+    let scheduler = goroutine.scheduler();
+    let processor = here.and_then(Machine::processor);
+    if let Some((machine, processor)) = here.zip(processor) {
         processor.counters.readies.add(1);
         if scheduler.is_tracing() {
             observe::runnable(machine, processor, goroutine, EventKind::Ready);
@@ -239,6 +238,8 @@ pub(crate) fn ready_locked<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     }
     P::point(Site::Idle);
     let mut shared = scheduler.shared.lock();
+    // In the same hold as what follows, as in `inject_from_outside`.
+    goroutine.set_status(Status::Runnable);
     if let Some(to) = goroutine.locked_machine()
         && let Some(idle) = scheduler.take_idle_processor(&mut shared)
     {
@@ -249,9 +250,9 @@ pub(crate) fn ready_locked<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     }
     scheduler.put_global_one(&mut shared, goroutine);
     drop(shared);
-    match machine.processor() {
+    match processor {
         Some(processor) => processor.set_global_turn(),
-        // In a system call whose P was given away.
+        // In a system call whose P was given away, or outside of the scheduler.
         None => scheduler.wake_processor(),
     }
 }

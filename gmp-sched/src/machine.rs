@@ -6,7 +6,7 @@ use core::mem::offset_of;
 use spin::Once;
 
 use crate::context::SavedContext;
-use crate::goroutine::{Goroutine, Status};
+use crate::goroutine::{Goroutine, ParkedStatus, Status};
 use crate::list::Linked;
 use crate::locked::Locked;
 use crate::platform::Platform;
@@ -34,6 +34,8 @@ impl MachineId {
 pub struct Machine<P: Platform> {
     id: MachineId,
     scheduler: &'static Scheduler<P>,
+    /// The status of a G of that scheduler which this M may ready without further ado.
+    unwatched: ParkedStatus,
     /// The saved context of g0 while a G runs.
     pub(crate) g0: SavedContext,
     /// The G that runs here; `None` on g0.
@@ -70,6 +72,7 @@ impl<P: Platform> Machine<P> {
         Self {
             id,
             scheduler,
+            unwatched: ParkedStatus::unwatched(scheduler.number()),
             g0: SavedContext::new(),
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
@@ -95,6 +98,18 @@ impl<P: Platform> Machine<P> {
     #[must_use]
     pub fn scheduler(&self) -> &'static Scheduler<P> {
         self.scheduler
+    }
+
+    /// The status of a parked G of this M's scheduler of which nothing has to be noted when it becomes runnable.
+    #[inline(always)]
+    pub(crate) fn unwatched(&self) -> ParkedStatus {
+        self.unwatched
+    }
+
+    /// Whether `goroutine` belongs to this M's scheduler.
+    #[inline(always)]
+    pub(crate) fn is_of_scheduler_of(&self, goroutine: &Goroutine<P>) -> bool {
+        core::ptr::eq(self.scheduler, goroutine.scheduler())
     }
 
     /// The G that runs on it, `None` on g0. From another M the answer may be old.

@@ -13,7 +13,7 @@ use crate::context::Visit;
 use crate::goroutine::{Goroutine, ParkedStatus};
 use crate::machine::Machine;
 use crate::platform::{Pinned, Platform};
-use crate::primitives::{AtomicBool, AtomicU8, Ordering};
+use crate::primitives::{AtomicBool, AtomicU32, Ordering};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::trace::EventKind;
@@ -21,26 +21,42 @@ use crate::trace::EventKind;
 /// Which Gs of a P are watched.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// What Gs that park here get as their status.
-    parked: AtomicU8,
+    /// What Gs that park here get as their status: a [`ParkedStatus`].
+    parked: AtomicU32,
     all: AtomicBool,
 }
 
 impl Watch {
     pub(crate) fn new() -> Self {
-        Self { parked: AtomicU8::new(ParkedStatus::UNWATCHED.to_u8()), all: AtomicBool::new(false) }
+        Self { parked: AtomicU32::new(0), all: AtomicBool::new(false) }
+    }
+
+    /// The P is one of `scheduler`. To be said once, before it is used.
+    pub(crate) fn belong_to<P: Platform>(&self, scheduler: &Scheduler<P>) {
+        self.set_parked_status(ParkedStatus::unwatched(scheduler.number()));
     }
 
     /// The status of a G that parks here.
     #[inline(always)]
     pub(crate) fn parked_status(&self) -> ParkedStatus {
-        ParkedStatus::from_u8(self.parked.load(Ordering::Relaxed))
+        ParkedStatus::from_bits(self.parked.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn set_parked_status(&self, status: ParkedStatus) {
+        self.parked.store(status.to_bits(), Ordering::Relaxed);
+    }
+
+    /// The status of a parked G of this P's scheduler of which nothing has to be noted when it becomes runnable.
+    #[inline(always)]
+    pub(crate) fn unwatched(&self) -> ParkedStatus {
+        self.parked_status().without_watch()
     }
 
     /// Whether a G that is spawned here is watched.
     #[inline(always)]
     pub(crate) fn wants_next(&self) -> bool {
-        self.parked_status() == ParkedStatus::WATCHED
+        self.parked_status().is_watched()
     }
 
     /// Whether every G is.
@@ -53,21 +69,21 @@ impl Watch {
     /// one has not heard of it. Inlined: a call here would make every yield save registers.
     #[inline(always)]
     pub(crate) fn take_turn(&self) {
-        let next = if self.wants_all() || !self.wants_next() { ParkedStatus::WATCHED } else { ParkedStatus::UNWATCHED };
-        self.parked.store(next.to_u8(), Ordering::Relaxed);
+        let next =
+            if self.wants_all() || !self.wants_next() { self.parked_status().watched() } else { self.unwatched() };
+        self.set_parked_status(next);
     }
 
     /// One has been found.
     fn found(&self) {
         if !self.wants_all() {
-            self.parked.store(ParkedStatus::UNWATCHED.to_u8(), Ordering::Relaxed);
+            self.set_parked_status(self.unwatched());
         }
     }
 
     fn set_all(&self, all: bool) {
-        let parked = if all { ParkedStatus::WATCHED } else { ParkedStatus::UNWATCHED };
         self.all.store(all, Ordering::Relaxed);
-        self.parked.store(parked.to_u8(), Ordering::Relaxed);
+        self.set_parked_status(if all { self.parked_status().watched() } else { self.unwatched() });
     }
 }
 

@@ -3,7 +3,9 @@
 use core::mem::ManuallyDrop;
 
 use crate::caller::Caller;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+#[cfg(doc)]
+use crate::goroutine::ParkedStatus;
+use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::list::List;
 use crate::locked::ready_locked;
 use crate::machine::Machine;
@@ -103,7 +105,8 @@ fn park_in_bubble<P: Platform>(
 
 /// Makes a parked G runnable: next on the caller's P. Go: `goready`.
 ///
-/// Does not block; not callable from interrupts.
+/// Callable on any thread: if that is not an M of the G's own scheduler, the G goes to the global queue there. Does not
+/// block; not callable from interrupts.
 ///
 /// # Safety
 ///
@@ -114,7 +117,7 @@ fn park_in_bubble<P: Platform>(
 ///
 /// # Panics
 ///
-/// The G is not parked, or the caller is not on an M.
+/// The G is not parked.
 #[doc(alias = "goready")]
 #[expect(unsafe_code, reason = "the caller must be the one to which the commit made the G known")]
 #[inline]
@@ -125,8 +128,7 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 /// [`ready`] for a caller that is pinned.
 #[inline(always)]
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let machine = pinned.machine();
-    if may_be_queued(pinned, goroutine) {
+    if let Some(machine) = machine_to_queue_on(pinned, goroutine) {
         goroutine.set_status(Status::Runnable);
         match machine.processor() {
             Some(processor) => {
@@ -139,10 +141,11 @@ pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     }
 }
 
-/// Puts a G that has just become runnable where the current P finds it next.
+/// Puts a G of this M's scheduler that has just become runnable where the current P finds it next.
 #[inline(always)]
 pub(crate) fn queue<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
+    debug_assert!(machine.is_of_scheduler_of(goroutine), "{goroutine:?} is of another scheduler");
     match machine.processor() {
         Some(processor) => put_next(machine, processor, goroutine),
         // In a system call whose P was given away.
@@ -150,79 +153,70 @@ pub(crate) fn queue<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Gorouti
     }
 }
 
-/// A parked G is runnable from here on, and the caller's to run or to queue; `None` if only its own M may run it, which has
-/// been seen to.
+/// Makes a parked G runnable, for the caller to run or to [`queue`]. Returns `None` if this M may do neither, since the G is
+/// locked to another M or belongs to another scheduler: then it is on its way there.
 #[inline(always)]
 pub(crate) fn make_runnable<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
 ) -> Option<&'static Goroutine<P>> {
-    if !may_be_queued(pinned, goroutine) {
-        return None;
-    }
+    let machine = machine_to_queue_on(pinned, goroutine)?;
     goroutine.set_status(Status::Runnable);
-    if let Some(processor) = pinned.machine().processor() {
+    if let Some(processor) = machine.processor() {
         processor.counters.readies.add(1);
     }
     Some(goroutine)
 }
 
-/// [`make_runnable`] of a G that is parked as [unwatched](ParkedStatus::UNWATCHED), which any M may run.
+/// [`make_runnable`] of a G that is parked as [unwatched](ParkedStatus::unwatched) in the scheduler of `processor`: any of
+/// its Ms may run it.
 #[inline(always)]
 pub(crate) fn make_unwatched_runnable<P: Platform>(processor: &Processor<P>, goroutine: &Goroutine<P>) {
-    debug_assert!(goroutine.is_parked_as(ParkedStatus::UNWATCHED), "{goroutine:?} is not parked, or not like that");
+    debug_assert!(goroutine.is_parked_as(processor.watch.unwatched()), "{goroutine:?} is not parked, or not like that");
     goroutine.set_status(Status::Runnable);
     processor.counters.readies.add(1);
 }
 
-/// Whether a parked G, which becomes runnable, is for any M to run; if not, its own has been seen to.
+/// The calling M, if it may queue `goroutine`, which is parked and about to become runnable. Returns `None` if the G is on its
+/// way to where it may run.
 #[inline(always)]
-fn may_be_queued<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) -> bool {
-    if !goroutine.is_parked_as(ParkedStatus::UNWATCHED) {
-        ready_in_bubble_or_watched(pinned, goroutine);
-        if goroutine.is_waiting_locked() {
-            ready_locked(pinned, goroutine);
-            return false;
-        }
+fn machine_to_queue_on<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+) -> Option<&'static Machine<P>> {
+    match pinned.try_machine() {
+        Some(machine) if goroutine.is_parked_as(machine.unwatched()) => Some(machine),
+        here => ready_special(here, goroutine),
     }
-    true
 }
 
-/// Notes that a G becomes runnable that is watched or waits in a bubble, unless it does not wait at all.
+/// The rest of [`machine_to_queue_on`] for a G that is watched, waits in a bubble, is locked to its M or belongs to another
+/// scheduler than the M `here`, which is `None` on a thread that is no M.
 #[cold]
 #[inline(never)]
-fn ready_in_bubble_or_watched<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+fn ready_special<P: Platform>(
+    here: Option<&'static Machine<P>>,
+    goroutine: &'static Goroutine<P>,
+) -> Option<&'static Machine<P>> {
     assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
+    let here = here.filter(|machine| machine.is_of_scheduler_of(goroutine));
     if goroutine.is_waiting_in_bubble() {
         goroutine.bubble().expect("it says that it waits in one").unblocked();
     }
     if goroutine.is_waiting_watched() {
-        let machine = pinned.machine();
-        match machine.processor() {
-            Some(processor) => observe::runnable(machine, processor, goroutine, EventKind::Ready),
+        match here.and_then(|machine| machine.processor().map(|processor| (machine, processor))) {
+            Some((machine, processor)) => observe::runnable(machine, processor, goroutine, EventKind::Ready),
             None => observe::stamp(goroutine),
         }
     }
-}
-
-/// [`ready`] for a caller that may be anywhere, also on a thread that is no M of `scheduler`, the G's own.
-pub(crate) fn ready_from_anywhere<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
-    let pinned = Pinned::new();
-    match pinned.try_machine() {
-        Some(machine) if core::ptr::eq(machine.scheduler(), scheduler) => ready_pinned(&pinned, goroutine),
-        _ => {
-            // Nobody hears of it there who watches, and those who wait for a future are not counted by a bubble.
-            assert_eq!(goroutine.status(), Status::Waiting, "readied a G that does not wait: {goroutine:?}");
-            {
-                // In one hold: a G that neither waits for a future any more nor is on a queue yet would look like a
-                // deadlock of the others to `check_dead`.
-                let mut shared = scheduler.shared.lock();
-                goroutine.set_status(Status::Runnable);
-                scheduler.put_global_one(&mut shared, goroutine);
-            }
-            scheduler.wake_processor();
-        }
+    if goroutine.is_waiting_locked() {
+        ready_locked(here, goroutine);
+        return None;
     }
+    if here.is_none() {
+        goroutine.scheduler().inject_from_outside(goroutine);
+    }
+    here
 }
 
 /// Puts a runnable G into `runnext` of the current P, and sees to it that the others hear of the work.
@@ -278,6 +272,19 @@ impl<P: Platform> Scheduler<P> {
     #[doc(alias = "injectglist")]
     pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<P>) {
         self.put_global_one(&mut self.shared.lock(), goroutine);
+        self.wake_processor();
+    }
+
+    /// [`inject`](Self::inject) of a G of this scheduler that is not runnable yet, by a caller that is no M of it: makes it
+    /// runnable.
+    pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
+        {
+            // In one hold: while every M is idle, a G that neither waits nor is on a queue would look like a deadlock of the
+            // others to `check_dead`.
+            let mut shared = self.shared.lock();
+            goroutine.set_status(Status::Runnable);
+            self.put_global_one(&mut shared, goroutine);
+        }
         self.wake_processor();
     }
 }

@@ -207,6 +207,13 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         crate::exit::abandon::<Self>(JoinError::Exited)
     }
 
+    /// Whether nobody else in the process, another scheduler for example, is going to wake a G of `scheduler`, in which nothing
+    /// runs and nothing will by itself.
+    fn is_left_alone(scheduler: &'static Scheduler<Self>) -> bool {
+        let _ = scheduler;
+        true
+    }
+
     /// The scheduler cannot go on: says why, shows every G, and ends the program with status 2, as Go does.
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
 }

@@ -1,12 +1,12 @@
 //! The only import of atomics and of a spinlock: `core`'s and `spin`'s, or loom's under `--cfg gmp_loom`, so that the
 //! leaf protocols can be model-checked from the same source.
 
-/// For a `static`, which loom's atomics cannot be: no model depends on it.
-pub(crate) use core::sync::atomic::AtomicU64 as StaticU64;
 #[cfg(not(gmp_loom))]
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+/// For a `static`, which loom's atomics cannot be: no model depends on it.
+pub(crate) use core::sync::atomic::{AtomicU32 as StaticU32, AtomicU64 as StaticU64};
 #[cfg(gmp_loom)]
 pub(crate) use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,

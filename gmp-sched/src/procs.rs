@@ -186,8 +186,8 @@ mod tests {
     use crate::native::Native;
     use crate::run_queue::RING_CAPACITY;
 
-    fn goroutine() -> &'static Goroutine<Native> {
-        Box::leak(Box::new(Goroutine::new()))
+    fn goroutine(scheduler: &'static Scheduler<Native>) -> &'static Goroutine<Native> {
+        Box::leak(Box::new(Goroutine::new(scheduler)))
     }
 
     /// What stood on a P that is retired comes before what the global queue had, in the order in which it would have run.
@@ -195,12 +195,12 @@ mod tests {
     fn order_is_kept_when_a_processor_is_retired() {
         let scheduler = Scheduler::<Native>::with_limit(3, 3);
         let [heir, first, second] = [0, 1, 2].map(|index| &scheduler.processors()[index]);
-        let goroutines: Vec<_> = (0..RING_CAPACITY + 3).map(|_| goroutine()).collect();
+        let goroutines: Vec<_> = (0..RING_CAPACITY + 3).map(|_| goroutine(scheduler)).collect();
         let (later, ring) = goroutines.split_at(2);
         let (next, ring) = ring.split_first().unwrap();
         ring.iter().for_each(|&goroutine| first.queue.push_back(goroutine).unwrap());
         assert!(first.queue.push_next(next).is_none());
-        let other = goroutine();
+        let other = goroutine(scheduler);
         second.queue.push_back(other).unwrap();
 
         let mut shared = scheduler.shared.lock();

@@ -6,14 +6,14 @@ use core::fmt;
 use core::mem::offset_of;
 
 use crate::counters::Counts;
-use crate::goroutine::{Goroutine, Status};
+use crate::goroutine::{Goroutine, ParkedStatus, Status};
 use crate::latency::Latencies;
 use crate::list::List;
 use crate::lock::Lock;
 use crate::machine::{Machine, MachineId};
 use crate::platform::{OutOfResources, Platform};
 use crate::poller::Poller;
-use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, StaticU32};
 use crate::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
 use crate::reference::AtomicRef;
 use crate::slots::FreeSlots;
@@ -57,12 +57,23 @@ impl<P: Platform> Shared<P> {
 /// Ps at most.
 pub const PROCESSOR_LIMIT: usize = 1024;
 
+/// The number of the next scheduler, whatever its platform.
+static NEXT_NUMBER: StaticU32 = StaticU32::new(0);
+
+/// The next scheduler gets number 0 again: a model makes as many as it has runs, and none of them is used after its run.
+#[cfg(gmp_loom)]
+pub(crate) fn restart_numbers() {
+    NEXT_NUMBER.store(0, Ordering::Relaxed);
+}
+
 /// Ms at most. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
 
 /// One scheduler. It lives as long as the program, like Go's.
 #[doc(alias = "sched")]
 pub struct Scheduler<P: Platform> {
+    /// Which of the schedulers of this process it is. Never given twice.
+    number: u32,
     /// All that there may be; those from `procs` on are dead.
     processors: Box<[Processor<P>]>,
     /// Ps in use. Changed while the world is stopped.
@@ -126,7 +137,11 @@ impl<P: Platform> Scheduler<P> {
     pub fn with_limit(processors: usize, limit: usize) -> &'static Self {
         assert!(processors > 0, "a scheduler needs at least one P");
         assert!(processors <= limit && limit <= PROCESSOR_LIMIT, "{processors} Ps of at most {limit} are too many");
+        let next = |number| (number < ParkedStatus::SCHEDULER_LIMIT).then_some(number + 1);
+        let number = NEXT_NUMBER.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let number = number.expect("so many schedulers do not fit into memory");
         let scheduler: &'static Self = Box::leak(Box::new(Self {
+            number,
             processors: (0..limit).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
             procs: AtomicUsize::new(processors),
             world: World::new(),
@@ -162,6 +177,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
+                processor.watch.belong_to(scheduler);
                 scheduler.choose_requeue(processor);
             }
             for processor in scheduler.processors() {
@@ -229,6 +245,11 @@ impl<P: Platform> Scheduler<P> {
         }
         push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         Ok(machine)
+    }
+
+    /// Its number, by which a parked G tells to which scheduler it belongs.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// All Ps in use. [`set_procs`](crate::procs::set_procs) changes how many that are, so an answer may be old; a P that
@@ -439,7 +460,7 @@ mod tests {
         fn a_batch_of_the_global_queue_is_gos(size in 0..600usize, processors in 1..65usize) {
             let scheduler = Scheduler::<Native>::new(processors);
             let goroutines: Vec<&'static Goroutine<Native>> =
-                (0..size).map(|_| &*Box::leak(Box::new(Goroutine::new()))).collect();
+                (0..size).map(|_| &*Box::leak(Box::new(Goroutine::new(scheduler)))).collect();
             let mut batch = List::new();
             goroutines.iter().for_each(|&goroutine| batch.push_back(goroutine));
             scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);

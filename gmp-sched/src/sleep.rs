@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::caller::Caller;
 use crate::due::pick_due_at;
-use crate::goroutine::{ParkedStatus, Ticket, WaitReason};
+use crate::goroutine::{Ticket, WaitReason};
 use crate::park::park_because;
 use crate::platform::Platform;
 use crate::switch::{begin_look, commit_closure, leave_for_picked, pick_at_once, pick_besides};
@@ -84,7 +84,7 @@ fn sleep_among_others<P: Platform>(caller: Caller<P>, now: Instant, when: Instan
     }
     processor.counters.parks.add(1);
     // Whoever wakes it runs it: there is nothing to watch.
-    me.set_waiting(WaitReason::Sleep, ParkedStatus::UNWATCHED, processor.clock());
+    me.set_waiting(WaitReason::Sleep, processor.watch.unwatched(), processor.clock());
     let picked = if !processor.is_look_wanted() {
         pick_at_once(processor)
     } else if begin_look(&caller, false) {

@@ -189,24 +189,25 @@ pub(crate) fn take_with_stack<P: Platform>(
 fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Goroutine<P>, OutOfResources> {
     let mut home = Vec::new();
     home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-    home.push(Goroutine::new());
+    home.push(Goroutine::new(scheduler));
     let slot: &'static Goroutine<P> = &home.leak()[0];
     scheduler.register(slot);
     Ok(slot)
 }
 
-/// Puts a dead G whose stack is at rest on a free list. Go: `gfput`.
+/// Puts a dead G whose stack is at rest on a free list of its scheduler. Callable on any thread. Go: `gfput`.
 #[doc(alias = "gfput")]
 #[inline]
 pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let machine = pinned.machine();
+    let scheduler = goroutine.scheduler();
     if goroutine.stack_size() == StackSize::Chosen {
-        strip(machine.scheduler(), goroutine);
+        strip(scheduler, goroutine);
         return;
     }
-    match machine.processor() {
+    match pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine)).and_then(Machine::processor) {
         Some(processor) => recycle_standard(pinned, processor, goroutine),
-        None => machine.scheduler().free.lock().with_stack.push_front(goroutine),
+        // On another thread than an M of its scheduler, or in a system call whose P was given away.
+        None => scheduler.free.lock().with_stack.push_front(goroutine),
     }
 }
 

@@ -3,12 +3,12 @@
 use core::marker::PhantomData;
 
 use crate::body::{self, StackEnd};
-use crate::caller::Caller;
+use crate::caller::{Caller, Here};
 use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::machine::Machine;
 use crate::observe;
-use crate::park::put_next;
+use crate::park::{put_next, queue};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::processor::Processor;
@@ -45,9 +45,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let processor = machine.held_processor();
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
@@ -122,9 +120,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let processor = machine.held_processor();
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
@@ -145,9 +141,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let processor = machine.held_processor();
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install(StackEnd::of(goroutine), body);
@@ -156,26 +150,42 @@ where
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a [prepared](prepare) G runnable, in `bubble` or in none, and the caller's to run or to queue. Does not block or
-/// allocate.
+/// Makes a [prepared](prepare) G runnable, in `bubble` or in none, for the caller to run or to queue. Returns `None` if this M
+/// may do neither, since it holds no P or the G belongs to another scheduler: then it is on the global queue there.
+///
+/// Callable on any thread. Does not block or allocate.
 pub(crate) fn start_prepared<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
     bubble: Option<&'static Bubble<P>>,
-) -> &'static Goroutine<P> {
+) -> Option<&'static Goroutine<P>> {
     assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
-    let machine = pinned.machine();
-    let processor = machine.held_processor();
     if let Some(bubble) = bubble {
         goroutine.set_bubble(Some(bubble));
         bubble.entered();
     }
+    let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
+    let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
+        goroutine.scheduler().inject_from_outside(goroutine);
+        return None;
+    };
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     if processor.watch.wants_next() {
         observe::runnable(machine, processor, goroutine, EventKind::Spawn);
     }
-    goroutine
+    Some(goroutine)
+}
+
+/// [`start_prepared`], next on the current P where that is possible.
+pub(crate) fn start_next<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    bubble: Option<&'static Bubble<P>>,
+) {
+    if let Some(goroutine) = start_prepared(pinned, goroutine, bubble) {
+        queue(pinned, goroutine);
+    }
 }
 
 /// [`spawn`] for those who cannot go on without memory.
@@ -252,9 +262,7 @@ impl<'a, P: Platform> Builder<'a, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let pinned = Pinned::<P>::new();
-        let machine = pinned.machine();
-        let processor = machine.held_processor();
+        let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
         if self.stack_size == STACK_SIZE {
             let goroutine = slots::take(machine, processor)?;
             goroutine.set_name(self.name);

@@ -146,7 +146,7 @@ pub(crate) fn nothing<P: Platform>(pinned: Pinned<P>, _: &'static Goroutine<P>, 
 fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
     // SAFETY: every transfer is made by `Commit::transfer` of the same platform: Ms switch only to Gs of their own
-    // scheduler.
+    // scheduler, since those of others are put on the global queue there by whoever readies them (`park`).
     let function = unsafe { mem::transmute::<usize, CommitFunction<P>>(transfer.function) };
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
     // SAFETY: as above; Gs are never freed.

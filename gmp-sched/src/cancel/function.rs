@@ -48,7 +48,7 @@ impl<P: Platform> ContextFunction<P> {
 
     /// Takes the function back: tells whether this kept it from running. If so it is dropped, by its G.
     ///
-    /// Does not block; not callable from interrupts.
+    /// Does not block; callable on any thread, but not from interrupts.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};
@@ -60,10 +60,6 @@ impl<P: Platform> ContextFunction<P> {
     ///     cancel.cancel();
     /// });
     /// ```
-    ///
-    /// # Panics
-    ///
-    /// The caller is not a G with a P.
     pub fn stop(self) -> bool {
         match self.place {
             Place::With(node, key) => node.take_function(key).is_some_and(|function| function.take_back()),

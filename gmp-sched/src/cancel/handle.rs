@@ -21,11 +21,7 @@ impl<P: Platform> CancelHandle<P> {
     /// Cancels the context and all below it. The first one counts, here and in time. See
     /// [`Context::with_cancel`](super::Context::with_cancel) for an example. Go: `CancelFunc`.
     ///
-    /// Takes time for each context and each waiting G below. Does not block; not callable from interrupts.
-    ///
-    /// # Panics
-    ///
-    /// Functions or Gs wait for it, and the caller is not a G with a P.
+    /// Takes time for each context and each waiting G below. Does not block; callable on any thread, but not from interrupts.
     #[doc(alias = "CancelFunc")]
     pub fn cancel(&self) {
         self.cancel_for(&Cause::of(ContextError::Canceled));
@@ -43,10 +39,6 @@ impl<P: Platform> CancelHandle<P> {
     ///     assert_eq!(context.cause().unwrap().to_string(), "out of tea");
     /// });
     /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`cancel`](Self::cancel).
     #[doc(alias = "CancelCauseFunc")]
     pub fn cancel_with(&self, cause: impl Into<Box<dyn Error + Send + Sync>>) {
         self.cancel_for(&Cause { error: ContextError::Canceled, given: Some(cause.into().into()) });

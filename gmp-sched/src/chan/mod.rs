@@ -33,7 +33,10 @@
 //!
 //! Whoever finds its partner waiting goes on; the partner runs next on the same P, unless another P takes it. None of
 //! this allocates; a channel is allocated when it is made. No function here may be called from an interrupt, and those
-//! that may block only by a G that is not pinned.
+//! that may block only by a G that is not pinned, as far as they have to: what needs no waiting may be done by any thread.
+//!
+//! Both sides may be used by Gs of different schedulers and by threads that are no Ms: a G that is readied runs next under its
+//! own scheduler.
 //!
 //! # Bubbles
 //!

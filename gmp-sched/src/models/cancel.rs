@@ -105,8 +105,8 @@ fn a_timer_is_stopped_while_it_fires() {
     explore(|| {
         let setting = Setting::new(2);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());
-        let slot = run_as(owner, |pinned| {
-            let slot = TimerSlot::take(pinned).unwrap();
+        let slot = run_as(owner, |_| {
+            let slot = TimerSlot::<Model>::take().unwrap();
             slot.set(DUE, Duration::ZERO);
             slot
         });
@@ -127,8 +127,8 @@ fn a_timer_is_set_anew_while_it_fires() {
     explore(|| {
         let setting = Setting::new(2);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());
-        let slot = run_as(owner, |pinned| {
-            let slot = TimerSlot::take(pinned).unwrap();
+        let slot = run_as(owner, |_| {
+            let slot = TimerSlot::<Model>::take().unwrap();
             slot.set(DUE, Duration::ZERO);
             slot
         });
@@ -150,8 +150,8 @@ fn a_timer_is_stopped_in_a_system_call_while_its_processor_is_retired() {
         let setting = Setting::new(2);
         let (caller, heir) = (setting.running_machine(), setting.running_machine());
         let (from, to) = (caller.held_processor(), heir.held_processor());
-        let slot = run_as(caller, |pinned| {
-            let slot = TimerSlot::take(pinned).unwrap();
+        let slot = run_as(caller, |_| {
+            let slot = TimerSlot::<Model>::take().unwrap();
             slot.set(LATER, Duration::ZERO);
             core::mem::forget(enter_syscall::<Model>());
             slot
@@ -193,8 +193,8 @@ fn ticks_come_in_order() {
         let (owner, timer) = (setting.running_machine(), setting.running_machine());
         let waiting = [setting.goroutine(), setting.goroutine()];
         let places = [0; 2].map(|_| &*Box::leak(Box::new(std::sync::atomic::AtomicU64::new(0))));
-        let slot = run_as(owner, |pinned| {
-            let slot = TimerSlot::take(pinned).unwrap();
+        let slot = run_as(owner, |_| {
+            let slot = TimerSlot::<Model>::take().unwrap();
             slot.set(DUE, Duration::from_nanos(10));
             for (goroutine, place) in waiting.into_iter().zip(places) {
                 goroutine.waiter.prepare(goroutine, Ticket::SOLE, place.as_ptr().cast());

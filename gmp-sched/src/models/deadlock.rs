@@ -3,7 +3,8 @@
 use super::explore_every_point;
 use super::platform::{Setting, spawn_as};
 use crate::goroutine::{ParkedStatus, WaitReason};
-use crate::park::ready_from_anywhere;
+use crate::park::ready_pinned;
+use crate::platform::Pinned;
 use crate::time::Instant;
 
 /// One G waits for a future, the other for that G. At no moment does it look as if nobody was going to wake either.
@@ -14,9 +15,13 @@ fn a_wake_from_outside_against_the_look_for_a_deadlock() {
         let idler = setting.busy_machine();
         setting.goroutine();
         let woken = setting.goroutine();
-        woken.set_waiting(WaitReason::Future, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+        woken.set_waiting(
+            WaitReason::Future,
+            ParkedStatus::unwatched(setting.scheduler.number()),
+            Instant::from_nanos(0),
+        );
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
-        ready_from_anywhere(setting.scheduler, woken);
+        ready_pinned(&Pinned::new(), woken);
         idles.join().unwrap();
         setting.settle_all([idler]);
         setting.check();

@@ -7,7 +7,7 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::body::{put_result, take_result};
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::join::{Audience, JoinHandle, finished, has_result, release_slot, wait_for};
 use crate::machine::Machine;
 use crate::platform::Pinned;
@@ -132,7 +132,7 @@ fn a_waiter_against_the_end_of_its_goroutine() {
                 stacks.woken.used();
                 return take(pinned, goroutine, stacks);
             }
-            waiter.set_waiting(WaitReason::Join, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            waiter.set_waiting(WaitReason::Join, pinned.machine().unwatched(), Instant::from_nanos(0));
             stacks.waiter.used();
             if !wait_for(goroutine, waiter) {
                 waiter.set_status(Status::Running);

@@ -26,6 +26,7 @@ mod sync;
 mod syscall;
 mod timers;
 mod token;
+mod wake;
 mod watch;
 mod world;
 
@@ -85,6 +86,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(move || {
         RUNS.set(RUNS.get() + 1);
         assert!(RUNS.get() < RUNS_AT_MOST, "the model is too large");
+        crate::scheduler::restart_numbers();
         // Made here, before there are other threads, to which loom would order what came before.
         pass_point();
         model();

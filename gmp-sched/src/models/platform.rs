@@ -164,6 +164,14 @@ pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>)
     machine.set_current(Some(next));
 }
 
+/// `machine` waits for a P to run the G that is locked to it, and runs that, or parks.
+pub(super) fn run_locked(pinned: &Pinned<Model>, machine: &'static Machine<Model>, locked: &'static Goroutine<Model>) {
+    machine.wait_for_locked(pinned, locked);
+    assert_eq!(locked.status(), Status::Runnable, "{locked:?} is not to be run");
+    locked.set_status(Status::Running);
+    machine.set_current(Some(locked));
+}
+
 /// Runs `body` as `machine` until it is through or the M parks.
 pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pinned<Model>) -> R) -> Option<R> {
     CURRENT.with(|current| current.set(Some(machine)));
@@ -239,8 +247,12 @@ impl Setting {
 
     /// A G that waits, and that nobody knows of.
     pub(super) fn goroutine(&self) -> &'static Goroutine<Model> {
-        let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new()));
-        goroutine.set_waiting(WaitReason::Parked, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+        let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new(self.scheduler)));
+        goroutine.set_waiting(
+            WaitReason::Parked,
+            ParkedStatus::unwatched(self.scheduler.number()),
+            Instant::from_nanos(0),
+        );
         self.scheduler.register(goroutine);
         goroutine
     }
@@ -248,10 +260,13 @@ impl Setting {
     /// Lets every M that was unparked go on until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            run_as(machine, |pinned| {
-                // It goes on where it parked, having looked once more before that.
-                machine.take_assigned();
-                run_next(pinned, machine);
+            // It goes on where it parked, having looked once more before that.
+            run_as(machine, |pinned| match machine.locked_goroutine() {
+                Some(locked) => run_locked(pinned, machine, locked),
+                None => {
+                    machine.take_assigned();
+                    run_next(pinned, machine);
+                }
             });
         }
     }

@@ -11,7 +11,7 @@ use super::checked::Checked;
 use super::platform::{Model, Setting, is_asked, run_as, spawn_as};
 use super::{explore, explore_every_point};
 use crate::due::take_due;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::machine::Machine;
 use crate::platform::{Pinned, Points, Site};
 use crate::poller::{Found, Signal};
@@ -84,7 +84,7 @@ impl Scene {
                 Found::Taken => unreachable!("one G waits"),
             }
             let Some(ticket) = self.signal.announce(self.scheduler, self.waiter) else { continue };
-            self.waiter.set_waiting(WaitReason::IoWait, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            self.waiter.set_waiting(WaitReason::IoWait, pinned.machine().unwatched(), Instant::from_nanos(0));
             pinned.machine().set_current(None);
             if self.signal.commit(pinned, self.waiter, ticket, deadline) {
                 return;

@@ -15,6 +15,9 @@
 //! assert_eq!(sum, 4950);
 //! ```
 //!
+//! Several threads may each [`run`] a scheduler, whose Gs may share channels, locks and all other handles: each G runs under its
+//! own. When the Gs of all of them wait, that is a deadlock; see [`expect_wakes`].
+//!
 //! A scheduler lives as long as the process, like Go's: [`run`] leaves behind a few kilobytes for each P, and the
 //! stacks of Gs that had not finished.
 
@@ -39,7 +42,10 @@ use crate::scheduler::Scheduler;
 use crate::sysmon::Sysmon;
 use crate::time::Instant;
 
+mod alive;
 pub(crate) mod stack;
+
+pub use alive::{ExpectedWakes, expect_wakes};
 
 /// The platform type; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -180,6 +186,10 @@ unsafe impl Platform for Native {
         panic::resume_unwind(Box::new(BodyEnds))
     }
 
+    fn is_left_alone(scheduler: &'static Scheduler<Self>) -> bool {
+        alive::are_all_dead(scheduler)
+    }
+
     #[expect(clippy::print_stderr, reason = "the program's last words")]
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
         std::eprintln!("fatal error: {message}\n");
@@ -231,6 +241,7 @@ pub fn run_with<T: Send + 'static>(
 ) -> T {
     let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
     scheduler.start().expect("threads for all Ps");
+    alive::enter(scheduler);
     let (result_sender, result) = mpsc::channel();
     scheduler
         .spawn_main(move || {
@@ -242,6 +253,7 @@ pub fn run_with<T: Send + 'static>(
                 Native::exit_body();
             }
             // Before main is gone: Gs that wait for something then are left behind, not deadlocked.
+            alive::leave(scheduler);
             scheduler.shut_down();
             // The receiver waits below until this is sent.
             let _ = result_sender.send(outcome);

@@ -21,7 +21,8 @@
 //! - They block the calling G only. What may block is not callable from interrupts nor with preemption turned off: it
 //!   panics and names its caller. What must not wait (`try_lock`, `unlock`, `notify_…`, `done`, `release`) may be called
 //!   by a G with preemption turned off.
-//! - Queues are first in, first out. A waiter that is made runnable is the next on the waker's P, as in Go.
+//! - Queues are first in, first out. A waiter that is made runnable is the next on the waker's P, as in Go; it is put on the
+//!   global queue of its own scheduler by a waker of another one, or by a thread that is no M.
 //! - Nothing is poisoned: after a panic in a critical section the lock is free, as in `lock_api`. In the kernel a G that
 //!   panics is not unwound: what it held stays held.
 //! - Nothing is allocated, except for the room for a timer by the first wait with a deadline, and where a type says so.

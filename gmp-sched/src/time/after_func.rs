@@ -8,11 +8,12 @@ use core::time::Duration;
 
 use super::slot::Setting;
 use super::{Instant, RESET, STOP, TimerSlot};
+use crate::caller::Here;
 use crate::goroutine::Goroutine;
-use crate::park::queue;
+use crate::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicU64, Ordering};
-use crate::spawn::{prepare, start_prepared};
+use crate::spawn::{prepare, start_next};
 use crate::synctest::Home;
 
 /// What the G finds in its own waiter: it is to run its function.
@@ -72,8 +73,7 @@ pub(crate) fn after_func_at<P: Platform>(
     when: Instant,
     function: impl FnOnce() + Send + 'static,
 ) -> Result<AfterFunc<P>, OutOfResources> {
-    let pinned = Pinned::<P>::new();
-    let slot = TimerSlot::take(&pinned)?;
+    let slot = TimerSlot::<P>::take()?;
     let prepared = prepare(move || {
         let pinned = Pinned::<P>::new();
         let is_discarded = pinned.goroutine().waiter.outcome.load(Ordering::Relaxed) == DISCARD;
@@ -86,21 +86,23 @@ pub(crate) fn after_func_at<P: Platform>(
     let goroutine = match prepared {
         Ok(handle) => handle.goroutine(),
         Err(error) => {
-            slot.give_back(&pinned);
+            slot.give_back(&Pinned::new());
             return Err(error);
         }
     };
     goroutine.waiter.outcome.store(RUN, Ordering::Relaxed);
+    let here = Here::new();
     let mut setting = slot.setting.lock();
     setting.prepared = Some(goroutine);
-    slot.arm(&pinned, &mut setting, when, Duration::ZERO);
+    slot.arm(&here, &mut setting, when, Duration::ZERO);
     Ok(AfterFunc { slot, number: AtomicU64::new(setting.number), home: setting.home })
 }
 
 impl<P: Platform> AfterFunc<P> {
     /// Takes the function back: tells whether this kept it from running. If so it is dropped, by its G. Go: `Timer.Stop`.
     ///
-    /// If not, it has been started, and may still run. Does not block; not callable from interrupts.
+    /// If not, it has been started, and may still run. Does not block; callable on any thread, but not
+    /// from interrupts.
     ///
     /// ```
     /// use core::time::Duration;
@@ -114,7 +116,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {
@@ -140,7 +142,8 @@ impl<P: Platform> AfterFunc<P> {
         self.slot.disarm(&pinned, &mut setting);
         drop(setting);
         goroutine.waiter.outcome.store(what, Ordering::Relaxed);
-        queue(&pinned, start_prepared(&pinned, goroutine, pinned.goroutine().bubble()));
+        let canceller = pinned.try_machine().and_then(Machine::current_goroutine);
+        start_next(&pinned, goroutine, canceller.and_then(Goroutine::bubble));
         true
     }
 
@@ -169,13 +172,13 @@ impl<P: Platform> AfterFunc<P> {
     pub fn reset(&self, duration: Duration) -> bool {
         self.check_bubble(RESET);
         let when = self.home.now().after(duration);
-        let pinned = Pinned::<P>::new();
+        let here = Here::<P>::new();
         let mut setting = self.slot.setting.lock();
         if self.still_to_come(&mut setting).is_none() {
             return false;
         }
-        self.slot.disarm(&pinned, &mut setting);
-        self.slot.arm(&pinned, &mut setting, when, Duration::ZERO);
+        self.slot.disarm(&here.pinned, &mut setting);
+        self.slot.arm(&here, &mut setting, when, Duration::ZERO);
         self.number.store(setting.number, Ordering::Relaxed);
         true
     }

@@ -14,6 +14,7 @@ use core::fmt;
 use core::mem;
 use core::time::Duration;
 
+use crate::caller::Here;
 use crate::chan::Channel;
 use crate::goroutine::Goroutine;
 use crate::list::Linked;
@@ -21,6 +22,7 @@ use crate::lock::Lock;
 use crate::park::make_runnable;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::reference::AtomicRef;
+use crate::scheduler::Scheduler;
 use crate::spawn::start_prepared;
 use crate::synctest::Home;
 use crate::time::Instant;
@@ -29,6 +31,8 @@ use crate::timers::{self, Action, arm_in};
 /// A timer with what it is set to do. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
     timer: timers::Timer<P>,
+    /// To which it goes back.
+    scheduler: &'static Scheduler<P>,
     link: AtomicRef<Self>,
     pub(super) setting: Lock<Setting<P>, P>,
     /// Where it sends that it has fired, and when. Its lock may be taken under that of the setting.
@@ -52,7 +56,7 @@ pub(super) struct Setting<P: Platform> {
 }
 
 impl<P: Platform> TimerSlot<P> {
-    fn new() -> Result<Self, OutOfResources> {
+    fn new(scheduler: &'static Scheduler<P>) -> Result<Self, OutOfResources> {
         let setting = Setting {
             number: 0,
             is_set: false,
@@ -63,6 +67,7 @@ impl<P: Platform> TimerSlot<P> {
         };
         Ok(Self {
             timer: timers::Timer::new(),
+            scheduler,
             link: AtomicRef::none(),
             setting: Lock::new(setting),
             ticks: Channel::new(1, false, Home::none())?,
@@ -70,14 +75,21 @@ impl<P: Platform> TimerSlot<P> {
     }
 
     /// A slot that nobody uses, for a timer that is made here.
-    pub(crate) fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
-        let unused = pinned.machine().scheduler().timer_slots.lock().pop_front();
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M with a P.
+    #[track_caller]
+    pub(crate) fn take() -> Result<&'static Self, OutOfResources> {
+        let Here { pinned: _pinned, machine, .. } = Here::<P>::new();
+        let scheduler = machine.scheduler();
+        let unused = scheduler.timer_slots.lock().pop_front();
         let slot = match unused {
             Some(slot) => slot,
             None => {
                 let mut place = Vec::new();
                 place.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-                place.push(Self::new()?);
+                place.push(Self::new(scheduler)?);
                 &place.leak()[0]
             }
         };
@@ -87,20 +99,20 @@ impl<P: Platform> TimerSlot<P> {
         Ok(slot)
     }
 
-    /// Gives the slot back, which is disarmed and which nobody waits for.
-    pub(super) fn give_back(&'static self, pinned: &Pinned<P>) {
-        pinned.machine().scheduler().timer_slots.lock().push_front(self);
+    /// Gives the slot back, which is disarmed and which nobody waits for. Callable on any thread.
+    pub(super) fn give_back(&'static self, _pinned: &Pinned<P>) {
+        self.scheduler.timer_slots.lock().push_front(self);
     }
 
     /// Has it fire at `when`, and then again each `period` unless that is zero. The slot is disarmed.
-    pub(super) fn arm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>, when: Instant, period: Duration) {
+    pub(super) fn arm(&'static self, here: &Here<P>, setting: &mut Setting<P>, when: Instant, period: Duration) {
         setting.number += 1;
         self.timer.set_period(period);
         setting.is_set = when != Instant::NEVER;
         setting.fired = Instant::from_nanos(0);
         setting.repeats = !period.is_zero();
         if setting.is_set {
-            arm_in(pinned, setting.home.bubble(), when, &self.timer, Action::Fire(self, setting.number));
+            arm_in(&here.pinned, setting.home.bubble(), when, &self.timer, Action::Fire(self, setting.number));
         }
     }
 
@@ -115,15 +127,20 @@ impl<P: Platform> TimerSlot<P> {
     }
 
     /// [`disarm`](Self::disarm), then [`arm`](Self::arm).
+    ///
+    /// # Panics
+    ///
+    /// The caller is not on an M with a P; nothing has changed.
+    #[track_caller]
     pub(crate) fn set(&'static self, when: Instant, period: Duration) -> bool {
-        let pinned = Pinned::<P>::new();
+        let here = Here::<P>::new();
         let mut setting = self.setting.lock();
-        let was_set = self.disarm(&pinned, &mut setting);
-        self.arm(&pinned, &mut setting, when, period);
+        let was_set = self.disarm(&here.pinned, &mut setting);
+        self.arm(&here, &mut setting, when, period);
         was_set
     }
 
-    /// [`disarm`](Self::disarm) under the lock.
+    /// [`disarm`](Self::disarm) under the lock. Callable on any thread.
     pub(crate) fn stop(&'static self) -> bool {
         let pinned = Pinned::<P>::new();
         self.disarm(&pinned, &mut self.setting.lock())
@@ -184,7 +201,7 @@ pub(crate) fn fire<P: Platform>(
     if let Some(goroutine) = setting.prepared.take() {
         let bubble = setting.home.bubble();
         drop(setting);
-        return Some(start_prepared(pinned, goroutine, bubble));
+        return start_prepared(pinned, goroutine, bubble);
     }
     // There is room for one; the later ones are dropped.
     let waiting = slot.ticks.leave(pinned, now);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{RESET, STOP, TimerSlot};
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{OutOfResources, Platform};
 
 /// Fires at regular intervals. Go: `time.Ticker`.
 ///
@@ -67,7 +67,7 @@ impl<P: Platform> Ticker<P> {
     #[track_caller]
     pub fn try_new(interval: Duration) -> Result<Self, OutOfResources> {
         assert!(!interval.is_zero(), "non-positive interval for NewTicker");
-        let slot = TimerSlot::take(&Pinned::new())?;
+        let slot = TimerSlot::take()?;
         let ticker = Self { slot };
         slot.set(super::now::<P>().after(interval), interval);
         Ok(ticker)
@@ -80,7 +80,7 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not on an M, or is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) {

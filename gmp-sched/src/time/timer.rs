@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{Instant, RESET, STOP, TimerSlot};
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{OutOfResources, Platform};
 
 /// Fires once, and can be set again. Go: `time.Timer`.
 ///
@@ -117,7 +117,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// The caller is not a G with a P.
     pub fn try_at(when: Instant) -> Result<Self, OutOfResources> {
-        let slot = TimerSlot::take(&Pinned::new())?;
+        let slot = TimerSlot::take()?;
         let timer = Self { slot };
         slot.set(when, Duration::ZERO);
         Ok(timer)
@@ -140,7 +140,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not on an M, or is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is outside of the [bubble](crate::synctest) where this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {

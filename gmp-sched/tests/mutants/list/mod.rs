@@ -12,6 +12,7 @@ mod sync;
 mod syscall;
 mod timers;
 mod token;
+mod wake;
 mod watch;
 mod world;
 
@@ -87,6 +88,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         channels::MUTANTS,
         sync::MUTANTS,
         cancel::MUTANTS,
+        wake::MUTANTS,
         watch::MUTANTS,
     ];
     lists.into_iter().flatten()

@@ -139,10 +139,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "park.rs",
         "a G that is woken from outside is on no queue for a moment",
-        "                let mut shared = scheduler.shared.lock();
-                goroutine.set_status(Status::Runnable);",
-        "                goroutine.set_status(Status::Runnable);
-                let mut shared = scheduler.shared.lock();",
+        "            let mut shared = self.shared.lock();
+            goroutine.set_status(Status::Runnable);",
+        "            goroutine.set_status(Status::Runnable);
+            let mut shared = self.shared.lock();",
         Model("deadlock::"),
     ),
 ];

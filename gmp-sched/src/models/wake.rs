@@ -1,0 +1,88 @@
+//! Wakes across the border of a scheduler: by an M of another one, and by a thread that is no M.
+
+use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
+use super::{explore, explore_every_point};
+use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::locked::lock_thread;
+use crate::machine::Machine;
+use crate::park::ready_pinned;
+use crate::platform::Pinned;
+use crate::time::Instant;
+
+/// A G that waits for something that others than the Ms of its scheduler may do, so that its wait is no deadlock.
+fn waiter(setting: &Setting) -> &'static Goroutine<Model> {
+    let goroutine = setting.goroutine();
+    let [first, ..] = setting.scheduler.processors() else { unreachable!("a scheduler has a P") };
+    goroutine.set_waiting(WaitReason::Future, first.watch.unwatched(), Instant::from_nanos(0));
+    goroutine
+}
+
+fn assert_runs_at_home(goroutine: &'static Goroutine<Model>) {
+    assert_eq!(goroutine.status(), Status::Running, "lost wake-up");
+    let runs =
+        |machine: &'static Machine<Model>| machine.current_goroutine().is_some_and(|g| core::ptr::eq(g, goroutine));
+    assert!(goroutine.scheduler().machines().any(runs), "a G runs under another scheduler");
+}
+
+/// An M of another scheduler readies a G while the only P of its own goes idle.
+#[test]
+fn a_wake_from_another_scheduler_against_going_idle() {
+    explore_every_point(|| {
+        let (setting, other) = (Setting::new(1), Setting::new(1));
+        let (idler, waker, goroutine) = (setting.busy_machine(), other.running_machine(), waiter(&setting));
+        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+        run_as(waker, |pinned| ready_pinned(pinned, goroutine));
+        idles.join().unwrap();
+        setting.settle_all([idler]);
+        setting.check();
+        assert_runs_at_home(goroutine);
+        assert!(waker.held_processor().queue.is_empty(), "a G is on a queue of another scheduler");
+    });
+}
+
+/// The Ms of two schedulers ready a G of each other, as each of them might go idle.
+#[test]
+fn two_schedulers_ready_each_others_gs() {
+    explore(|| {
+        let settings = [Setting::new(1), Setting::new(1)];
+        let wakers = [settings[0].running_machine(), settings[1].running_machine()];
+        let waiters = [waiter(&settings[0]), waiter(&settings[1])];
+        let [first, second] = wakers;
+        let [of_first, of_second] = waiters;
+        let readies = spawn_as(first, move |pinned| {
+            ready_pinned(pinned, of_second);
+            first.set_current(None);
+            first.go_idle(pinned);
+        });
+        run_as(second, |pinned| {
+            ready_pinned(pinned, of_first);
+            second.set_current(None);
+            second.go_idle(pinned);
+        });
+        readies.join().unwrap();
+        for (setting, (waker, waiter)) in settings.iter().zip(wakers.into_iter().zip(waiters)) {
+            setting.settle_all([waker]);
+            setting.check();
+            assert_runs_at_home(waiter);
+        }
+    });
+}
+
+/// A thread that is no M readies a locked G while the M of that gives its P away and begins to wait for one.
+#[test]
+fn a_locked_g_is_readied_from_outside() {
+    explore(|| {
+        let setting = Setting::new(1);
+        let machine = setting.running_machine();
+        run_as(machine, |_| core::mem::forget(lock_thread::<Model>().expect("the model has threads enough")));
+        let goroutine = machine.running_goroutine();
+        goroutine.set_waiting(WaitReason::Future, machine.unwatched(), Instant::from_nanos(0));
+        goroutine.note_locked_wait();
+        machine.set_current(None);
+        let waits = spawn_as(machine, move |pinned| run_locked(pinned, machine, goroutine));
+        ready_pinned(&Pinned::<Model>::new(), goroutine);
+        waits.join().unwrap();
+        setting.settle();
+        assert_runs_at_home(goroutine);
+    });
+}

@@ -1,0 +1,34 @@
+//! Wakes across the border of a scheduler.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "goroutine.rs",
+        "a waker takes the Gs of all schedulers for its own",
+        "        Self(scheduler << Self::SHIFT | Status::Waiting as u32)",
+        "        Self((scheduler & 0) << Self::SHIFT | Status::Waiting as u32)",
+        Model("wake::a_wake_from_another_scheduler"),
+    ),
+    mutant(
+        "park.rs",
+        "nobody is woken for a G that is readied from outside",
+        "            self.put_global_one(&mut shared, goroutine);
+        }
+        self.wake_processor();",
+        "            self.put_global_one(&mut shared, goroutine);
+        }",
+        Model("wake::two_schedulers"),
+    ),
+    mutant(
+        "locked.rs",
+        "the M of a locked G is given a P without a wake-up",
+        "        drop(shared);
+        P::unpark_thread(to);
+        return;",
+        "        drop(shared);
+        return;",
+        Model("wake::a_locked_g"),
+    ),
+];
