@@ -1,11 +1,14 @@
 //! System calls: a G that keeps its M busy or blocked while its P goes to others.
 //!
-//! Two kinds. [`enter_syscall`] is for work that may be short: the P stays where it is, marked, and sysmon takes it away
-//! if the call lasts. [`enter_blocking`] is for work that will block: the P goes to another M at once. Go only has the
-//! first kind for most calls and has to guess, 20 us to 10 ms later; a kernel knows.
+//! Two kinds. [`syscall`] is for work that may be short: the P stays where it is, marked, and sysmon takes it away if the
+//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go only has the first kind for
+//! most calls and has to guess, 20 us to 10 ms later; a kernel knows.
 //!
-//! On return ([`Syscall`] is dropped) the G takes its old P back if nobody took it, else an idle P; else it goes to the
-//! global queue and its M to the idle list. An M without a P never runs user code.
+//! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, however
+//! the call ends. With a guard that the caller keeps, a G could leak it and go on without a P.
+//!
+//! On return the G takes its old P back if nobody took it, else an idle P; else it goes to the global queue and its M to
+//! the idle list. An M without a P never runs user code.
 //!
 //! The slice goes on during a call. If it ends there, sysmon takes the P away if it finds the P in a call, and else the G
 //! gives way on return: Gs that make short calls one after the other run no longer than others.
@@ -24,27 +27,54 @@ use crate::switch::{Commit, leave_for_g0};
 use crate::time::Instant;
 use crate::trace::EventKind;
 
-/// The calling G is in a system call until this is dropped, on the same G.
+/// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
 ///
-/// In between it stays on its M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads,
-/// another one may take the CPU from a call that computes for long. Only a call begun by [`enter_blocking`] may block the
-/// thread; one begun by [`enter_syscall`] may where sysmon looks at regular times, as on threads, but not where a tick of
-/// the busy CPU wakes it, as in a kernel: a CPU whose thread is blocked has no tick.
-#[must_use = "the system call ends when this is dropped"]
-#[derive(Debug)]
-pub struct Syscall<P: Platform> {
-    _here: PhantomData<(*mut (), P)>,
-}
-
-/// Begins work that may keep this M busy for a while. Go: `entersyscall`.
+/// Entering costs a few stores; the P is taken away only if sysmon finds the call still going on. In the call the G stays
+/// on its M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads, another one may take the
+/// CPU from a call that computes for long. The call may block the thread where sysmon runs at regular intervals, as on
+/// threads, but not where a tick of the busy CPU wakes sysmon, as in a kernel: a CPU whose thread is blocked has no tick.
 ///
-/// Costs a few stores; the P is taken away only if sysmon finds the call still going on. Does not block.
+/// May block the calling G on return, until there is a P for it; not callable from interrupts.
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P.
+/// The caller is not a G with a P; the call panics, and the platform unwinds.
 #[doc(alias = "entersyscall")]
-pub fn enter_syscall<P: Platform>() -> Syscall<P> {
+#[doc(alias = "exitsyscall")]
+#[inline]
+pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
+    let _syscall = enter_syscall::<P>();
+    call()
+}
+
+/// Runs `call`, which will block this M, with the P given to another M at once. Go: `entersyscallblock`.
+///
+/// Before the call begins an M is secured that takes over, a new one if need be, so that every P that becomes free from
+/// here on has an M: waking never has to make one. Otherwise as [`syscall`]; this call may block the thread anywhere.
+///
+/// # Errors
+///
+/// No M can be made; `call` is dropped, and nothing else has happened.
+///
+/// # Panics
+///
+/// As [`syscall`].
+#[doc(alias = "entersyscallblock")]
+#[inline]
+pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
+    let _syscall = enter_blocking::<P>()?;
+    Ok(call())
+}
+
+/// The calling G is in a system call until this is dropped, on the same G. Not public: a program could leak it.
+#[must_use = "the system call ends when this is dropped"]
+#[derive(Debug)]
+pub(crate) struct Syscall<P: Platform> {
+    _here: PhantomData<(*mut (), P)>,
+}
+
+/// The first half of [`syscall`].
+pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     let pinned = Pinned::<P>::new();
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());
@@ -62,20 +92,8 @@ pub fn enter_syscall<P: Platform>() -> Syscall<P> {
     Syscall { _here: PhantomData }
 }
 
-/// Begins work that will block this M, and gives the P away at once. Go: `entersyscallblock`.
-///
-/// Before anything else it makes sure that an M is there to take over, making one if needed, so that every P that gets
-/// free from here on has an M: waking never has to make one. Does not block.
-///
-/// # Errors
-///
-/// No M can be made; nothing has happened, and the caller still is a running G.
-///
-/// # Panics
-///
-/// The caller is not a G with a P.
-#[doc(alias = "entersyscallblock")]
-pub fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
+/// The first half of [`blocking`].
+pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
     let pinned = Pinned::<P>::new();
     let machine = pinned.machine();
     let (me, processor) = (machine.running_goroutine(), machine.held_processor());

@@ -1,37 +1,34 @@
 //! Blocking a G in a driver, together with its M: the P goes to another M meanwhile.
 
 use gmp_sched::platform::{OutOfResources, Pinned, Platform as _};
-use gmp_sched::syscall::{Syscall, enter_blocking};
+use gmp_sched::syscall;
 use gmp_sched::time::Instant;
 
 use crate::kthread::{self, KernelThread};
 use crate::platform::Kernel;
 
-/// The calling G is blocked in a driver until this is dropped. Its P has been given away; its M waits for an interrupt.
+/// Runs `call`, in which the calling G is blocked in a driver: its P has been given away, and its M waits for interrupts.
+///
+/// # Errors
+///
+/// No M can be made to take over; `call` has not been run.
+///
+/// # Panics
+///
+/// The caller is not a G with a P.
+pub fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResources> {
+    // The pin is lowered before the system call ends.
+    syscall::blocking::<Kernel, R>(|| call(&Blocked { _pinned: Pinned::new() }))
+}
+
+/// The calling G is blocked in a driver: see [`block`].
 #[derive(Debug)]
-#[must_use = "the G is blocked until this is dropped"]
 pub struct Blocked {
-    // Dropped in this order: the pin is lowered before the system call ends.
-    /// The driver's thread stays on its CPU but where it waits.
+    /// The driver's thread stays on its CPU except where it waits.
     _pinned: Pinned<Kernel>,
-    _syscall: Syscall<Kernel>,
 }
 
 impl Blocked {
-    /// Gives the calling G's P away. What the driver does before the wait is done under this guard.
-    ///
-    /// # Errors
-    ///
-    /// No M can be made to take over; nothing has happened.
-    ///
-    /// # Panics
-    ///
-    /// The caller is not a G with a P.
-    pub fn begin() -> Result<Self, OutOfResources> {
-        let syscall = enter_blocking()?;
-        Ok(Self { _pinned: Pinned::new(), _syscall: syscall })
-    }
-
     /// The thread that waits: a driver's interrupt handler unparks it.
     #[must_use]
     pub fn thread(&self) -> &'static KernelThread {

@@ -10,7 +10,7 @@ use boot_protocol::command_line::{DISK, DiskOption};
 use gmp_sched::platform::OutOfResources;
 use spin::Once;
 
-use crate::blocking::Blocked;
+use crate::blocking::block;
 use crate::virtio::blk::{BlockDevice, REQUEST_BYTES, SECTOR_SIZE};
 use crate::{args, kthread, virtio};
 
@@ -140,17 +140,18 @@ impl Disk {
         if length == 0 {
             return Ok(0);
         }
-        let blocked = Blocked::begin()?;
-        let mut position = offset;
-        let mut buffer = &mut buffer[..length];
-        while !buffer.is_empty() {
-            let (sector, skip) = split(position);
-            let (part, rest) = buffer.split_at_mut(buffer.len().min(REQUEST_BYTES - skip));
-            device.read(&blocked, sector, skip, part)?;
-            position += part.len() as u64;
-            buffer = rest;
-        }
-        Ok(length)
+        block(|blocked| {
+            let mut position = offset;
+            let mut buffer = &mut buffer[..length];
+            while !buffer.is_empty() {
+                let (sector, skip) = split(position);
+                let (part, rest) = buffer.split_at_mut(buffer.len().min(REQUEST_BYTES - skip));
+                device.read(blocked, sector, skip, part)?;
+                position += part.len() as u64;
+                buffer = rest;
+            }
+            Ok(length)
+        })?
     }
 
     /// Writes whole sectors from `offset` on, which begins one. They are on the host when this returns, but not
@@ -178,12 +179,13 @@ impl Disk {
         if skip != 0 || !data.len().is_multiple_of(SECTOR_SIZE) {
             return Err(DiskError::Unaligned);
         }
-        let blocked = Blocked::begin()?;
-        for part in data.chunks(REQUEST_BYTES) {
-            device.write(&blocked, sector, part)?;
-            sector += (part.len() / SECTOR_SIZE) as u64;
-        }
-        Ok(())
+        block(|blocked| {
+            for part in data.chunks(REQUEST_BYTES) {
+                device.write(blocked, sector, part)?;
+                sector += (part.len() / SECTOR_SIZE) as u64;
+            }
+            Ok(())
+        })?
     }
 
     /// The device, if it works and has these bytes.
@@ -219,6 +221,5 @@ fn split(offset: u64) -> (u64, usize) {
 /// The caller is not a G.
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     let deadline = kthread::now().after(duration);
-    Blocked::begin()?.wait_for(deadline);
-    Ok(())
+    block(|blocked| blocked.wait_for(deadline))
 }

@@ -36,7 +36,7 @@ use crate::Counts;
 use crate::machine::MachineId;
 use crate::platform::Pinned;
 use crate::poller::Signal;
-use crate::syscall::{enter_blocking, enter_syscall};
+use crate::syscall;
 use world::World;
 
 /// The platform type of the simulated machine.
@@ -159,8 +159,7 @@ pub fn work(duration: Duration) {
 
 /// Keeps the M busy for that long in a system call that sysmon has to find.
 pub fn syscall(duration: Duration) {
-    let _syscall = enter_syscall::<Sim>();
-    work(duration);
+    syscall::syscall::<Sim, _>(|| work(duration));
 }
 
 /// Has a device do something that takes about that long; the signal is what its interrupt raises.
@@ -171,10 +170,12 @@ pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
 
 /// Blocks the G with its M in a device for that long; the P is handed off at once.
 pub fn block(duration: Duration) {
-    let _syscall = enter_blocking::<Sim>().expect("the simulated machine has threads to spare");
-    let until = world::current().instant().after(duration);
-    let _pinned = Pinned::<Sim>::new();
-    while world::current().instant() < until {
-        platform::threads().park(Some(until));
-    }
+    let blocked = syscall::blocking::<Sim, _>(|| {
+        let until = world::current().instant().after(duration);
+        let _pinned = Pinned::<Sim>::new();
+        while world::current().instant() < until {
+            platform::threads().park(Some(until));
+        }
+    });
+    blocked.expect("the simulated machine has threads to spare");
 }

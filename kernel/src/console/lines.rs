@@ -7,7 +7,7 @@ use boot_protocol::console::END_OF_INPUT;
 use gmp_sched::platform::OutOfResources;
 
 use super::input::{set_input_waker, try_read};
-use crate::blocking::Blocked;
+use crate::blocking::block;
 use crate::kthread::KernelThread;
 use crate::sync::InterruptMutex;
 
@@ -41,14 +41,15 @@ pub fn read_line() -> Result<Option<String>, OutOfResources> {
 }
 
 fn wait_for_byte() -> Result<u8, OutOfResources> {
-    let blocked = Blocked::begin()?;
-    *READER.lock() = Some(blocked.thread());
     let mut byte = None;
-    blocked.wait_until(|| {
-        byte = try_read();
-        byte.is_some()
-    });
-    *READER.lock() = None;
+    block(|blocked| {
+        *READER.lock() = Some(blocked.thread());
+        blocked.wait_until(|| {
+            byte = try_read();
+            byte.is_some()
+        });
+        *READER.lock() = None;
+    })?;
     Ok(byte.expect("waited until there is one"))
 }
 

@@ -189,8 +189,7 @@ guest_test!(
 
 fn in_a_system_call_the_machine_ends() {
     let _ = go(|| {
-        let _syscall = gmp_sched::syscall::enter_syscall::<Kernel>();
-        panic!("a system call dies");
+        gmp_sched::syscall::syscall::<Kernel, ()>(|| panic!("a system call dies"));
     })
     .join();
 }

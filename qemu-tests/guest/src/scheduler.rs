@@ -118,10 +118,11 @@ fn sysmon_retakes_from_a_long_system_call() {
     let busy: Vec<_> = (0..procs())
         .map(|_| {
             go(|| {
-                let _syscall = gmp_sched::syscall::enter_syscall::<Kernel>();
-                while !DONE.load(Ordering::Relaxed) {
-                    core::hint::spin_loop();
-                }
+                gmp_sched::syscall::syscall::<Kernel, _>(|| {
+                    while !DONE.load(Ordering::Relaxed) {
+                        core::hint::spin_loop();
+                    }
+                });
             })
         })
         .collect();
@@ -168,7 +169,7 @@ fn everything_at_once() {
                 1 => disk::delay(Duration::from_micros(u64::from(random % 2000))).unwrap(),
                 2 => drop((0..random % 50_000).map(f64::from).fold(1.0, |a, b| core::hint::black_box(a * 0.999 + b))),
                 3 => drop(vec![random; random as usize % 5000]),
-                4 => drop(gmp_sched::syscall::enter_syscall::<Kernel>()),
+                4 => gmp_sched::syscall::syscall::<Kernel, _>(|| ()),
                 5..=9 => yield_now(),
                 _ => {}
             }

@@ -139,8 +139,7 @@ fn life(seed: u64, depth: u32) -> u64 {
                 Deed::Device
             }
             50..=54 => {
-                let _syscall = gmp_sched::syscall::enter_syscall::<Kernel>();
-                spin(microseconds / 8);
+                gmp_sched::syscall::syscall::<Kernel, _>(|| spin(microseconds / 8));
                 Deed::Syscall
             }
             55..=64 => {

@@ -56,7 +56,7 @@ fn procs_change_while_everything_goes_on() {
                 0 => sleep(Duration::from_micros(u64::from(random % 3000))),
                 1 => disk::delay(Duration::from_micros(u64::from(random % 2000))).unwrap(),
                 2 => drop((0..random % 50_000).map(f64::from).fold(1.0, |a, b| core::hint::black_box(a * 0.999 + b))),
-                3 => drop(gmp_sched::syscall::enter_syscall::<Kernel>()),
+                3 => gmp_sched::syscall::syscall::<Kernel, _>(|| ()),
                 4 => drop(kernel::platform::stop_the_world()),
                 6 => {
                     let _locked = kernel::platform::lock_thread().unwrap();

@@ -1,0 +1,12 @@
+// A scope that has been left waits for nobody.
+#![forbid(unsafe_code)]
+
+use gmp_sched::native;
+
+fn main() {
+    native::run(1, || {
+        let mut kept = None;
+        native::scope(|scope| kept = Some(scope));
+        kept.unwrap().go(|| ());
+    });
+}

@@ -1,0 +1,13 @@
+// What is dropped before the scope waits cannot be borrowed by a child.
+#![forbid(unsafe_code)]
+
+use gmp_sched::native;
+
+fn main() {
+    native::run(1, || {
+        native::scope(|scope| {
+            let short_lived = String::from("gone when the body returns");
+            scope.go(|| short_lived.len());
+        });
+    });
+}

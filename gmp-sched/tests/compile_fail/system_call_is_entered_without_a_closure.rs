@@ -1,0 +1,8 @@
+// A guard that could be leaked would let a G go on in its system call, without a P.
+#![forbid(unsafe_code)]
+
+use gmp_sched::native::{self, Native};
+
+fn main() {
+    native::run(1, || std::mem::forget(gmp_sched::syscall::enter_syscall::<Native>()));
+}
