@@ -48,6 +48,16 @@ struct Value {
     above: Option<Arc<Self>>,
 }
 
+impl Drop for Value {
+    fn drop(&mut self) {
+        // Iterative, since a chain of any length may have this as its only owner.
+        let mut above = self.above.take();
+        while let Some(mut value) = above.and_then(Arc::into_inner) {
+            above = value.above.take();
+        }
+    }
+}
+
 impl<P: Platform> Context<P> {
     /// The context that is never cancelled, has no deadline and no values: where all others come from. Go:
     /// `context.Background`.

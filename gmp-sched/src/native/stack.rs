@@ -11,10 +11,11 @@ const PAGE: usize = 4096;
 /// Maps a stack of at least `size` bytes with a guard page below.
 #[expect(unsafe_code, reason = "maps memory")]
 pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
-    let size = size.next_multiple_of(PAGE);
+    let size = size.checked_next_multiple_of(PAGE).ok_or(OutOfResources)?;
+    let mapped = size.checked_add(PAGE).ok_or(OutOfResources)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
     // SAFETY: a fresh private mapping at an address of the system's choice touches nothing that exists.
-    let base = unsafe { libc::mmap(ptr::null_mut(), size + PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    let base = unsafe { libc::mmap(ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         return Err(OutOfResources);
     }
