@@ -21,6 +21,7 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use crate::caller::Caller;
+use crate::exit::exit;
 use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::join::{JoinError, JoinHandle, forget_waiter};
 use crate::lock::Lock;
@@ -115,6 +116,8 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     /// Ends the coroutine: the call in which it gave its last value returns `false`, and it runs on until it returns by
     /// itself. One that has not begun is dropped. Go: the `stop` of `iter.Pull`.
     ///
+    /// If the coroutine [ends itself](crate::exit::exit) meanwhile, that ends the calling G as well, as in Go.
+    ///
     /// Blocks the calling G for as long as that takes; not callable from interrupts.
     ///
     /// ```
@@ -135,9 +138,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     ///
     /// The coroutine panics meanwhile; the caller is not a G with a P.
     pub fn stop(mut self) {
-        if self.run_to_end().is_err_and(JoinError::is_failure) {
-            panic!("the coroutine panicked");
-        }
+        pass_on::<P>(self.run_to_end());
     }
 
     fn run_to_end(&mut self) -> Result<(), JoinError> {
@@ -151,7 +152,8 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
 impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
     type Item = T;
 
-    /// The next value, `None` if the coroutine has returned. Blocks the calling G while it works on it.
+    /// The next value, `None` if the coroutine has returned. If it [ends itself](crate::exit::exit), that ends the calling
+    /// G as well, as in Go. Blocks the calling G while the coroutine works on the value; not callable from interrupts.
     ///
     /// # Panics
     ///
@@ -161,9 +163,8 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
         let value = self.shared.with(|exchange| exchange.value.take());
         if value.is_none()
             && let Some(inner) = self.inner.take()
-            && inner.join().is_err_and(JoinError::is_failure)
         {
-            panic!("the coroutine panicked");
+            pass_on::<P>(inner.join());
         }
         value
     }
@@ -171,8 +172,17 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
 
 impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
     fn drop(&mut self) {
-        // A panic has been told by whoever tells panics; here is nobody to pass it on to.
+        // How it ended is not passed on: a drop may be part of an unwinding, and is not to begin another.
         let _ = self.run_to_end();
+    }
+}
+
+/// Ends the calling G as its coroutine ended. Go: `iter.Pull` passes a panic and `runtime.Goexit` on to `next` and `stop`.
+fn pass_on<P: Platform>(end: Result<(), JoinError>) {
+    match end {
+        Ok(()) => {}
+        Err(JoinError::Exited) => exit::<P>(),
+        Err(JoinError::Panicked | JoinError::StackOverflow) => panic!("the coroutine panicked"),
     }
 }
 
@@ -203,7 +213,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         if self.is_stopped() {
             return false;
         }
-        let caller = Caller::<P>::new();
+        let caller = may_switch::<P>();
         let outer = {
             let mut exchange = self.shared.exchange.lock();
             exchange.value = Some(value);
@@ -228,11 +238,20 @@ impl<T, P: Platform> Shared<T, P> {
 
     /// Runs the inner G until it gives a value or ends.
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        let caller = Caller::<P>::new();
+        let caller = may_switch::<P>();
         self.exchange.lock().outer = Some(caller.me);
         inner.set_waiter(caller.me);
         switch_to(caller, inner.goroutine());
     }
+}
+
+/// The caller, which is a G that may block. Before anything changes: a panic later would leave the two sides with different
+/// views of who runs.
+#[track_caller]
+fn may_switch<P: Platform>() -> Caller<P> {
+    let caller = Caller::new();
+    P::assert_pinned_once();
+    caller
 }
 
 /// Parks the caller and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
