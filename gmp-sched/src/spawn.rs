@@ -120,7 +120,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
+    let Here { pinned, machine, processor } = Here::<P>::new();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);

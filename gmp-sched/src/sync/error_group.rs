@@ -2,12 +2,14 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use super::blocking::OnDrop;
-use super::{Mutex, Semaphore, WaitGroup};
+use super::{Mutex, Permit, Semaphore, WaitGroup};
 use crate::cancel::Context;
+use crate::join::JoinHandle;
 use crate::platform::{OutOfResources, Platform};
 use crate::spawn::spawn;
 
@@ -39,7 +41,7 @@ struct Shared<E, P: Platform> {
     limit: Option<Semaphore<P>>,
     error: Mutex<Option<E>, P>,
     is_cancelled: AtomicBool,
-    on_cancel: Mutex<Option<Box<dyn FnOnce() + Send>>, P>,
+    on_cancel: Mutex<Vec<Box<dyn FnOnce() + Send>>, P>,
 }
 
 impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
@@ -55,7 +57,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// There is no memory for what its Gs share.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(None, None)
+        Self::with(None)
     }
 
     /// A group of which at most `limit` Gs are under way at once: [`go`](Self::go) waits. Go: `SetLimit`.
@@ -77,7 +79,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     #[doc(alias = "SetLimit")]
     pub fn with_limit(limit: u32) -> Self {
         assert!(limit > 0, "an ErrorGroup of which no G may run");
-        Self::with(Some(Semaphore::new(limit)), None)
+        Self::with(Some(Semaphore::new(limit)))
     }
 
     /// With a context below `context` for its Gs, which is cancelled when the first of them fails, or when
@@ -120,26 +122,17 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// ```
     #[must_use]
     pub fn on_cancel(self, on_cancel: impl FnOnce() + Send + 'static) -> Self {
-        {
-            let mut hook = self.shared.on_cancel.lock();
-            *hook = Some(match hook.take() {
-                None => Box::new(on_cancel),
-                Some(earlier) => Box::new(move || {
-                    earlier();
-                    on_cancel();
-                }),
-            });
-        }
+        self.shared.on_cancel.lock().push(Box::new(on_cancel));
         self
     }
 
-    fn with(limit: Option<Semaphore<P>>, on_cancel: Option<Box<dyn FnOnce() + Send>>) -> Self {
+    fn with(limit: Option<Semaphore<P>>) -> Self {
         let shared = Shared {
             under_way: WaitGroup::new(),
             limit,
             error: Mutex::new(None),
             is_cancelled: AtomicBool::new(false),
-            on_cancel: Mutex::new(on_cancel),
+            on_cancel: Mutex::new(Vec::new()),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -169,10 +162,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     #[track_caller]
     #[doc(alias = "Go")]
     pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) -> Result<(), OutOfResources> {
-        if let Some(limit) = &self.shared.limit {
-            limit.acquire(1).forget();
-        }
-        self.start(body)
+        let permit = self.shared.limit.as_ref().map(|limit| limit.acquire(1));
+        self.start(permit, body)
     }
 
     /// [`go`](Self::go), if the limit allows it now; gives `body` back if not. Go: `TryGo`.
@@ -197,38 +188,39 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     #[track_caller]
     #[doc(alias = "TryGo")]
     pub fn try_go<F: FnOnce() -> Result<(), E> + Send + 'static>(&self, body: F) -> Result<(), F> {
-        if let Some(limit) = &self.shared.limit {
-            match limit.try_acquire(1) {
-                Some(permit) => permit.forget(),
+        let permit = match &self.shared.limit {
+            None => None,
+            Some(limit) => match limit.try_acquire(1) {
                 None => return Err(body),
-            }
-        }
-        match self.start(body) {
+                permit => permit,
+            },
+        };
+        match self.start(permit, body) {
             Ok(()) => Ok(()),
             Err(error) => panic!("cannot spawn a G: {error}"),
         }
     }
 
     #[track_caller]
-    fn start(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) -> Result<(), OutOfResources> {
+    fn start(
+        &self,
+        permit: Option<Permit<'_, P>>,
+        body: impl FnOnce() -> Result<(), E> + Send + 'static,
+    ) -> Result<(), OutOfResources> {
         self.shared.under_way.add(1);
-        let shared = Arc::clone(&self.shared);
+        // From here on it is `End` that releases it.
+        if let Some(permit) = permit {
+            permit.forget();
+        }
+        // Part of the closure, so that a spawn that fails or panics drops it, too.
+        let end = End(Arc::clone(&self.shared));
         let spawned = spawn::<P, _, _>(move || {
-            let _end = OnDrop(|| shared.end());
+            let (body, end) = (body, end);
             if let Err(error) = body() {
-                shared.fail(error);
+                end.0.fail(error);
             }
         });
-        match spawned {
-            Ok(handle) => {
-                handle.detach();
-                Ok(())
-            }
-            Err(error) => {
-                self.shared.end();
-                Err(error)
-            }
-        }
+        spawned.map(JoinHandle::detach)
     }
 
     /// Whether one of its Gs has failed. Callable from anywhere.
@@ -261,8 +253,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     pub fn wait(self) -> Result<(), E> {
         self.shared.under_way.wait();
         // Dropped uncalled, it cancels the group's context all the same.
-        let hook = self.shared.on_cancel.lock().take();
-        drop(hook);
+        let hooks = mem::take(&mut *self.shared.on_cancel.lock());
+        drop(hooks);
         self.shared.error.lock().take().map_or(Ok(()), Err)
     }
 }
@@ -278,18 +270,20 @@ impl<E, P: Platform> Shared<E, P> {
             *first = Some(error);
         }
         self.is_cancelled.store(true, Ordering::Release);
-        let on_cancel = self.on_cancel.lock().take();
-        if let Some(on_cancel) = on_cancel {
-            on_cancel();
-        }
+        let hooks = mem::take(&mut *self.on_cancel.lock());
+        hooks.into_iter().for_each(|hook| hook());
     }
+}
 
-    /// One of its Gs is through, or could not be made.
-    fn end(&self) {
-        if let Some(limit) = &self.limit {
+/// One of the Gs of a group. Dropped when it has ended, or could not be made.
+struct End<E, P: Platform>(Arc<Shared<E, P>>);
+
+impl<E, P: Platform> Drop for End<E, P> {
+    fn drop(&mut self) {
+        if let Some(limit) = &self.0.limit {
             limit.release(1);
         }
-        self.under_way.done();
+        self.0.under_way.done();
     }
 }
 

@@ -11,6 +11,8 @@ use super::blocking::OnDrop;
 use super::blocking::{Blocking, Roused, my_waiter, ready};
 use crate::cancel::{ContextError, Limit};
 use crate::goroutine::WaitReason;
+#[cfg(not(gmp_loom))]
+use crate::join::JoinHandle;
 use crate::lock::Lock;
 #[cfg(not(gmp_loom))]
 use crate::platform::OutOfResources;
@@ -345,18 +347,13 @@ impl<P: Platform> WaitGroup<P> {
     pub fn go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
         self.add(1);
         let group = Arc::clone(self);
+        // Part of the closure, so that a spawn that fails or panics drops it, too.
+        let done = OnDrop(move || group.done());
         let spawned = crate::spawn::spawn::<P, _, _>(move || {
-            let _done = OnDrop(|| group.done());
+            let (body, _done) = (body, done);
             body();
         });
-        match spawned {
-            Ok(handle) => handle.detach(),
-            Err(error) => {
-                self.done();
-                return Err(error);
-            }
-        }
-        Ok(())
+        spawned.map(JoinHandle::detach)
     }
 }
 
