@@ -117,8 +117,10 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[cold]
     #[inline(never)]
     fn drop_result(goroutine: &'static Goroutine<P>) {
-        drop(body::take_result::<T, P>(goroutine));
+        let result = body::take_result::<T, P>(goroutine);
+        // First, for the drop of the result may panic.
         release_slot(goroutine);
+        drop(result);
     }
 
     /// Gives the result to the G, if there is none yet; tells whether that was so.

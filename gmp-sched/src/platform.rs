@@ -177,11 +177,11 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// CPU no later than that.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
 
-    /// A stack of at least `size` bytes.
+    /// A stack of at least `size` bytes, which may be any number.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// There is no memory for it, or no stack is that large.
     fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources>;
 
     /// Takes a stack back. Must not block or allocate; called pinned.
@@ -191,7 +191,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// It is what [`allocate_stack`](Platform::allocate_stack) gave, and nothing uses it any more.
     unsafe fn release_stack(stack: Range<usize>);
 
-    /// Runs the body of a G.
+    /// Runs the body of a G. Does not unwind: neither a panic of the body nor one of dropping its payload comes out of it.
     ///
     /// # Errors
     ///

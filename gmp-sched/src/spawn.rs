@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use crate::body::{self, StackEnd};
 use crate::caller::{Caller, Here};
 use crate::goroutine::{Goroutine, GoroutineId, Status};
-use crate::join::{ATTACHED, Audience, JoinHandle, finished, left};
+use crate::join::{ATTACHED, Audience, JoinError, JoinHandle, finished, left};
 use crate::machine::Machine;
 use crate::observe;
 use crate::park::{put_next, queue};
@@ -107,7 +107,7 @@ fn enter<P: Platform>(
 }
 
 /// Runs `body` as a new G that counts among `children` until its body has run and its result is the handle's or dropped.
-/// As [`spawn`]; the caller has counted it.
+/// As [`spawn`]. A call that fails or panics has counted nothing.
 ///
 /// # Safety
 ///
@@ -124,6 +124,7 @@ where
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
+    children.add(&pinned);
     let creator = begin(machine, processor, goroutine);
     enter(machine, processor, creator, goroutine);
     Ok(JoinHandle::new(goroutine))
@@ -242,7 +243,8 @@ impl<'a, P: Platform> Builder<'a, P> {
         self
     }
 
-    /// Its stack in bytes, at least; the platform may round it up. [`STACK_SIZE`] unless chosen.
+    /// Its stack in bytes, at least; the platform may round it up. [`STACK_SIZE`] unless chosen. A size that the platform
+    /// does not have is an error of [`spawn`](Self::spawn).
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
@@ -329,7 +331,9 @@ pub(crate) fn finish<P: Platform, const IS_STACK_CHOSEN: bool>(
     if let Some(drop_result) = drop_result {
         // Drops run as the G itself, which may do anything.
         drop(pinned);
-        drop_result(me);
+        if P::run_body(|| drop_result(me)).is_err_and(JoinError::is_failure) {
+            fatal_panic(me);
+        }
         pinned = Pinned::new();
     }
     return_never::<P, BuryDetached<IS_STACK_CHOSEN>>(pinned, me, remains)
@@ -356,10 +360,10 @@ pub(crate) fn finish_scoped<P: Platform>(
         Audience::Handle => pinned,
         Audience::Nobody => {
             drop(pinned);
-            if panicked {
+            let dropped = P::run_body(|| drop_result(me));
+            if panicked || dropped.is_err_and(JoinError::is_failure) {
                 children.panicked();
             }
-            drop_result(me);
             Pinned::new()
         }
     };

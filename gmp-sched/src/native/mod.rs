@@ -22,8 +22,10 @@
 //! stacks of Gs that had not finished.
 
 use alloc::boxed::Box;
+use core::any::Any;
 use core::cell::Cell;
 use core::fmt::Arguments;
+use core::mem;
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
 use std::panic;
@@ -177,8 +179,11 @@ unsafe impl Platform for Native {
     }
 
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
-        panic::catch_unwind(AssertUnwindSafe(body))
-            .map_err(|payload| if payload.is::<BodyEnds>() { JoinError::Exited } else { JoinError::Panicked })
+        panic::catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+            let error = if payload.is::<BodyEnds>() { JoinError::Exited } else { JoinError::Panicked };
+            drop_payload(payload);
+            error
+        })
     }
 
     fn exit_body() -> ! {
@@ -197,6 +202,14 @@ unsafe impl Platform for Native {
             describe(goroutine);
         }
         std::process::exit(2);
+    }
+}
+
+/// Drops what a body panicked with, which is any value: its drop may panic in turn. The payload of that second panic is
+/// leaked, since its drop may panic as well.
+fn drop_payload(payload: Box<dyn Any + Send>) {
+    if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        mem::forget(second);
     }
 }
 
@@ -279,8 +292,7 @@ pub fn run_with<T: Send + 'static>(
 ///
 /// The caller is not a G.
 pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
-    let _syscall = crate::syscall::enter_syscall::<Native>();
-    call()
+    crate::syscall::syscall::<Native, R>(call)
 }
 
 /// Runs `call`, which will block the thread, with the P given to another M at once.
@@ -293,6 +305,5 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 ///
 /// The caller is not a G.
 pub fn blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    let _syscall = crate::syscall::enter_blocking::<Native>()?;
-    Ok(call())
+    crate::syscall::blocking::<Native, R>(call)
 }

@@ -1,15 +1,22 @@
-//! How many children a scope has, and who waits for the last of them.
+//! The number of children of a scope, and the wait for the last of them.
+//!
+//! Children borrow from their parent's frames, so the parent must not leave a scope while one is alive: not by a return, not
+//! by a panic, and not because it cannot block. [`Children::open`] refuses a caller that may not block, before there is a
+//! child. After that [`Open`] waits when it is dropped, whatever drops it, and a wait that fails ends the program.
 
 use core::fmt;
+use core::mem;
 
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::lock::Lock;
-use crate::park::{park_pinned, ready_pinned};
+use crate::park::{park_because, ready_pinned};
 use crate::platform::{Pinned, Platform};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};
+use crate::scheduler::Scheduler;
 
-/// The children of one scope. It lies in the parent's frame, and the parent leaves that only after it has seen, under the
-/// lock, that there are none any more: so the last thing a child does to it is to unlock.
+/// The children of one scope. It is in the parent's frame, which the parent leaves only after it has seen, under the lock,
+/// that no child is alive: so the last access of a child is its unlock.
 pub(crate) struct Children<P: Platform> {
     state: Lock<State<P>, P>,
     have_panicked: AtomicBool,
@@ -32,29 +39,31 @@ impl<P: Platform> Children<P> {
         }
     }
 
-    /// The calling G has opened their scope. It is not moved before [`close`](Self::close).
-    pub(super) fn open(&self) {
-        let pinned = Pinned::<P>::new();
-        let open_scope = &pinned.goroutine().open_scope;
+    /// Opens the scope of the calling G, which is to wait for these children.
+    ///
+    /// # Panics
+    ///
+    /// The caller may not block: it is not a G with a P, or has preemption turned off.
+    #[track_caller]
+    pub(super) fn open(&self) -> Open<'_, P> {
+        let caller = Caller::<P>::new();
+        P::assert_pinned_once();
+        let open_scope = &caller.me.open_scope;
         self.outer.store(open_scope.load(Ordering::Relaxed), Ordering::Relaxed);
         open_scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
+        Open(self)
     }
 
     /// All have ended, and the calling G leaves their scope.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         let pinned = Pinned::<P>::new();
         pinned.goroutine().open_scope.store(self.outer.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// One is about to be spawned, by the parent or by one that is alive.
-    pub(super) fn add(&self) {
-        let _pinned = Pinned::<P>::new();
+    /// One is about to run: the caller, which is the parent or a child that is alive, has everything that it needs, and
+    /// nothing that may fail comes between this and its first step.
+    pub(crate) fn add(&self, _: &Pinned<P>) {
         self.state.lock().alive += 1;
-    }
-
-    /// The one last added was not spawned.
-    pub(super) fn add_failed(&self) {
-        self.remove(&Pinned::new());
     }
 
     /// A child has ended: nothing it borrowed is used any more.
@@ -69,20 +78,27 @@ impl<P: Platform> Children<P> {
         }
     }
 
-    /// Waits until all have ended.
-    pub(super) fn wait(&self) {
+    /// Waits until all have ended. Ends the program if the calling G cannot wait.
+    fn wait(&self) {
+        let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {
-            let pinned = Pinned::<P>::new();
+            let caller = Caller::<P>::new();
             let mut state = self.state.lock();
             if state.alive == 0 {
-                return;
+                break;
             }
-            state.waiting = Some(pinned.goroutine());
-            park_pinned(pinned, WaitReason::Scope, |_, _| {
-                drop(state);
-                true
-            });
+            state.waiting = Some(caller.me);
+            park_because(
+                caller,
+                WaitReason::Scope,
+                || WaitReason::Scope,
+                move |_, _| {
+                    drop(state);
+                    true
+                },
+            );
         }
+        mem::forget(must_wait);
     }
 
     /// A child panicked, and nobody is told otherwise.
@@ -97,6 +113,25 @@ impl<P: Platform> Children<P> {
     }
 }
 
+/// An open scope. Dropped, it waits for the children and closes the scope.
+pub(super) struct Open<'a, P: Platform>(&'a Children<P>);
+
+impl<P: Platform> Drop for Open<'_, P> {
+    fn drop(&mut self) {
+        self.0.wait();
+        self.0.close();
+    }
+}
+
+/// Dropped by a panic of a wait that must not be given up: children that run borrow from the frames that would be unwound.
+struct EndProgramOnUnwind<P: Platform>(&'static Scheduler<P>);
+
+impl<P: Platform> Drop for EndProgramOnUnwind<P> {
+    fn drop(&mut self) {
+        P::fatal(self.0, format_args!("a G cannot wait for the children of its scope"));
+    }
+}
+
 /// Waits until all children of all scopes that the calling G has open have ended, the innermost first: it does not come back
 /// to leave them.
 pub(crate) fn wait_for_all<P: Platform>() {
@@ -104,8 +139,8 @@ pub(crate) fn wait_for_all<P: Platform>() {
         let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);
         let children = core::ptr::with_exposed_provenance::<Children<P>>(open_scope);
         #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-        // SAFETY: 0, or stored by `open` from a reference into a frame of the calling G, which has not left it: `close` would
-        // have taken it out.
+        // SAFETY: 0, or stored by `open` from a reference into a frame of the calling G, which is still there: the drop of
+        // `Open` takes it out before that frame ends, also when it is unwound.
         let Some(children) = (unsafe { children.as_ref() }) else { return };
         children.wait();
         children.close();

@@ -43,8 +43,10 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
 ///
 /// # Panics
 ///
-/// The body or a child panics; the caller is not a G with a P.
+/// The caller is not a G with a P, or has preemption turned off: before the body is called. The body or a child panics: after
+/// all children have ended.
 #[doc(alias = "errgroup")]
+#[track_caller]
 pub fn try_scope<'env, P, E, F, T>(context: &Context<P>, body: F) -> Result<T, E>
 where
     P: Platform,

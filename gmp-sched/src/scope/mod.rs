@@ -73,7 +73,9 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 ///
 /// # Panics
 ///
-/// The body panics, or a child does that nobody joins; the caller is not a G with a P.
+/// The caller is not a G with a P, or has preemption turned off: before the body is called. The body panics, or a child does
+/// that nobody joins: after all children have ended.
+#[track_caller]
 pub fn scope<'env, P, F, T>(body: F) -> T
 where
     P: Platform,
@@ -89,11 +91,11 @@ impl<P: Platform> Scope<'_, '_, P> {
     }
 
     /// Calls `body`, and waits for all children whether it returns or not.
+    #[track_caller]
     fn run<T>(&self, body: impl FnOnce() -> T) -> T {
-        self.children.open();
+        let open = self.children.open();
         let result = P::run_body(body);
-        self.children.wait();
-        self.children.close();
+        drop(open);
         match result {
             Ok(_) if self.children.have_panicked() => panic!("a scoped G panicked"),
             Ok(result) => result,
@@ -132,18 +134,12 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.children.add();
-        // SAFETY: body and result may be used during `'scope`. `scope` does not return before all children have been taken
-        // off the count, and the child is taken off after its body has run and its result has been dropped or left to the
-        // handle, which cannot leave `'scope`. The count lives in `scope`'s frame.
+        // SAFETY: body and result may be used during `'scope`. The frames of `run`, in which `Open` waits for the count to be
+        // zero, are left by a return or a panic only after that, and else never; the child is taken off the count after
+        // its body has run and its result has been dropped or left to the handle, which cannot leave `'scope`. The count
+        // is in a frame of the caller of `run`.
         let spawned = unsafe { spawn_scoped(body, &self.children) };
-        match spawned {
-            Ok(handle) => Ok(ScopedJoinHandle { handle: Some(handle), children: &self.children }),
-            Err(error) => {
-                self.children.add_failed();
-                Err(error)
-            }
-        }
+        spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
     }
 
     /// [`spawn`](Self::spawn) for those who cannot go on without memory. See [`scope`] for an example.
