@@ -32,7 +32,7 @@ use crate::switch::{Commit, leave_for, nothing};
 use crate::synctest::Bubble;
 
 /// What the two sides share. The lock is never contended: one of the two is always parked.
-struct Shared<T, P: Platform> {
+pub(crate) struct Shared<T, P: Platform> {
     exchange: Lock<Exchange<T, P>, P>,
 }
 
@@ -98,8 +98,7 @@ where
     T: Send + 'static,
     F: FnOnce(&mut Yielder<T, P>) + Send + 'static,
 {
-    let exchange = Exchange { value: None, outer: None, is_stopped: false };
-    let shared = Arc::new(Shared { exchange: Lock::new(exchange) });
+    let shared = Arc::new(Shared::new());
     let inner = prepare({
         let shared = shared.clone();
         move || {
@@ -160,7 +159,7 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
     /// The coroutine panicked; the caller is not a G with a P.
     fn next(&mut self) -> Option<T> {
         self.shared.resume(self.inner.as_ref()?);
-        let value = self.shared.with(|exchange| exchange.value.take());
+        let value = self.shared.take_value();
         if value.is_none()
             && let Some(inner) = self.inner.take()
         {
@@ -213,14 +212,9 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         if self.is_stopped() {
             return false;
         }
-        let caller = may_switch::<P>();
-        let outer = {
-            let mut exchange = self.shared.exchange.lock();
-            exchange.value = Some(value);
-            exchange.outer.take()
-        };
-        let outer = outer.expect("whoever resumes a coroutine says who he is");
-        forget_waiter(caller.me);
+        // Panics before anything has changed, if the caller may not block.
+        let caller = Caller::<P>::new();
+        let outer = self.shared.hand_back(caller.me, value);
         switch_to(caller, outer);
         !self.is_stopped()
     }
@@ -231,6 +225,11 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
 }
 
 impl<T, P: Platform> Shared<T, P> {
+    pub(crate) fn new() -> Self {
+        let exchange = Exchange { value: None, outer: None, is_stopped: false };
+        Self { exchange: Lock::new(exchange) }
+    }
+
     fn with<R>(&self, look: impl FnOnce(&mut Exchange<T, P>) -> R) -> R {
         let _pinned = Pinned::<P>::new();
         look(&mut self.exchange.lock())
@@ -238,20 +237,33 @@ impl<T, P: Platform> Shared<T, P> {
 
     /// Runs the inner G until it gives a value or ends.
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        let caller = may_switch::<P>();
-        self.exchange.lock().outer = Some(caller.me);
-        inner.set_waiter(caller.me);
+        // Panics before anything has changed, if the caller may not block.
+        let caller = Caller::<P>::new();
+        self.lend(caller.me, inner);
         switch_to(caller, inner.goroutine());
     }
-}
 
-/// The caller, which is a G that may block. Before anything changes: a panic later would leave the two sides with different
-/// views of who runs.
-#[track_caller]
-fn may_switch<P: Platform>() -> Caller<P> {
-    let caller = Caller::new();
-    P::assert_pinned_once();
-    caller
+    /// `me`, the calling G, is about to be left for the inner one, which resumes it with a value or by its end.
+    pub(crate) fn lend(&self, me: &'static Goroutine<P>, inner: &JoinHandle<(), P>) {
+        self.exchange.lock().outer = Some(me);
+        inner.set_waiter(me);
+    }
+
+    /// `me`, the inner G, is about to be left for the outer one, which this returns, with a value.
+    pub(crate) fn hand_back(&self, me: &'static Goroutine<P>, value: T) -> &'static Goroutine<P> {
+        let outer = {
+            let mut exchange = self.exchange.lock();
+            exchange.value = Some(value);
+            exchange.outer.take()
+        };
+        forget_waiter(me);
+        outer.expect("the G that resumes a coroutine has lent itself")
+    }
+
+    /// The value that the outer G has been resumed with, `None` if the inner one has ended.
+    pub(crate) fn take_value(&self) -> Option<T> {
+        self.with(|exchange| exchange.value.take())
+    }
 }
 
 /// Parks the caller and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.

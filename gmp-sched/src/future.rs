@@ -19,7 +19,7 @@ const WOKEN: u8 = 1;
 const WAITING: u8 = 2;
 
 /// What a waker points at. It outlives the [`block_on`] for as long as somebody keeps a waker, which then wakes nobody.
-struct Cell<P: Platform> {
+pub(crate) struct Cell<P: Platform> {
     state: AtomicU8,
     goroutine: &'static Goroutine<P>,
 }
@@ -58,17 +58,25 @@ pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
 }
 
 impl<P: Platform> Cell<P> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: AtomicU8::new(IDLE), goroutine: Pinned::<P>::new().goroutine() }
     }
 
     /// Parks the calling G, which is this cell's, until the waker is called, unless it has been since the last time.
     fn wait(&self) {
-        park::<P>(WaitReason::Future, |_, _| {
-            P::point(Site::Park);
-            // Ordering: Release publishes the parked context to the waker. It fails if that came first.
-            self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()
-        });
+        park::<P>(WaitReason::Future, |_, _| self.commit());
+        self.resumed();
+    }
+
+    /// On the far side: the G has been left. Returns `false` if the waker has been called, and the G is to go on.
+    pub(crate) fn commit(&self) -> bool {
+        P::point(Site::Park);
+        // Ordering: Release publishes the parked context to the waker. It fails if that came first.
+        self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// The G runs again.
+    pub(crate) fn resumed(&self) {
         // Ordering: Acquire; partner: the exchange in `wake_by_ref`: the poll that follows sees what the waker's caller did.
         self.state.swap(IDLE, Ordering::Acquire);
     }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
-use gmp_sched::sim::{self, Context, scope, try_scope};
+use gmp_sched::platform::Pinned;
+use gmp_sched::sim::{self, Config, Context, Sim, scope, try_scope};
 
 use anything::{anything, microseconds};
 use explore::{Random, explore};
@@ -73,6 +74,20 @@ fn nothing_outlives_its_scope() {
             alive.store(0, Ordering::Relaxed);
         }
     });
+}
+
+/// Its children borrow from frames that a panic would unwind.
+#[test]
+fn parent_that_cannot_wait_for_its_children_ends_the_program() {
+    let failure = sim::run(Config::default(), || {
+        scope(|scope| {
+            scope.go(|| sim::sleep(Duration::from_millis(1)));
+            // Preemption stays off, so that the parent cannot block.
+            std::mem::forget(Pinned::<Sim>::new());
+        });
+    });
+    let message = failure.unwrap_err().message;
+    assert!(message.starts_with("fatal error: a G cannot wait for the children of its scope"), "{message}");
 }
 
 /// The error of a scope is one of its children's, and the children that wait are told.

@@ -14,14 +14,17 @@
 mod cancel;
 mod channel;
 mod checked;
+mod coroutine;
 mod deadlock;
 mod epoch;
+mod future;
 mod idle;
 mod join;
 mod kthread;
 mod platform;
 mod poller;
 mod run_queue;
+mod scope;
 mod sync;
 mod syscall;
 mod timers;

@@ -31,7 +31,7 @@ struct State<P: Platform> {
 }
 
 impl<P: Platform> Children<P> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: Lock::new(State { alive: 0, waiting: None }),
             have_panicked: AtomicBool::new(false),
@@ -47,7 +47,6 @@ impl<P: Platform> Children<P> {
     #[track_caller]
     pub(super) fn open(&self) -> Open<'_, P> {
         let caller = Caller::<P>::new();
-        P::assert_pinned_once();
         let open_scope = &caller.me.open_scope;
         self.outer.store(open_scope.load(Ordering::Relaxed), Ordering::Relaxed);
         open_scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
@@ -83,11 +82,7 @@ impl<P: Platform> Children<P> {
         let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {
             let caller = Caller::<P>::new();
-            let mut state = self.state.lock();
-            if state.alive == 0 {
-                break;
-            }
-            state.waiting = Some(caller.me);
+            let Some(state) = self.look(caller.me) else { break };
             park_because(
                 caller,
                 WaitReason::Scope,
@@ -99,6 +94,17 @@ impl<P: Platform> Children<P> {
             );
         }
         mem::forget(must_wait);
+    }
+
+    /// `None` if all have ended. Otherwise `me`, the parent, is to park; what this returns is to be dropped when it has been
+    /// left, and from then on the last child readies it.
+    pub(crate) fn look(&self, me: &'static Goroutine<P>) -> Option<impl Sized> {
+        let mut state = self.state.lock();
+        if state.alive == 0 {
+            return None;
+        }
+        state.waiting = Some(me);
+        Some(state)
     }
 
     /// A child panicked, and nobody is told otherwise.

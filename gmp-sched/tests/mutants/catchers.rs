@@ -66,7 +66,7 @@ impl Catchers {
         match mutant.catcher {
             Catcher::Model(path) => containing(&self.models, &format!("models::{path}")),
             Catcher::Properties(name) => containing(&self.properties, name),
-            Catcher::Simulation(file, name, _) => {
+            Catcher::Simulation(file, name, _) | Catcher::Test(file, name) => {
                 let source = fs::read_to_string(crate_directory().join("tests").join(file).with_extension("rs"));
                 let tests: Vec<_> = source.iter().flat_map(|source| tests_in(source)).map(str::to_string).collect();
                 containing(&tests, name)

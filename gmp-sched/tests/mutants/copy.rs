@@ -83,6 +83,10 @@ impl Copy {
                 cargo.args(["--test", file]).env_remove("GMP_SIM_SEED").env("GMP_SIM_SEEDS", seeds.to_string());
                 name.to_string()
             }
+            Catcher::Test(file, name) => {
+                cargo.args(["--test", file]);
+                name.to_string()
+            }
             Catcher::Properties(name) => {
                 cargo.args(["--lib", "--test", "run_queue"]);
                 name.to_string()

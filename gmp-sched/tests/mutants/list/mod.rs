@@ -2,12 +2,14 @@
 
 mod cancel;
 mod channels;
+mod future;
 mod idle;
 mod join;
 mod kthread;
 mod poller;
 mod run;
 mod run_queue;
+mod scope;
 mod sync;
 mod syscall;
 mod timers;
@@ -26,6 +28,8 @@ pub(crate) enum Catcher {
     /// Simulated programs of the file `tests/simulation*.rs` of that name, whose names contain the second, with that many
     /// seeds.
     Simulation(&'static str, &'static str, u32),
+    /// Ordinary tests of the file in `tests` of that name, whose names contain the second.
+    Test(&'static str, &'static str),
     /// Property tests, of `tests/run_queue.rs` or in the source, whose names contain this.
     Properties(&'static str),
     /// Nobody can: with the mutant the engine does the same, for this reason.
@@ -49,7 +53,10 @@ impl Mutant {
     /// Whether `words` are part of its description or of its catcher's name.
     pub(crate) fn is_called(&self, words: &str) -> bool {
         let catcher = match self.catcher {
-            Catcher::Model(name) | Catcher::Simulation(_, name, _) | Catcher::Properties(name) => name,
+            Catcher::Model(name)
+            | Catcher::Simulation(_, name, _)
+            | Catcher::Test(_, name)
+            | Catcher::Properties(name) => name,
             Catcher::Nobody(_) => "",
         };
         self.to_string().contains(words) || catcher.contains(words)
@@ -81,6 +88,8 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         timers::MUTANTS,
         syscall::MUTANTS,
         join::MUTANTS,
+        scope::MUTANTS,
+        future::MUTANTS,
         kthread::MUTANTS,
         poller::MUTANTS,
         run::MUTANTS,

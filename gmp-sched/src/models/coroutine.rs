@@ -1,0 +1,134 @@
+//! The hand-over between the two sides of a coroutine that go through the queues, as they do where one of them is locked
+//! to its thread: each runs on any M, sees what the other one did, and nobody else runs it.
+
+use alloc::sync::Arc;
+
+use super::checked::Checked;
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::body::put_result;
+use crate::coroutine::Shared;
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::join::{JoinHandle, finished, has_result};
+use crate::machine::Machine;
+use crate::park::ready_pinned;
+use crate::platform::Pinned;
+use crate::time::Instant;
+
+/// A value on its way: both sides use the memory.
+struct Value(Arc<Checked>);
+
+struct Scene {
+    outer: &'static Goroutine<Model>,
+    inner: &'static Goroutine<Model>,
+    shared: Shared<Value, Model>,
+    /// Dropped by nobody: the slot of a G of the model is not reused.
+    handle: core::mem::ManuallyDrop<JoinHandle<(), Model>>,
+    outer_frames: Checked,
+    inner_frames: Checked,
+    value: Arc<Checked>,
+    finished: Checked,
+}
+
+impl Scene {
+    fn new(setting: &Setting, outer: &'static Machine<Model>) -> Arc<Self> {
+        let inner = setting.goroutine();
+        Arc::new(Self {
+            outer: outer.running_goroutine(),
+            inner,
+            shared: Shared::new(),
+            handle: core::mem::ManuallyDrop::new(JoinHandle::new(inner)),
+            outer_frames: Checked::default(),
+            inner_frames: Checked::default(),
+            value: Arc::default(),
+            finished: Checked::default(),
+        })
+    }
+
+    /// The outer G asks for a value, as in `Shared::resume` and `hand_over`.
+    fn ask(&self, pinned: &Pinned<Model>) {
+        self.shared.lend(self.outer, &self.handle);
+        self.leave(pinned, (self.outer, &self.outer_frames), self.inner);
+    }
+
+    /// The outer G goes on: takes a value and asks for the next, or finds that the coroutine has ended.
+    fn go_on_outer(&self, pinned: &Pinned<Model>) {
+        self.outer_frames.used();
+        match self.shared.take_value() {
+            Some(Value(value)) => {
+                value.used();
+                self.ask(pinned);
+            }
+            None => {
+                assert!(has_result(self.inner), "resumed without a value before the coroutine has ended");
+                self.inner_frames.used();
+                self.finished.used();
+            }
+        }
+    }
+
+    /// The inner G goes on: gives a value, as in `Yielder::yield_value`, and ends the next time.
+    fn go_on_inner(&self, pinned: &Pinned<Model>) {
+        self.inner_frames.used();
+        if self.value.uses() == 0 {
+            self.value.used();
+            let outer = self.shared.hand_back(self.inner, Value(self.value.clone()));
+            self.leave(pinned, (self.inner, &self.inner_frames), outer);
+        } else {
+            put_result(self.inner, Ok(()));
+            self.inner_frames.used();
+            finished(pinned, self.inner);
+            self.run_here(pinned);
+        }
+    }
+
+    /// One of them parks, and the other is readied on the far side.
+    fn leave(
+        &self,
+        pinned: &Pinned<Model>,
+        (me, frames): (&'static Goroutine<Model>, &Checked),
+        next: &'static Goroutine<Model>,
+    ) {
+        me.set_waiting(WaitReason::Coroutine, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+        frames.used();
+        ready_pinned(pinned, next);
+        self.run_here(pinned);
+    }
+
+    /// Goes on with the G that was readied here, unless it has been stolen.
+    fn run_here(&self, pinned: &Pinned<Model>) {
+        if let Some((next, _)) = pinned.processor().queue.pop() {
+            self.run(pinned, next);
+        }
+    }
+
+    fn run(&self, pinned: &Pinned<Model>, next: &'static Goroutine<Model>) {
+        assert_eq!(next.status(), Status::Runnable);
+        next.set_status(Status::Running);
+        pinned.machine().set_current(Some(next));
+        if core::ptr::eq(next, self.outer) { self.go_on_outer(pinned) } else { self.go_on_inner(pinned) }
+    }
+
+    /// Goes on with what was readied on the other M, if it comes in time.
+    fn steal(&self, pinned: &Pinned<Model>, from: &'static Machine<Model>) {
+        let queue = &from.held_processor().queue;
+        if let Some(next) = queue.steal_into(&pinned.processor().queue, queue.next()) {
+            self.run(pinned, next);
+        }
+    }
+}
+
+#[test]
+fn sides_of_a_coroutine_take_turns_on_any_machine() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (here, other) = (setting.running_machine(), setting.running_machine());
+        let scene = Scene::new(&setting, here);
+        let steals = scene.clone();
+        let thief = spawn_as(other, move |pinned| steals.steal(pinned, here));
+        run_as(here, |pinned| scene.ask(pinned));
+        thief.join().unwrap();
+        assert_eq!(scene.finished.uses(), 1, "the outer G goes on to the end");
+        setting.check();
+    });
+}

@@ -1,0 +1,121 @@
+//! The cell between a G in [`block_on`](crate::future::block_on) and its waker: no call of the waker is lost, the G is
+//! readied once, and the next poll sees what the caller of the waker did before.
+
+use alloc::sync::Arc;
+use alloc::task::Wake;
+
+use super::checked::Checked;
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::future::Cell;
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::platform::Pinned;
+use crate::primitives::{AtomicU32, Ordering};
+use crate::time::Instant;
+
+/// A future that is ready when its values are there, and the G that polls it.
+struct Scene {
+    goroutine: &'static Goroutine<Model>,
+    cell: Arc<Cell<Model>>,
+    /// What the callers of the waker write first.
+    values: [Checked; 2],
+    is_there: [AtomicU32; 2],
+    /// The frames of the G.
+    frames: Checked,
+    finished: Checked,
+}
+
+impl Scene {
+    /// Of the G that runs on the calling M.
+    fn new(pinned: &Pinned<Model>) -> Arc<Self> {
+        Arc::new(Self {
+            goroutine: pinned.goroutine(),
+            cell: Arc::new(Cell::new()),
+            values: [(); 2].map(|()| Checked::default()),
+            is_there: [(); 2].map(|()| AtomicU32::new(0)),
+            frames: Checked::default(),
+            finished: Checked::default(),
+        })
+    }
+
+    /// The loop of `block_on` for `values` values, from where the future is pending. Returns when the G is parked as well.
+    fn wait(&self, pinned: &Pinned<Model>, values: usize) {
+        loop {
+            self.goroutine.set_waiting(WaitReason::Future, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            self.frames.used();
+            if self.cell.commit() {
+                return self.run_woken(pinned, values);
+            }
+            self.goroutine.set_status(Status::Running);
+            if self.poll(values) {
+                return;
+            }
+        }
+    }
+
+    /// The M goes on with the G if that was readied here; else nobody, or the other M does.
+    fn run_woken(&self, pinned: &Pinned<Model>, values: usize) {
+        if pinned.processor().queue.pop().is_some() {
+            self.goroutine.set_status(Status::Running);
+            if !self.poll(values) {
+                self.wait(pinned, values);
+            }
+        }
+    }
+
+    /// The G goes on after a wait, and polls. With one value the wake-up was for that one.
+    fn poll(&self, values: usize) -> bool {
+        self.frames.used();
+        self.cell.resumed();
+        // Ordering: the cell orders them.
+        let is_there = self.is_there[..values].iter().all(|is_there| is_there.load(Ordering::Relaxed) == 1);
+        assert!(values > 1 || is_there, "woken before its value was there");
+        if is_there {
+            if values == 1 {
+                self.values[0].used();
+            }
+            self.finished.used();
+        }
+        is_there
+    }
+
+    /// The future's other side: puts a value there and calls the waker. The M goes on with the G if that is readied.
+    fn wake(&self, pinned: &Pinned<Model>, value: usize, values: usize) {
+        self.values[value].used();
+        self.is_there[value].store(1, Ordering::Relaxed);
+        self.cell.wake_by_ref();
+        self.run_woken(pinned, values);
+    }
+}
+
+#[test]
+fn waker_against_the_wait_of_its_goroutine() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (here, other) = (setting.running_machine(), setting.running_machine());
+        let scene = run_as(here, |pinned| Scene::new(pinned)).unwrap();
+        let wakes = scene.clone();
+        let waker = spawn_as(other, move |pinned| wakes.wake(pinned, 0, 1));
+        run_as(here, |pinned| scene.wait(pinned, 1));
+        waker.join().unwrap();
+        assert_eq!(scene.finished.uses(), 1, "the G goes on once");
+        setting.check();
+    });
+}
+
+#[test]
+fn two_calls_of_a_waker_ready_its_goroutine_once() {
+    explore(|| {
+        let setting = Setting::new(3);
+        let [here, first, second] = [(); 3].map(|()| setting.running_machine());
+        let scene = run_as(here, |pinned| Scene::new(pinned)).unwrap();
+        let wakers = [(first, 0), (second, 1)].map(|(machine, value)| {
+            let wakes = scene.clone();
+            spawn_as(machine, move |pinned| wakes.wake(pinned, value, 2))
+        });
+        run_as(here, |pinned| scene.wait(pinned, 2));
+        wakers.into_iter().for_each(|waker| waker.join().unwrap());
+        assert_eq!(scene.finished.uses(), 1, "the G goes on once");
+        setting.check();
+    });
+}

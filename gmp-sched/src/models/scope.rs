@@ -1,0 +1,146 @@
+//! The children of a scope: the parent leaves when the last one has ended and not before, sees what they did, and a spawn
+//! that panics leaves nothing to wait for.
+
+use alloc::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::checked::Checked;
+use super::explore;
+use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::machine::Machine;
+use crate::platform::Pinned;
+use crate::scope::Children;
+use crate::spawn::spawn_scoped;
+use crate::time::Instant;
+
+struct Scene {
+    parent: &'static Goroutine<Model>,
+    children: Children<Model>,
+    /// What the children borrow from the parent, by child.
+    borrowed: [Checked; 2],
+    /// The parent's frames above that, at rest while it waits.
+    frames: Checked,
+    left: Checked,
+}
+
+impl Scene {
+    fn new(parent: &'static Machine<Model>) -> Arc<Self> {
+        Arc::new(Self {
+            parent: parent.running_goroutine(),
+            children: Children::new(),
+            borrowed: [(); 2].map(|()| Checked::default()),
+            frames: Checked::default(),
+            left: Checked::default(),
+        })
+    }
+
+    /// The parent's wait, as in `Children::wait`. Returns when it has parked as well.
+    fn wait(&self, pinned: &Pinned<Model>) {
+        if let Some(state) = self.children.look(self.parent) {
+            self.parent.set_waiting(WaitReason::Scope, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            self.frames.used();
+            // The far side.
+            drop(state);
+            return self.run_here(pinned);
+        }
+        self.borrowed.iter().for_each(Checked::used);
+        self.left.used();
+    }
+
+    /// The M goes on with the G that became runnable here, unless it has been stolen.
+    fn run_here(&self, pinned: &Pinned<Model>) {
+        if let Some((next, _)) = pinned.processor().queue.pop() {
+            self.run(pinned, next);
+        }
+    }
+
+    /// Runs the parent on, or the last steps of the child that [`spawn_child`] made.
+    fn run(&self, pinned: &Pinned<Model>, next: &'static Goroutine<Model>) {
+        next.set_status(Status::Running);
+        if core::ptr::eq(next, self.parent) {
+            self.frames.used();
+            self.wait(pinned);
+        } else {
+            self.end_child(pinned, 0);
+        }
+    }
+
+    /// The last steps of a child, as in `spawn::finish_scoped`.
+    fn end_child(&self, pinned: &Pinned<Model>, child: usize) {
+        self.borrowed[child].used();
+        self.children.remove(pinned);
+        self.run_here(pinned);
+    }
+}
+
+#[test]
+fn parent_leaves_when_the_last_of_two_children_has_ended() {
+    explore(|| {
+        let setting = Setting::new(3);
+        let [here, first, second] = [(); 3].map(|()| setting.running_machine());
+        let scene = Scene::new(here);
+        run_as(here, |pinned| [(); 2].map(|()| scene.children.add(pinned)));
+        let children = [(first, 0), (second, 1)].map(|(machine, child)| {
+            let ends = scene.clone();
+            spawn_as(machine, move |pinned| ends.end_child(pinned, child))
+        });
+        run_as(here, |pinned| scene.wait(pinned));
+        children.into_iter().for_each(|child| child.join().unwrap());
+        assert_eq!(scene.left.uses(), 1, "the parent goes on once");
+        setting.check();
+    });
+}
+
+/// Spawns a child of the scope. It is not run: its steps are those of [`Scene::end_child`].
+fn spawn_child(scene: &Scene) {
+    #[expect(unsafe_code, reason = "spawns a child of a scope")]
+    // SAFETY: the body borrows nothing, and is not run.
+    let spawned = unsafe { spawn_scoped::<Model, _, _>(|| (), &scene.children) };
+    core::mem::forget(spawned.expect("the model has memory enough"));
+}
+
+#[test]
+fn child_is_counted_before_it_can_end() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (here, other) = (setting.running_machine(), setting.running_machine());
+        let scene = Scene::new(here);
+        let steals = scene.clone();
+        let thief = spawn_as(other, move |pinned| {
+            let queue = &here.held_processor().queue;
+            if let Some(stolen) = queue.steal_into(&pinned.processor().queue, queue.next()) {
+                steals.run(pinned, stolen);
+            }
+        });
+        run_as(here, |pinned| {
+            spawn_child(&scene);
+            scene.wait(pinned);
+        });
+        thief.join().unwrap();
+        assert_eq!(scene.left.uses(), 1, "the parent goes on once");
+    });
+}
+
+#[test]
+fn spawn_that_panics_leaves_no_child_to_wait_for() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (here, other) = (setting.running_machine(), setting.running_machine());
+        let scene = Scene::new(here);
+        run_as(here, |pinned| scene.children.add(pinned));
+        let ends = scene.clone();
+        let child = spawn_as(other, move |pinned| ends.end_child(pinned, 0));
+        run_as(here, |pinned| {
+            // As in a system call.
+            let processor = pinned.processor();
+            here.set_processor(None);
+            assert!(catch_unwind(AssertUnwindSafe(|| spawn_child(&scene))).is_err());
+            here.set_processor(Some(processor));
+            scene.wait(pinned);
+        });
+        child.join().unwrap();
+        assert_eq!(scene.left.uses(), 1, "the parent waits for a child that does not exist");
+        setting.check();
+    });
+}

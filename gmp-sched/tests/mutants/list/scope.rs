@@ -1,0 +1,94 @@
+//! Scopes, and what else must not be left behind by a panic.
+
+use super::Catcher::{Model, Test};
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "scope/children.rs",
+        "a parent registers as the waiter without a second look at the count",
+        "            return None;
+        }
+        state.waiting = Some(me);",
+        "            return None;
+        }
+        drop(state);
+        let mut state = self.state.lock();
+        state.waiting = Some(me);",
+        Model("scope::parent_leaves"),
+    ),
+    mutant(
+        "spawn.rs",
+        "a child is counted after it can run",
+        "    children.add(&pinned);
+    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine);",
+        "    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine);
+    children.add(&pinned);",
+        Model("scope::child_is_counted"),
+    ),
+    mutant(
+        "spawn.rs",
+        "a child is counted before its spawn can panic",
+        "    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    let goroutine = slots::take(machine, processor)?;
+    goroutine.set_name(None);
+    body::install_scoped(StackEnd::of(goroutine), body, children);
+    children.add(&pinned);",
+        "    children.add(&pinned);
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    let goroutine = slots::take(machine, processor)?;
+    goroutine.set_name(None);
+    body::install_scoped(StackEnd::of(goroutine), body, children);",
+        Model("scope::spawn_that_panics"),
+    ),
+    mutant(
+        "scope/children.rs",
+        "a scope is opened by a G that cannot wait",
+        "        let caller = Caller::<P>::new();
+        let open_scope = &caller.me.open_scope;",
+        "        let pinned = Pinned::<P>::new();
+        let open_scope = &pinned.goroutine().open_scope;",
+        Test("unwinding", "scope_in_a_system_call"),
+    ),
+    mutant(
+        "scope/children.rs",
+        "a scope is left when the parent cannot wait",
+        "        P::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
+        "        let _ = self.0;",
+        Test("simulation_scope", "parent_that_cannot_wait"),
+    ),
+    mutant(
+        "native/mod.rs",
+        "the drop of a panic's payload unwinds out of a body",
+        "    if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        mem::forget(second);
+    }",
+        "    drop(payload);",
+        Test("unwinding", "panic_payload"),
+    ),
+    mutant(
+        "sync/wait_group.rs",
+        "a group goes on to count a G whose spawn panics",
+        "        let done = OnDrop(move || group.done());
+        let spawned = crate::spawn::spawn::<P, _, _>(move || {
+            let (body, _done) = (body, done);",
+        "        let spawned = crate::spawn::spawn::<P, _, _>(move || {
+            let _done = OnDrop(move || group.done());",
+        Test("unwinding", "group_whose_spawn"),
+    ),
+    mutant(
+        "sync/error_group.rs",
+        "a group keeps the permit of a G whose spawn panics",
+        "        let end = End(Arc::clone(&self.shared));
+        let spawned = spawn::<P, _, _>(move || {
+            let (body, end) = (body, end);",
+        "        let shared = Arc::clone(&self.shared);
+        let spawned = spawn::<P, _, _>(move || {
+            let end = End(shared);",
+        Test("unwinding", "error_group"),
+    ),
+];
