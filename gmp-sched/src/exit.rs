@@ -48,10 +48,16 @@ pub fn exit<P: Platform>() -> ! {
 /// well, who go on when it ends: so it blocks until the last of them has ended. For platforms that cannot unwind, when a G
 /// panics or exits.
 ///
+/// # Safety
+///
+/// No flow of control other than children of the G's scopes borrows from the frames on its stack: frames below this one
+/// (of `std::thread::scope`, say) may have relied on not being left before others have ended.
+///
 /// # Panics
 ///
 /// The caller is not a G with a P, or is pinned.
-pub fn abandon<P: Platform>(reason: JoinError) -> ! {
+#[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     wait_for_all::<P>();
     let caller = Caller::<P>::new();
     let Caller { ref pinned, processor, me, .. } = caller;

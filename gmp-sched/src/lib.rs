@@ -43,7 +43,7 @@
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,
 //! `switch`, `body`, `join`, `slots`, `kthread::switch`), stored references (`reference`), values on their way (`chan`,
 //! `select`), values under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and
-//! what an interface asks of its callers (`platform`, [`park::ready`]). Policy (search, stealing, idling, queues, timers,
+//! what an interface asks of its callers (`platform`, [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). Policy (search, stealing, idling, queues, timers,
 //! preemption, sysmon) has none.
 // With loom there are only the models: nobody links the library that the tests of the crate depend on otherwise.
 #![cfg(any(test, not(gmp_loom)))]

@@ -187,6 +187,45 @@ impl<P: Platform> Machine<P> {
     }
 }
 
+/// An M that has no thread yet, and the right to become its thread.
+///
+/// The scheduler passes one to [`Platform::start_thread`], and the thread made there consumes it by
+/// [`run`](NewMachine::run). Nobody else can make one, so an M has one flow of control at most.
+#[derive(Debug)]
+#[must_use = "the M runs nothing until its thread calls `run`"]
+pub struct NewMachine<P: Platform>(&'static Machine<P>);
+
+impl<P: Platform> NewMachine<P> {
+    /// The right to become the thread of `machine`. Made once for each attempt to start its thread.
+    pub(crate) fn new(machine: &'static Machine<P>) -> Self {
+        Self(machine)
+    }
+
+    /// The M.
+    #[must_use]
+    pub fn machine(&self) -> &'static Machine<P> {
+        self.0
+    }
+
+    /// The right as a word, for platforms whose threads begin with one. The thread turns it back by
+    /// [`from_raw`](NewMachine::from_raw).
+    #[must_use]
+    pub fn into_raw(self) -> usize {
+        core::ptr::from_ref(self.0).expose_provenance()
+    }
+
+    /// The right that [`into_raw`](NewMachine::into_raw) turned into `word`.
+    ///
+    /// # Safety
+    ///
+    /// `word` came from `into_raw` of the same platform, and is turned back once.
+    #[expect(unsafe_code, reason = "turns a word back into the reference it was made from")]
+    pub unsafe fn from_raw(word: usize) -> Self {
+        // SAFETY: by the caller the word is the address of a machine, and machines are never freed.
+        Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<P>>(word) })
+    }
+}
+
 impl<P: Platform> Linked for Machine<P> {
     fn link(&self) -> &AtomicRef<Self> {
         &self.link

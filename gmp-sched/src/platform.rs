@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use crate::goroutine::Goroutine;
 use crate::join::JoinError;
-use crate::machine::Machine;
+use crate::machine::{Machine, NewMachine};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
@@ -89,8 +89,8 @@ impl core::error::Error for OutOfResources {}
 /// - [`allocate_stack`](Platform::allocate_stack) gives memory that is mapped (now or on first touch), 16-byte aligned
 ///   at the upper end, with an unmapped guard below, used by nobody else until
 ///   [`release_stack`](Platform::release_stack) takes it back.
-/// - [`start_thread`](Platform::start_thread) makes exactly one thread, pinned, that calls [`Machine::run`] on a stack
-///   of its own.
+/// - [`start_thread`](Platform::start_thread) makes one thread at most, on a stack of its own, which is pinned once, whose
+///   [`current_machine`](Platform::current_machine) is the M, and which calls [`NewMachine::run`].
 #[expect(unsafe_code, reason = "the scheduler's memory safety rests on what a platform promises")]
 pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// What an M runs on.
@@ -109,7 +109,11 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
 
     /// Undoes one [`raise_pin`](Platform::raise_pin); at the outermost one a preemption that was asked for in the
     /// meantime happens here.
-    fn lower_pin();
+    ///
+    /// # Safety
+    ///
+    /// It undoes a pin that the calling flow of control has raised, or has taken over, and that nothing else lowers.
+    unsafe fn lower_pin();
 
     /// Whether the caller, which is pinned, is pinned exactly once, where pins are counted: what switches with a pin raised by
     /// its caller would leave that pin behind on this CPU.
@@ -152,12 +156,12 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// A number that seeds the random choices of the P with this index. Equal seeds and equal timing give equal runs.
     fn seed(index: usize) -> u64;
 
-    /// Makes a thread that calls [`Machine::run`] on `machine`.
+    /// Makes the thread of `machine`, which calls [`NewMachine::run`] once it has been unparked for the first time.
     ///
     /// # Errors
     ///
     /// There is no memory or no thread to be had; nothing has happened.
-    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources>;
+    fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources>;
 
     /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) or the deadline. A token:
     /// an unpark that came before makes it return at once. May return early. Called pinned exactly once.
@@ -201,10 +205,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         Ok(body())
     }
 
-    /// Ends the body that the calling G runs: [`run_body`](Platform::run_body) gives [`JoinError::Exited`] where the
+    /// Ends the body that the calling G runs: [`run_body`](Platform::run_body) returns [`JoinError::Exited`] where the
     /// platform can unwind. Where it cannot, the G is [abandoned](crate::exit::abandon).
     fn exit_body() -> ! {
-        crate::exit::abandon::<Self>(JoinError::Exited)
+        #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+        // SAFETY: a platform that cannot unwind has no flows of control but Gs, and what borrows from a G's frames are
+        // children of its scopes, for which `abandon` waits.
+        unsafe {
+            crate::exit::abandon::<Self>(JoinError::Exited)
+        }
     }
 
     /// Whether nobody else in the process, another scheduler for example, is going to wake a G of `scheduler`, in which nothing
@@ -307,7 +316,11 @@ impl<P: Platform> Default for Pinned<P> {
 impl<P: Platform> Drop for Pinned<P> {
     #[inline(always)]
     fn drop(&mut self) {
-        P::lower_pin();
+        #[expect(unsafe_code, reason = "a pin too few lets an M change under the scheduler")]
+        // SAFETY: this proof was made with the pin that it lowers, raised here or taken over, and is dropped once.
+        unsafe {
+            P::lower_pin();
+        }
     }
 }
 

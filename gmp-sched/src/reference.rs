@@ -4,12 +4,16 @@
 //! from a ring slot before its compare-exchange failed. That is what lets the policy of this crate do without `unsafe`.
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::ptr;
 
 use crate::primitives::{AtomicPtr, Ordering};
 
 /// An atomic `Option<&'static T>`.
-pub(crate) struct AtomicRef<T: 'static>(AtomicPtr<T>);
+///
+/// It is `Send` and `Sync` only where `&'static T` is: it hands that reference from one thread to another, while a bare
+/// `AtomicPtr` is both for every `T`.
+pub(crate) struct AtomicRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
 
 /// `None` as null.
 fn to_pointer<T>(reference: Option<&'static T>) -> *mut T {
@@ -20,18 +24,18 @@ impl<T> AtomicRef<T> {
     /// Points at nothing.
     #[cfg(not(gmp_loom))]
     pub(crate) const fn none() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+        Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
     /// Points at nothing.
     #[cfg(gmp_loom)]
     pub(crate) fn none() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+        Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
     /// Points at `reference`.
     pub(crate) fn new(reference: Option<&'static T>) -> Self {
-        Self(AtomicPtr::new(to_pointer(reference)))
+        Self(AtomicPtr::new(to_pointer(reference)), PhantomData)
     }
 
     /// # Safety

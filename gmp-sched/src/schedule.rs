@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::due::has_due_timer;
 use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, Status};
-use crate::machine::Machine;
+use crate::machine::NewMachine;
 use crate::observe;
 use crate::park::put_last;
 use crate::platform::{Pinned, Platform};
@@ -16,18 +16,19 @@ use crate::steal::{steal_at_once, steal_due};
 use crate::switch::{Commit, FarSide, execute, leave_for, leave_for_g0, pick_after_look, pick_at_once};
 use crate::trace::EventKind;
 
-impl<P: Platform> Machine<P> {
+impl<P: Platform> NewMachine<P> {
     /// What an M does all its life, on its thread's own stack: find a G, run it. Go: `mstart`, `schedule`.
     ///
-    /// Called once by the platform's thread, pinned.
+    /// Called by the thread that [`Platform::start_thread`] made, pinned once.
     #[doc(alias = "schedule")]
-    pub fn run(&'static self) -> ! {
+    pub fn run(self) -> ! {
+        let machine = self.machine();
         let mut pinned = Pinned::assume();
         loop {
-            let next = match self.locked_goroutine() {
-                None => find_runnable(&pinned, self),
+            let next = match machine.locked_goroutine() {
+                None => find_runnable(&pinned, machine),
                 Some(locked) => {
-                    self.wait_for_locked(&pinned, locked);
+                    machine.wait_for_locked(&pinned, locked);
                     locked
                 }
             };

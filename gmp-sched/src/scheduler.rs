@@ -10,7 +10,7 @@ use crate::goroutine::{Goroutine, ParkedStatus, Status};
 use crate::latency::Latencies;
 use crate::list::List;
 use crate::lock::Lock;
-use crate::machine::{Machine, MachineId};
+use crate::machine::{Machine, MachineId, NewMachine};
 use crate::platform::{OutOfResources, Platform};
 use crate::poller::Poller;
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, StaticU32};
@@ -236,7 +236,7 @@ impl<P: Platform> Scheduler<P> {
                 &home.leak()[0]
             }
         };
-        match P::start_thread(machine) {
+        match P::start_thread(NewMachine::new(machine)) {
             Ok(thread) => machine.set_thread(thread),
             Err(error) => {
                 self.spare_machine.store(Some(machine), Ordering::Release);

@@ -57,7 +57,7 @@ pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
 /// Reports the panic and ends the calling G, which is [covered](covers).
 pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace: Backtrace) -> ! {
     report(goroutine, Cause::Panic(info), backtrace);
-    abandon::<Kernel>(JoinError::Panicked)
+    leave(JoinError::Panicked)
 }
 
 /// Reports that the calling G, which is [covered](covers) and on another stack now, has used up the one in `slot`, and ends
@@ -65,7 +65,17 @@ pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace
 pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
     let goroutine = Pinned::<Kernel>::new().goroutine();
     report(goroutine, Cause::Overflow(slot), backtrace);
-    abandon::<Kernel>(JoinError::StackOverflow)
+    leave(JoinError::StackOverflow)
+}
+
+/// Ends the calling G without unwinding.
+fn leave(reason: JoinError) -> ! {
+    #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+    // SAFETY: this machine has no flows of control but Gs, and what borrows from a G's frames are children of its scopes,
+    // for which `abandon` waits.
+    unsafe {
+        abandon::<Kernel>(reason)
+    }
 }
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {

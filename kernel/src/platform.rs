@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use gmp_sched::debugger::Layout;
 use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
-use gmp_sched::machine::Machine;
+use gmp_sched::machine::{Machine, NewMachine};
 use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points, SLICE, UNDISTURBED};
 use gmp_sched::preempt::{self, NextTick};
 use gmp_sched::processor::Processor;
@@ -78,7 +78,7 @@ unsafe impl Platform for Kernel {
     }
 
     #[inline(always)]
-    fn lower_pin() {
+    unsafe fn lower_pin() {
         percpu::preempt_enable();
     }
 
@@ -111,8 +111,8 @@ unsafe impl Platform for Kernel {
         0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(index as u64 + 1) ^ SEED.load(Ordering::Relaxed)
     }
 
-    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {
-        make_thread(run_machine, core::ptr::from_ref(machine).expose_provenance())
+    fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
+        make_thread(run_machine, machine.into_raw())
     }
 
     fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
@@ -206,9 +206,8 @@ fn make_thread(entry: fn(usize) -> !, argument: usize) -> Result<&'static Kernel
 
 /// The first function of an M's thread.
 fn run_machine(machine: usize) -> ! {
-    // SAFETY: `start_thread` made the thread with the address of a machine, which is never freed.
-    let machine = unsafe { &*core::ptr::with_exposed_provenance::<Machine<Kernel>>(machine) };
-    machine.run()
+    // SAFETY: `start_thread` made the thread with this word, which comes here once.
+    unsafe { NewMachine::<Kernel>::from_raw(machine) }.run()
 }
 
 /// sysmon's thread: sleeps until a tick finds an M in a system call, and watches as long as there is one.

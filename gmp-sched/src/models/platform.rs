@@ -12,7 +12,7 @@ use std::panic::{self, AssertUnwindSafe};
 use crate::find::find_runnable;
 use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::idle::Errand;
-use crate::machine::Machine;
+use crate::machine::{Machine, NewMachine};
 use crate::platform::{OutOfResources, Pinned, Platform, Points, Site};
 use crate::primitives::{AtomicBool, Ordering};
 use crate::processor::{Processor, ProcessorStatus};
@@ -82,7 +82,7 @@ unsafe impl Platform for Model {
 
     fn raise_pin() {}
 
-    fn lower_pin() {}
+    unsafe fn lower_pin() {}
 
     fn current_machine() -> Option<&'static Machine<Self>> {
         CURRENT.with(Cell::get)
@@ -98,7 +98,7 @@ unsafe impl Platform for Model {
         index as u64
     }
 
-    fn start_thread(_: &'static Machine<Self>) -> Result<ModelThread, OutOfResources> {
+    fn start_thread(_: NewMachine<Self>) -> Result<ModelThread, OutOfResources> {
         Ok(ModelThread {
             token: AtomicBool::new(false),
             parked: true.into(),

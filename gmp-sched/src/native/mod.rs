@@ -37,7 +37,7 @@ use std::time::Instant as SystemInstant;
 
 use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::join::JoinError;
-use crate::machine::Machine;
+use crate::machine::{Machine, NewMachine};
 use crate::platform::{OutOfResources, Pinned, Platform, Points};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
@@ -110,7 +110,7 @@ unsafe impl Platform for Native {
     fn raise_pin() {}
 
     #[inline(always)]
-    fn lower_pin() {}
+    unsafe fn lower_pin() {}
 
     #[inline(never)]
     fn current_machine() -> Option<&'static Machine<Self>> {
@@ -131,12 +131,12 @@ unsafe impl Platform for Native {
         0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(index as u64 + 1)
     }
 
-    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {
+    fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
         let token: &'static Thread = Box::leak(Box::default());
         thread::Builder::new()
-            .name(std::format!("M{}", machine.id().get()))
+            .name(std::format!("M{}", machine.machine().id().get()))
             .spawn(move || {
-                CURRENT.set(Some(machine));
+                CURRENT.set(Some(machine.machine()));
                 token.park(None);
                 let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| machine.run()));
                 if !ended.is::<MachineEnds>() {

@@ -9,7 +9,7 @@ use super::world::current;
 use super::{Sim, cpu, oracle};
 use crate::join::JoinError;
 use crate::kthread::{Cpu, Thread, Threads};
-use crate::machine::Machine;
+use crate::machine::{Machine, NewMachine};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::preempt;
 use crate::processor::Processor;
@@ -37,7 +37,7 @@ unsafe impl Platform for Sim {
         cpu.pins.set(cpu.pins.get() + 1);
     }
 
-    fn lower_pin() {
+    unsafe fn lower_pin() {
         cpu::lower_pin();
     }
 
@@ -57,10 +57,9 @@ unsafe impl Platform for Sim {
         (current().config().seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(index as u64 + 1)
     }
 
-    fn start_thread(machine: &'static Machine<Self>) -> Result<Self::Thread, OutOfResources> {
-        let argument = core::ptr::from_ref(machine).expose_provenance();
+    fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
         // SAFETY: the stack is fresh and nobody else's.
-        Ok(unsafe { threads().create(current().stack(), run_machine, argument) })
+        Ok(unsafe { threads().create(current().stack(), run_machine, machine.into_raw()) })
     }
 
     fn park_thread(_: &Pinned<Self>, deadline: Option<Instant>) {
@@ -115,11 +114,11 @@ pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machin
     unsafe { core::ptr::with_exposed_provenance::<Machine<Sim>>(thread.argument()).as_ref() }
 }
 
-fn run_machine(_: usize) -> ! {
-    guarded(|| {
-        let machine = threads().current().and_then(machine_of).expect("an M's thread runs an M");
-        machine.run()
-    })
+fn run_machine(machine: usize) -> ! {
+    #[expect(unsafe_code, reason = "takes over what `start_thread` passed on")]
+    // SAFETY: `start_thread` made the thread with this word, which comes here once.
+    let machine = unsafe { NewMachine::<Sim>::from_raw(machine) };
+    guarded(|| machine.run())
 }
 
 /// As in the kernel: woken by a tick that finds an M in a system call.
