@@ -1,0 +1,8 @@
+//! What borrows from the frames that are left behind would dangle.
+
+use gmp_sched::JoinError;
+use gmp_sched::native::{self, Native};
+
+fn main() {
+    native::run(1, || gmp_sched::exit::abandon::<Native>(JoinError::Exited));
+}

@@ -1,0 +1,12 @@
+//! The loop of an M is for its thread.
+
+use gmp_sched::machine::Machine;
+use gmp_sched::native::Native;
+
+fn search_on_the_stack_of_a_goroutine(machine: &'static Machine<Native>) {
+    machine.run();
+}
+
+fn main() {
+    let _ = search_on_the_stack_of_a_goroutine;
+}

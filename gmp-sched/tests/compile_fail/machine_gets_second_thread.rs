@@ -1,0 +1,11 @@
+//! An M has one flow of control: nobody but the scheduler can ask for its thread.
+
+use gmp_sched::native::{self, Native};
+use gmp_sched::platform::Platform;
+
+fn main() {
+    native::run_with(1, |scheduler| {
+        let machine = scheduler.machines().next().unwrap();
+        let _ = Native::start_thread(machine);
+    });
+}
