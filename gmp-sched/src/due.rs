@@ -43,7 +43,7 @@ pub(crate) fn next_due<P: Platform>(
     }
     let now = P::now();
     processor.set_clock(now);
-    let next = if is_turn_of_due(processor, now) { take_due(pinned, processor, now) } else { None };
+    let next = if is_turn_of_due(pinned, processor, now) { take_due(pinned, processor, now) } else { None };
     await_next(pinned, processor, now);
     match next {
         Some(_) => processor.begin_due(),
@@ -54,15 +54,16 @@ pub(crate) fn next_due<P: Platform>(
 
 /// Whether Gs of timers may run, for it is `now`; if not, others have waited for long enough.
 #[inline(always)]
-fn is_turn_of_due<P: Platform>(processor: &'static Processor<P>, now: Instant) -> bool {
-    now.as_nanos() < processor.row_until.load(Ordering::Relaxed) || begin_row(processor, now)
+fn is_turn_of_due<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
+    now.as_nanos() < processor.row_until.load(Ordering::Relaxed) || begin_row(pinned, processor, now)
 }
 
-/// The row is over: begins another if the others have had their turn meanwhile, or do not want one.
+/// The row is over: begins another if the others have had their turn meanwhile, or do not want one. The others are the local
+/// queue, the global one and ready devices: each of them would starve if it did not count here.
 #[cold]
-fn begin_row<P: Platform>(processor: &'static Processor<P>, now: Instant) -> bool {
-    let is_turn_of_others =
-        processor.row_tick.load(Ordering::Relaxed) == processor.tick() && !processor.queue.is_empty();
+fn begin_row<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
+    let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_work_for_all();
+    let is_turn_of_others = processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();
     if !is_turn_of_others {
         processor.row_until.store(now.after(ROW).as_nanos(), Ordering::Relaxed);
     }
@@ -138,7 +139,7 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
         await_next(pinned, processor, now);
         return Due::Nothing;
     }
-    if !P::TIMER_INTERRUPTS || !is_turn_of_due(processor, now) {
+    if !P::TIMER_INTERRUPTS || !is_turn_of_due(pinned, processor, now) {
         return Due::Other;
     }
     let is_simple = |action| match action {

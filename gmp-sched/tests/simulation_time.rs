@@ -245,27 +245,48 @@ fn the_shortest_sleeps_end_after_the_sleeper_has_left() {
 #[test]
 fn timers_that_are_always_due_leave_others_their_turn() {
     explore(|seed| {
-        // Each run has thousands of sleeps.
-        if !seed.is_multiple_of(8) {
-            return;
-        }
-        let is_over = Arc::new(AtomicUsize::new(0));
-        let sleeping: Vec<_> = (0..16)
-            .map(|_| {
-                let is_over = is_over.clone();
-                go(move || {
-                    while is_over.load(Ordering::Relaxed) == 0 {
-                        sim::sleep(Duration::from_nanos(1 + seed % 100));
-                    }
-                })
-            })
-            .collect();
-        let start = now();
-        for _ in 0..2 {
-            sim::yield_now();
-        }
-        assert!(now().since(start) < LATE);
-        is_over.store(1, Ordering::Relaxed);
-        sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        keep_timers_due(seed, LATE, || {
+            for _ in 0..2 {
+                sim::yield_now();
+            }
+        });
     });
+}
+
+#[test]
+fn timers_that_are_always_due_leave_the_global_queue_its_turn() {
+    explore(|seed| {
+        // With more Ps than CPUs each switch from M to M may take a slice of the CPU.
+        keep_timers_due(seed, 4 * LATE, || {
+            // A locked G waits on a list beside the global queue.
+            let _locked = sim::lock_thread().unwrap();
+            for _ in 0..2 {
+                sim::yield_now();
+            }
+        });
+    });
+}
+
+/// Calls `others`, which must not take longer than `limit`, while sixteen Gs do nothing but sleep for a moment each.
+fn keep_timers_due(seed: u64, limit: Duration, others: impl FnOnce()) {
+    // Each run has thousands of sleeps.
+    if !seed.is_multiple_of(8) {
+        return;
+    }
+    let is_over = Arc::new(AtomicUsize::new(0));
+    let sleeping: Vec<_> = (0..16)
+        .map(|_| {
+            let is_over = is_over.clone();
+            go(move || {
+                while is_over.load(Ordering::Relaxed) == 0 {
+                    sim::sleep(Duration::from_nanos(1 + seed % 100));
+                }
+            })
+        })
+        .collect();
+    let start = now();
+    others();
+    assert!(now().since(start) < limit);
+    is_over.store(1, Ordering::Relaxed);
+    sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
 }

@@ -255,8 +255,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "due.rs",
         "timers that are due again and again keep all others from running",
-        "        processor.row_tick.load(Ordering::Relaxed) == processor.tick() && !processor.queue.is_empty();",
-        "        false && processor.row_tick.load(Ordering::Relaxed) == processor.tick() && !processor.queue.is_empty();",
-        Simulation("simulation_time", "timers_that_are_always_due", 100),
+        "processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
+        "false && processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
+        Simulation("simulation_time", "timers_that_are_always_due_leave_others", 100),
+    ),
+    mutant(
+        "due.rs",
+        "timers that are due again and again starve the global queue",
+        " || pinned.machine().scheduler().has_work_for_all();\n    let is_turn",
+        ";\n    let is_turn",
+        Simulation("simulation_time", "timers_that_are_always_due_leave_the_global_queue", 100),
     ),
 ];
