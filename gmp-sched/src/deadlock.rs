@@ -45,6 +45,6 @@ impl<P: Platform> Scheduler<P> {
         if someone_waits {
             return Some("all goroutines are asleep - deadlock!");
         }
-        self.main_exited.load(Ordering::Relaxed).then_some("no goroutines (main called exit) - deadlock!")
+        self.main_exited.load(Ordering::Relaxed).then_some("no goroutines (main called runtime.Goexit) - deadlock!")
     }
 }

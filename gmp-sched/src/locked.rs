@@ -66,30 +66,14 @@ pub struct LockedThread<P: Platform> {
 /// The caller is not a G with a P.
 #[doc(alias = "LockOSThread")]
 pub fn lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
-    if machine.locked_goroutine().is_none() {
-        machine.scheduler().secure_successor()?;
-        me.set_locked_machine(Some(machine));
-        machine.locked.goroutine.store(Some(me), Ordering::Relaxed);
-        processor.look_at_next_pick();
-    }
-    let depth = machine.locked.depth.load(Ordering::Relaxed);
-    machine.locked.depth.store(depth.checked_add(1).expect("fewer than 2^32 locks"), Ordering::Relaxed);
+    Pinned::<P>::new().machine().lock_current()?;
     Ok(LockedThread { _here: PhantomData })
 }
 
 impl<P: Platform> Drop for LockedThread<P> {
     /// Go: `runtime.UnlockOSThread`.
     fn drop(&mut self) {
-        let pinned = Pinned::<P>::new();
-        let machine = pinned.machine();
-        let depth = machine.locked.depth.load(Ordering::Relaxed) - 1;
-        machine.locked.depth.store(depth, Ordering::Relaxed);
-        if depth == 0 {
-            machine.set_free();
-        }
+        Pinned::<P>::new().machine().unlock_current();
     }
 }
 
@@ -100,13 +84,20 @@ pub(crate) struct Locked<P: Platform> {
     goroutine: AtomicRef<Goroutine<P>>,
     /// How often. Go: `lockedExt`.
     depth: AtomicU32,
+    /// Once of that because the G unwinds. See [`Machine::lock_to_unwind`].
+    unwinds: AtomicBool,
     /// It waits for a P, and is counted in [`Shared::idle_locked`]. Guarded by the scheduler lock.
     waits: AtomicBool,
 }
 
 impl<P: Platform> Locked<P> {
     pub(crate) fn new() -> Self {
-        Self { goroutine: AtomicRef::none(), depth: AtomicU32::new(0), waits: AtomicBool::new(false) }
+        Self {
+            goroutine: AtomicRef::none(),
+            depth: AtomicU32::new(0),
+            unwinds: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
+        }
     }
 }
 
@@ -119,6 +110,48 @@ impl<P: Platform> Machine<P> {
         self.locked.goroutine.load(Ordering::Relaxed)
     }
 
+    /// Locks the G that runs on this M, which is the caller and pinned, once more.
+    pub(crate) fn lock_current(&'static self) -> Result<(), OutOfResources> {
+        let (me, processor) = (self.running_goroutine(), self.held_processor());
+        if self.locked_goroutine().is_none() {
+            self.scheduler().secure_successor()?;
+            me.set_locked_machine(Some(self));
+            self.locked.goroutine.store(Some(me), Ordering::Relaxed);
+            processor.look_at_next_pick();
+        }
+        let depth = self.locked.depth.load(Ordering::Relaxed);
+        self.locked.depth.store(depth.checked_add(1).expect("fewer than 2^32 locks"), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Undoes one [`lock_current`](Self::lock_current) of the calling G, which is pinned.
+    pub(crate) fn unlock_current(&'static self) {
+        let depth = self.locked.depth.load(Ordering::Relaxed) - 1;
+        self.locked.depth.store(depth, Ordering::Relaxed);
+        if depth == 0 {
+            self.set_free();
+        }
+    }
+
+    /// Locks the calling G, which unwinds and is pinned, until its body has ended: where the thread counts the panics that
+    /// are under way, no other G may run there meanwhile, and this one may run nowhere else.
+    #[cfg(feature = "std")]
+    pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
+        if self.locked_goroutine().is_none() {
+            self.lock_current()?;
+            self.locked.unwinds.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The calling G, which is pinned, no longer unwinds.
+    #[cfg(feature = "std")]
+    pub(crate) fn unlock_after_unwinding(&'static self) {
+        if self.locked.unwinds.swap(false, Ordering::Relaxed) {
+            self.unlock_current();
+        }
+    }
+
     /// The G locked to this M, if there is one, no longer is, and the M runs others again. Called by that G, also as the
     /// last thing it does.
     pub(crate) fn set_free(&'static self) {
@@ -126,6 +159,7 @@ impl<P: Platform> Machine<P> {
         goroutine.set_locked_machine(None);
         self.locked.goroutine.store(None, Ordering::Relaxed);
         self.locked.depth.store(0, Ordering::Relaxed);
+        self.locked.unwinds.store(false, Ordering::Relaxed);
         self.scheduler().shared.lock().blocked_machines -= 1;
     }
 

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gmp_sched::JoinError;
@@ -299,6 +300,59 @@ fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
             dropped.load(Ordering::Relaxed)
         });
         assert_eq!(dropped, 100);
+    });
+}
+
+#[test]
+fn unwinding_goroutine_stays_on_its_thread_alone() {
+    /// Waits while it is dropped, in all the ways that a destructor may.
+    struct WaitsInDrop(thread::ThreadId, Arc<AtomicUsize>);
+    impl Drop for WaitsInDrop {
+        fn drop(&mut self) {
+            for _ in 0..20 {
+                native::yield_now();
+                native::sleep(Duration::from_micros(20));
+                native::go(native::yield_now).join().unwrap();
+                assert!(thread::panicking());
+                self.1.fetch_add(usize::from(thread::current().id() != self.0), Ordering::Relaxed);
+            }
+        }
+    }
+    with_processors(|_| {
+        let moved = Arc::new(AtomicUsize::new(0));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let innocent: Vec<_> = (0..64)
+            .map(|_| {
+                let is_over = is_over.clone();
+                native::go(move || {
+                    let mut panicking = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        panicking += usize::from(thread::panicking());
+                        native::sleep(Duration::from_micros(200));
+                    }
+                    panicking
+                })
+            })
+            .collect();
+        let unwinding: Vec<_> = (0..16)
+            .map(|round| {
+                let moved = moved.clone();
+                native::go(move || {
+                    native::yield_now();
+                    let _waits = WaitsInDrop(thread::current().id(), moved);
+                    if round % 2 == 0 {
+                        native::exit();
+                    }
+                    std::panic::resume_unwind(Box::new("without a message"));
+                })
+            })
+            .collect();
+        let ended: Vec<_> = unwinding.into_iter().map(|handle: JoinHandle<()>| handle.join()).collect();
+        assert!(ended.iter().all(|result| result.is_err()));
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(moved.load(Ordering::Relaxed), 0, "moves of Gs that unwound");
+        let seen: usize = innocent.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(seen, 0, "times that a G saw a panic of another");
     });
 }
 

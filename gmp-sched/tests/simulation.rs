@@ -452,7 +452,7 @@ fn when_main_exits_the_others_finish_and_then_nobody_is_left() {
             sim::exit();
         })
         .unwrap_err();
-        assert!(failure.to_string().contains("no goroutines (main called exit) - deadlock!"), "{failure}");
+        assert!(failure.to_string().contains("no goroutines (main called runtime.Goexit) - deadlock!"), "{failure}");
         assert_eq!(finished.load(Ordering::Relaxed), 5);
     }
 }

@@ -35,6 +35,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant as SystemInstant;
 
+use self::overflow::AlternateStack;
 use crate::goroutine::{Goroutine, Status, WaitReason};
 use crate::join::JoinError;
 use crate::machine::{Machine, NewMachine};
@@ -45,7 +46,9 @@ use crate::sysmon::Sysmon;
 use crate::time::Instant;
 
 mod alive;
+mod overflow;
 pub(crate) mod stack;
+mod unwinding;
 
 pub use alive::{ExpectedWakes, expect_wakes};
 
@@ -107,7 +110,12 @@ unsafe impl Platform for Native {
     const HAS_OTHER_THREADS: bool = true;
 
     #[inline(always)]
-    fn raise_pin() {}
+    fn raise_pin() {
+        // The only thing to do at the way into the scheduler; a load of a global word where nobody panics.
+        if thread::panicking() {
+            unwinding::stay_on_thread();
+        }
+    }
 
     #[inline(always)]
     unsafe fn lower_pin() {}
@@ -137,6 +145,7 @@ unsafe impl Platform for Native {
             .name(std::format!("M{}", machine.machine().id().get()))
             .spawn(move || {
                 CURRENT.set(Some(machine.machine()));
+                let _alternate = AlternateStack::install();
                 token.park(None);
                 let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| machine.run()));
                 if !ended.is::<MachineEnds>() {
@@ -180,6 +189,7 @@ unsafe impl Platform for Native {
 
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
         panic::catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+            unwinding::ended();
             let error = if payload.is::<BodyEnds>() { JoinError::Exited } else { JoinError::Panicked };
             drop_payload(payload);
             error
@@ -252,6 +262,7 @@ pub fn run_with<T: Send + 'static>(
     processors: usize,
     main: impl FnOnce(&'static Scheduler<Native>) -> T + Send + 'static,
 ) -> T {
+    overflow::install();
     let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
     scheduler.start().expect("threads for all Ps");
     alive::enter(scheduler);
@@ -262,7 +273,9 @@ pub fn run_with<T: Send + 'static>(
             if let Err(payload) = &outcome
                 && payload.is::<BodyEnds>()
             {
-                // Only this G ends; the others go on without it, as in Go.
+                // Only this G ends; the others run on without it, as in Go, until there is none left: a fatal error. `run`
+                // waits until then, so the sender must not be dropped.
+                core::mem::forget(result_sender);
                 Native::exit_body();
             }
             // Before main is gone: Gs that wait for something then are left behind, not deadlocked.
@@ -277,7 +290,7 @@ pub fn run_with<T: Send + 'static>(
         let mut sysmon = Sysmon::new(scheduler);
         while stopped.recv_timeout(sysmon.look()) == Err(mpsc::RecvTimeoutError::Timeout) {}
     });
-    let outcome = result.recv().expect("the main G ends by sending its result");
+    let outcome = result.recv().expect("main sends its result or keeps the sender");
     drop(stop);
     watch.join().expect("sysmon does not panic");
     match outcome {

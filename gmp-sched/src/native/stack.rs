@@ -6,7 +6,7 @@ use core::ptr;
 use crate::platform::OutOfResources;
 
 /// Bytes of a page. x86-64's smallest; all its systems use it.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// Maps a stack of at least `size` bytes with a guard page below.
 #[expect(unsafe_code, reason = "maps memory")]

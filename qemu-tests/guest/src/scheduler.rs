@@ -254,5 +254,5 @@ guest_test!(
     main_exits,
     isolated,
     status = 2,
-    texts = &["other 4 goes on", "fatal error: no goroutines (main called exit) - deadlock!"]
+    texts = &["other 4 goes on", "fatal error: no goroutines (main called runtime.Goexit) - deadlock!"]
 );

@@ -1,0 +1,148 @@
+//! What is reported when a G overflows its stack: which G, and how large its stack is.
+//!
+//! The page below each stack is a guard: touching it raises SIGSEGV. The handler runs on an alternate stack, since the G's own
+//! is used up, and may do only what is safe in a signal handler: it reads atomics and calls `write` and `_exit`. (The standard
+//! library has such a handler as well, but knows the stacks of threads only.)
+
+use core::fmt::{self, Write};
+use core::ops::Range;
+use core::ptr;
+use std::sync::OnceLock;
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+use super::stack::{self, PAGE};
+use super::{CURRENT, Native};
+use crate::goroutine::Goroutine;
+
+/// What was done about SIGSEGV before [`install`]: what is still done if the cause is no overflow of a G's stack.
+static PREVIOUS: OnceLock<SigAction> = OnceLock::new();
+
+/// Installs the handler, once for the process.
+pub(super) fn install() {
+    PREVIOUS.get_or_init(|| {
+        let flags = SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK;
+        let action = SigAction::new(SigHandler::SigAction(handle), flags, SigSet::empty());
+        #[expect(unsafe_code, reason = "changes the disposition of a signal")]
+        // SAFETY: the handler does only what a signal handler may.
+        unsafe { sigaction(Signal::SIGSEGV, &action) }.expect("SIGSEGV may be handled")
+    });
+}
+
+/// The signal handler.
+extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    #[expect(unsafe_code, reason = "reads what the system passes to a signal handler")]
+    // SAFETY: with SA_SIGINFO the system passes a valid pointer.
+    let info_read = unsafe { &*info };
+    #[expect(unsafe_code, reason = "reads a field of a union")]
+    // SAFETY: a SIGSEGV has an address.
+    let address = unsafe { info_read.si_addr() } as usize;
+    if let Some(goroutine) = overflowed(address) {
+        report(goroutine);
+    }
+    match PREVIOUS.get().map(SigAction::handler) {
+        Some(SigHandler::SigAction(previous)) => previous(signal, info, context),
+        Some(SigHandler::Handler(previous)) => previous(signal),
+        // The access is tried again, and ends the process. (`None`: another thread is in `install`.)
+        Some(SigHandler::SigDfl | SigHandler::SigIgn) | None => restore_default(),
+    }
+}
+
+/// Has the next SIGSEGV end the process.
+fn restore_default() {
+    let action = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    #[expect(unsafe_code, reason = "changes the disposition of a signal")]
+    // SAFETY: the default disposition runs no code of the process.
+    let restored = unsafe { sigaction(Signal::SIGSEGV, &action) };
+    debug_assert!(restored.is_ok());
+}
+
+/// The G that runs on this thread, if `address` lies in the guard page of its stack.
+fn overflowed(address: usize) -> Option<&'static Goroutine<Native>> {
+    let goroutine = CURRENT.get()?.current_goroutine()?;
+    let bottom = goroutine.stack().start;
+    (bottom - PAGE..bottom).contains(&address).then_some(goroutine)
+}
+
+/// Reports the overflow and ends the process with Go's status.
+fn report(goroutine: &Goroutine<Native>) -> ! {
+    let (stack, mut out) = (goroutine.stack(), Unbuffered);
+    let _ = writeln!(
+        out,
+        "goroutine {} exceeds its stack of {} bytes (`Builder::stack_size` chooses a larger one)\nfatal error: stack overflow",
+        goroutine.id(),
+        stack.end - stack.start
+    );
+    #[expect(unsafe_code, reason = "ends the process without running what a signal handler may not")]
+    // SAFETY: `_exit` may be called from a signal handler.
+    unsafe {
+        libc::_exit(2)
+    }
+}
+
+/// Standard error without buffer or lock: the G that overflowed may hold that lock.
+struct Unbuffered;
+
+impl Write for Unbuffered {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        #[expect(unsafe_code, reason = "writes from a signal handler")]
+        // SAFETY: the bytes are those of `text`; `write` may be called from a signal handler.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
+        }
+        Ok(())
+    }
+}
+
+/// Sees to it that the calling thread has an alternate stack for the handler, until this is dropped. Threads of a Rust program
+/// have one already; those of a program with another `main` do not.
+pub(super) struct AlternateStack(Option<Range<usize>>);
+
+/// Enough for the handler and for the registers that the system saves, of which AVX-512 and AMX have up to 11 KiB.
+const ALTERNATE_BYTES: usize = 64 * 1024;
+
+impl AlternateStack {
+    pub(super) fn install() -> Self {
+        if is_alternate_stack_set() {
+            return Self(None);
+        }
+        // Without memory for it an overflow ends the process without a report.
+        let Ok(stack) = stack::allocate(ALTERNATE_BYTES) else { return Self(None) };
+        set_alternate_stack(&libc::stack_t {
+            ss_sp: ptr::with_exposed_provenance_mut(stack.start),
+            ss_flags: 0,
+            ss_size: stack.len(),
+        });
+        Self(Some(stack))
+    }
+}
+
+fn is_alternate_stack_set() -> bool {
+    let mut current = NO_STACK;
+    #[expect(unsafe_code, reason = "asks for the alternate stack")]
+    // SAFETY: `current` is room for the answer.
+    let asked = unsafe { libc::sigaltstack(ptr::null(), &raw mut current) };
+    asked == 0 && current.ss_flags & libc::SS_DISABLE == 0
+}
+
+fn set_alternate_stack(stack: &libc::stack_t) {
+    #[expect(unsafe_code, reason = "changes the alternate stack")]
+    // SAFETY: `stack` either disables the alternate stack, or is memory of this thread alone until it is disabled.
+    unsafe {
+        libc::sigaltstack(ptr::from_ref(stack), ptr::null_mut());
+    }
+}
+
+const NO_STACK: libc::stack_t = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        let Some(stack) = self.0.take() else { return };
+        set_alternate_stack(&NO_STACK);
+        #[expect(unsafe_code, reason = "unmaps the alternate stack")]
+        // SAFETY: `install` allocated it, and the system no longer uses it.
+        unsafe {
+            stack::release(stack);
+        }
+    }
+}
