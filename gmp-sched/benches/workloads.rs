@@ -15,13 +15,16 @@ use gmp_sched::native::{self, Chan, Mutex, Native, ReadMostlyRwLock, RwLock, Sem
 use gmp_sched::park::{park, ready};
 use gmp_sched::select;
 
+// SAFETY: no G uses a variable of its thread.
+const THREADS: native::Threads = unsafe { native::enter() };
+
 fn report(name: &str, processors: usize, value: f64, unit: &str) {
     println!("bench {name} procs={processors} {value:.1} {unit}");
 }
 
 /// Runs `body`, which does `operations`, as the main G and reports nanoseconds for each.
 fn measure(name: &str, processors: usize, operations: usize, body: impl FnOnce() + Send + 'static) {
-    let elapsed = native::run(processors, move || {
+    let elapsed = THREADS.run(processors, move || {
         let start = Instant::now();
         body();
         start.elapsed()
@@ -117,7 +120,7 @@ fn spawn_batch(processors: usize) {
         }
         start.elapsed()
     }
-    let (cold, warm) = native::run(processors, || (rounds(), rounds()));
+    let (cold, warm) = THREADS.run(processors, || (rounds(), rounds()));
     for (name, elapsed) in [("spawn_batch_cold", cold), ("spawn_batch", warm)] {
         report(name, processors, elapsed.as_nanos() as f64 / (ROUNDS * BATCH) as f64, "ns/op");
     }
@@ -271,7 +274,7 @@ fn skynet(processors: usize) {
         assert_eq!(receiver.recv(), Ok(4_999_950_000));
         start.elapsed()
     }
-    let (cold, warm) = native::run(processors, || (once(), once()));
+    let (cold, warm) = THREADS.run(processors, || (once(), once()));
     for (name, elapsed) in [("skynet_100k_cold", cold), ("skynet_100k", warm)] {
         report(name, processors, elapsed.as_nanos() as f64 / 111_111.0, "ns/op");
     }

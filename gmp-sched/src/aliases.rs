@@ -8,7 +8,7 @@
 ///     gmp_sched::platform_aliases!(gmp_sched::native::Native);
 /// }
 ///
-/// let answer = gmp_sched::native::run(2, || threads::go(|| 42).join().unwrap());
+/// let answer = unsafe { gmp_sched::native::enter() }.run(2, || threads::go(|| 42).join().unwrap());
 /// assert_eq!(answer, 42);
 /// ```
 #[macro_export]

@@ -70,7 +70,7 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 /// ```
 /// use gmp_sched::native;
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let mut squares = native::pull(|yielder| {
 ///         let mut number = 0;
 ///         while yielder.yield_value(number * number) {
@@ -122,7 +122,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     /// ```
     /// use gmp_sched::native;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let mut lines = native::pull(|yielder| {
     ///         while yielder.yield_value("more") {}
     ///         // Here it cleans up.
@@ -198,7 +198,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
     ///     tree.iter().flatten().all(|&leaf| yielder.yield_value(leaf))
     /// }
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let leaves = native::pull(|yielder| drop(walk(&[vec![1, 2], vec![], vec![3]], yielder))).unwrap();
     ///     assert!(leaves.eq([1, 2, 3]));
     /// });

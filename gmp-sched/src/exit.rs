@@ -18,7 +18,7 @@ use crate::switch::{Commit, Remains, leave_for_good};
 /// ```
 /// use gmp_sched::{JoinError, native};
 ///
-/// let ended = native::run(1, || {
+/// let ended = unsafe { native::enter() }.run(1, || {
 ///     native::go(|| {
 ///         native::exit();
 ///     })

@@ -37,7 +37,7 @@ pub(crate) struct Cell<P: Platform> {
 /// use std::future;
 /// use gmp_sched::native;
 ///
-/// let answer = native::run(1, || native::block_on(async { 40 + future::ready(2).await }));
+/// let answer = unsafe { native::enter() }.run(1, || native::block_on(async { 40 + future::ready(2).await }));
 /// assert_eq!(answer, 42);
 /// ```
 ///
@@ -113,7 +113,7 @@ mod tests {
     use core::time::Duration;
     use std::thread;
 
-    use crate::native::{self, block_on, go};
+    use crate::native::{THREADS, block_on, go};
 
     /// A future that a thread outside completes, after a while in which every M is idle.
     async fn from_outside() {
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_thread_outside_wakes_a_future() {
         for processors in [1, 4] {
-            native::run(processors, || {
+            THREADS.run(processors, || {
                 let others: Vec<_> = (0..3).map(|_| go(|| block_on(from_outside()))).collect();
                 block_on(from_outside());
                 others.into_iter().for_each(|other| other.join().unwrap());

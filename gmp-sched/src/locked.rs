@@ -48,7 +48,7 @@ pub struct LockedThread<P: Platform> {
 /// use gmp_sched::native;
 /// use std::thread;
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let locked = native::lock_thread().unwrap();
 ///     let before = thread::current().id();
 ///     native::yield_now();

@@ -31,7 +31,7 @@ impl<P: Platform> Scheduler<P> {
     /// use gmp_sched::native::{self, Native};
     /// use gmp_sched::platform::Pinned;
     ///
-    /// let picture = native::run(1, || {
+    /// let picture = unsafe { native::enter() }.run(1, || {
     ///     let scheduler = Pinned::<Native>::new().machine().scheduler();
     ///     scheduler.start_trace(1000).unwrap();
     ///     let child = native::go(|| native::sleep(std::time::Duration::from_millis(5)));

@@ -187,12 +187,19 @@ impl<P: Platform> Scheduler<P> {
         scheduler
     }
 
-    /// Makes one M for each P, all idle; work wakes them.
+    /// Makes one M for each P, all idle; work wakes them. Called once.
     ///
     /// # Errors
     ///
     /// The platform has no thread for one of them.
-    pub fn start(&'static self) -> Result<(), OutOfResources> {
+    ///
+    /// # Safety
+    ///
+    /// From here on Gs run on the platform's threads and move between them, which the platform may allow to certain code only:
+    /// the caller keeps what the platform asks of the code of Gs. (The kernel and the simulator ask nothing; see
+    /// `native::enter` for threads of an operating system.)
+    #[expect(unsafe_code, reason = "asks for what the platform asks of the code of Gs")]
+    pub unsafe fn start(&'static self) -> Result<(), OutOfResources> {
         for _ in 0..self.procs() {
             self.add_machine()?;
         }

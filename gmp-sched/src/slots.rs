@@ -322,7 +322,7 @@ mod tests {
 
     use super::{BATCH, StackSize, recycle, take, take_with_stack};
     use crate::goroutine::Goroutine;
-    use crate::native::{self, Native};
+    use crate::native::{Native, THREADS};
     use crate::platform::Pinned;
     use crate::scheduler::Scheduler;
     use crate::spawn::STACK_SIZE;
@@ -449,7 +449,7 @@ mod tests {
 
         #[test]
         fn slots_are_spilled_and_refilled_as_gos(steps in steps()) {
-            native::run_with(1, move |scheduler| check(scheduler, &steps));
+            THREADS.run_with(1, move |scheduler| check(scheduler, &steps));
         }
     }
 }

@@ -213,7 +213,7 @@ where
 /// ```
 /// use gmp_sched::native;
 ///
-/// let depth = native::run(1, || {
+/// let depth = unsafe { native::enter() }.run(1, || {
 ///     fn deep(levels: u64) -> u64 {
 ///         let room = std::hint::black_box([0u8; 1000]);
 ///         if levels == 0 { u64::from(room[0]) } else { 1 + deep(levels - 1) }

@@ -172,7 +172,7 @@ const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 /// use core::time::Duration;
 /// use gmp_sched::native::{self, synctest};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     // A day takes no time.
 ///     let day = Duration::from_secs(24 * 3600);
 ///     let slept = synctest::test(move || {
@@ -254,7 +254,7 @@ pub fn wait<P: Platform>() {
 /// use gmp_sched::native::{self, synctest};
 ///
 /// let hour = Duration::from_secs(3600);
-/// native::run(1, move || {
+/// unsafe { native::enter() }.run(1, move || {
 ///     synctest::test(move || {
 ///         let sleeper = native::go(move || native::sleep(hour));
 ///         synctest::sleep(hour);

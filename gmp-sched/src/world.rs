@@ -177,7 +177,7 @@ pub struct WorldStopped<P: Platform> {
 /// ```
 /// use gmp_sched::native;
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let world = native::stop_the_world();
 ///     // Nobody else runs here.
 ///     drop(world);

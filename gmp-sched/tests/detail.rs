@@ -1,14 +1,17 @@
 //! What a running scheduler says of itself.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::time::Duration;
 
 use gmp_sched::native;
 use gmp_sched::platform::Pinned;
+use threads::THREADS;
 
 /// The line and the table, read by the main G of a scheduler in which another G sleeps and a third has not begun.
 fn written() -> (String, String) {
-    native::run(2, || {
+    THREADS.run(2, || {
         let sleeper = native::go(|| native::sleep(Duration::from_millis(300)));
         // The sleeper waits when the one that finished behind it has run.
         while !native::go(|| true).join().unwrap() {}

@@ -25,7 +25,7 @@ macro_rules! shared_test {
             fn on_threads() {
                 let procs: &[usize] = $procs;
                 for &procs in procs {
-                    gmp_sched::native::run(procs, super::$name);
+                    crate::threads::THREADS.run(procs, super::$name);
                 }
             }
         }
@@ -33,3 +33,4 @@ macro_rules! shared_test {
 }
 
 mod shared;
+mod threads;

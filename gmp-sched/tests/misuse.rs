@@ -1,7 +1,7 @@
 //! What safe code may do wrong, from outside of the crate: it ends in an error or a panic, with nothing sent twice, lost or
 //! left locked.
 #![cfg(not(gmp_loom))]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[path = "misuse/blocking.rs"]
 mod blocking;
@@ -11,3 +11,4 @@ mod channels;
 mod commits;
 #[path = "misuse/selects.rs"]
 mod selects;
+mod threads;

@@ -1,6 +1,8 @@
 //! The scheduler on operating-system threads: the same loop, queues and protocols that run in the kernel.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,11 +14,12 @@ use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{self, JoinHandle, Native};
 use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::spawn::STACK_SIZE;
+use threads::THREADS;
 
 /// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
 fn with_processors(body: fn(usize)) {
     for processors in [1, 2, 4] {
-        native::run(processors, move || body(processors));
+        THREADS.run(processors, move || body(processors));
     }
 }
 
@@ -41,7 +44,7 @@ fn results_are_dropped_exactly_once() {
     for processors in [1, 2, 4] {
         drops.store(0, Ordering::Relaxed);
         let dropped = drops.clone();
-        native::run(processors, move || {
+        THREADS.run(processors, move || {
             for round in 0..3000 {
                 let (closure, result) = (Counted(dropped.clone()), Counted(dropped.clone()));
                 let handle = native::go(move || {
@@ -86,14 +89,14 @@ fn a_panic_is_the_joiners() {
 fn all_processors_run_at_once() {
     // Nobody gets past the barrier unless all four run at the same time, since it is waited for without a yield.
     let arrived = Arc::new(AtomicU32::new(0));
-    native::run(4, move || {
+    THREADS.run(4, move || {
         let handles: Vec<_> = (0..4)
             .map(|_| {
                 let arrived = arrived.clone();
                 native::go(move || {
                     arrived.fetch_add(1, Ordering::SeqCst);
                     while arrived.load(Ordering::SeqCst) < 4 {
-                        std::thread::yield_now();
+                        thread::yield_now();
                     }
                 })
             })
@@ -106,7 +109,7 @@ fn all_processors_run_at_once() {
 fn a_blocked_call_does_not_hold_up_its_processor() {
     // One P: the other G runs only if the P is handed off while the first blocks its thread.
     for known in [true, false] {
-        native::run(1, move || {
+        THREADS.run(1, move || {
             let (release, gate) = std::sync::mpsc::channel::<()>();
             let ran = Arc::new(AtomicBool::new(false));
             let seen = ran.clone();
@@ -130,12 +133,12 @@ fn a_blocked_call_does_not_hold_up_its_processor() {
 
 #[test]
 fn many_blocking_calls_at_once() {
-    let counts = native::run_with(2, |scheduler| {
+    let counts = THREADS.run_with(2, |scheduler| {
         let handles: Vec<_> = (0..50)
             .map(|n| {
                 native::go(move || {
                     for _ in 0..5 {
-                        let sleep = || std::thread::sleep(Duration::from_micros(200));
+                        let sleep = || thread::sleep(Duration::from_micros(200));
                         if n % 2 == 0 {
                             native::blocking(sleep).unwrap();
                         } else {
@@ -175,7 +178,7 @@ fn sleepers_wake_in_order_of_their_time() {
 
 #[test]
 fn ids_are_never_given_twice_and_main_is_one() {
-    native::run_with(4, |scheduler| {
+    THREADS.run_with(4, |scheduler| {
         let main = scheduler.goroutines().next().unwrap();
         assert_eq!((main.id().get(), main.creator()), (1, None));
         let handles: Vec<_> = (0..4000)
@@ -199,7 +202,7 @@ fn ids_are_never_given_twice_and_main_is_one() {
 fn waiting_goroutines_are_left_behind() {
     for _ in 0..50 {
         for processors in [1, 2] {
-            native::run(processors, || {
+            THREADS.run(processors, || {
                 for _ in 0..3 {
                     native::go(|| {
                         gmp_sched::park::park::<Native>(WaitReason::Parked, |_, _| true);
@@ -218,7 +221,7 @@ fn waiting_goroutines_are_left_behind() {
 fn everything_at_once() {
     let finished = Arc::new(AtomicUsize::new(0));
     let count = finished.clone();
-    let counts = native::run_with(8, move |scheduler| {
+    let counts = THREADS.run_with(8, move |scheduler| {
         let roots: Vec<_> = (0..64u32).map(|seed| native::go(tree(seed, 4, count.clone()))).collect();
         roots.into_iter().for_each(|root| root.join().unwrap());
         scheduler.counts()
@@ -239,8 +242,8 @@ fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
             children.push(native::go(tree(random.wrapping_add(child), depth - 1, finished.clone())));
             match random % 16 {
                 0 => native::sleep(Duration::from_micros(u64::from(random % 500))),
-                1 => native::syscall(|| std::thread::sleep(Duration::from_micros(50))),
-                2 => native::blocking(std::thread::yield_now).unwrap(),
+                1 => native::syscall(|| thread::sleep(Duration::from_micros(50))),
+                2 => native::blocking(thread::yield_now).unwrap(),
                 3..=8 => native::yield_now(),
                 _ => {}
             }
@@ -253,7 +256,7 @@ fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
 #[test]
 fn stacks_of_dead_goroutines_can_be_given_back() {
     for processors in [1, 2, 4] {
-        native::run_with(processors, move |scheduler| {
+        THREADS.run_with(processors, move |scheduler| {
             let spawn_many = || (0..1000u64).map(|n| native::go(move || n)).collect::<Vec<_>>();
             for _ in 0..3 {
                 let sum: u64 = spawn_many().into_iter().map(|handle| handle.join().unwrap()).sum();
@@ -281,7 +284,7 @@ fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
         }
     }
     with_processors(|processors| {
-        let dropped = native::run(processors, || {
+        let dropped = THREADS.run(processors, || {
             let dropped = Arc::new(AtomicUsize::new(0));
             for round in 0..100 {
                 let told = Told(dropped.clone());
@@ -358,7 +361,7 @@ fn unwinding_goroutine_stays_on_its_thread_alone() {
 
 #[test]
 fn names_and_stack_sizes_are_as_chosen() {
-    native::run_with(2, |scheduler| {
+    THREADS.run_with(2, |scheduler| {
         let named = native::Builder::new().name("named").spawn(|| native::sleep(Duration::from_millis(50))).unwrap();
         native::sleep(Duration::from_millis(5));
         let found = scheduler.goroutines().find(|goroutine| goroutine.id() == named.id()).unwrap();
@@ -404,7 +407,7 @@ fn a_scheduler_that_has_ended_keeps_no_stacks() {
     };
     let before = mapped();
     for _ in 0..RUNS {
-        native::run(8, || {
+        THREADS.run(8, || {
             let all: Vec<_> = (0..STACKS).map(|_| native::go(|| native::sleep(Duration::from_micros(100)))).collect();
             for handle in all {
                 handle.join().unwrap();

@@ -2,11 +2,14 @@
 //! simulated machine.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gmp_sched::native;
 use gmp_sched::sim::{self, Config};
+use threads::THREADS;
 
 /// Who ran, in order.
 #[derive(Clone, Default)]
@@ -27,7 +30,7 @@ macro_rules! on_both {
     ($platform:ident, $log:ident, $body:block) => {{
         let native_log = Log::default();
         let $log = native_log.clone();
-        native::run(1, move || {
+        THREADS.run(1, move || {
             use native as $platform;
             $body
         });

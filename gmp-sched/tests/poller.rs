@@ -1,6 +1,8 @@
 //! Gs that wait for devices: no raise is lost, none counts twice, deadlines end waits.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -13,6 +15,7 @@ use gmp_sched::sim::{self, Config, Sim};
 
 mod explore;
 use explore::{Random, explore};
+use threads::THREADS;
 
 fn signal<P: Platform>() -> &'static Signal<P> {
     Box::leak(Box::default())
@@ -101,7 +104,7 @@ fn a_device_wakes_a_sleeping_machine_and_is_no_deadlock() {
 fn raises_from_other_threads_are_never_lost() {
     const ROUNDS: u64 = 100;
     for processors in [1, 2, 4] {
-        native::run_with(processors, move |scheduler| {
+        THREADS.run_with(processors, move |scheduler| {
             let (ping, pong) = (signal::<Native>(), Arc::new(AtomicU64::new(0)));
             let answered = pong.clone();
             let finished = Arc::new(AtomicUsize::new(0));
@@ -138,7 +141,7 @@ fn raises_from_other_threads_are_never_lost() {
 
 #[test]
 fn a_timeout_ends_a_wait() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let device = signal::<Native>();
         let start = native::now();
         assert!(!device.wait_timeout(Duration::from_millis(1)));

@@ -2,12 +2,15 @@
 //! environment variable, and reads what that one wrote.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::env;
 use std::hint::black_box;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use gmp_sched::native;
+use threads::THREADS;
 
 const IS_CHILD: &str = "GMP_IS_CHILD";
 
@@ -35,7 +38,7 @@ fn use_the_stack_up(depth: u64) -> u64 {
 #[test]
 fn stack_overflow_names_goroutine_and_stack_size() {
     let ended = in_child("stack_overflow_names_goroutine_and_stack_size", || {
-        native::run(2, || {
+        THREADS.run(2, || {
             let overflowing = native::Builder::new().stack_size(256 * 1024).spawn(|| use_the_stack_up(0)).unwrap();
             eprintln!("the test expects goroutine {}", overflowing.id());
             let _ = overflowing.join();
@@ -51,7 +54,7 @@ fn stack_overflow_names_goroutine_and_stack_size() {
 #[test]
 fn segmentation_fault_outside_of_stacks_is_no_overflow() {
     let ended = in_child("segmentation_fault_outside_of_stacks_is_no_overflow", || {
-        native::run(1, || {
+        THREADS.run(1, || {
             // SAFETY: none: this is the fault to be made. Nothing is mapped at the first page.
             unsafe { black_box(std::ptr::without_provenance_mut::<u8>(8)).write_volatile(1) }
         });
@@ -65,7 +68,7 @@ fn segmentation_fault_outside_of_stacks_is_no_overflow() {
 fn other_goroutines_run_on_after_main_exits() {
     let ended = in_child("other_goroutines_run_on_after_main_exits", || {
         for processors in [1, 4] {
-            native::run(processors, || {
+            THREADS.run(processors, || {
                 for n in 0..4 {
                     native::go(move || {
                         native::sleep(Duration::from_millis(20));

@@ -1,5 +1,7 @@
 //! Two schedulers in one process that exchange values: each G runs under its own scheduler only, whoever wakes it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod threads;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +12,7 @@ use gmp_sched::native::{
     self, Condvar, Context, Mutex, Native, Receiver, Semaphore, Sender, Timer, WaitGroup, channel, go,
 };
 use gmp_sched::platform::Pinned;
+use threads::THREADS;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -28,12 +31,12 @@ fn together<A: Send + 'static, B: Send + 'static>(
     let expected = Arc::new(native::expect_wakes());
     let second_expected = expected.clone();
     let second = thread::spawn(move || {
-        native::run(procs, move || {
+        THREADS.run(procs, move || {
             drop(second_expected);
             second()
         })
     });
-    let first = native::run(procs, move || {
+    let first = THREADS.run(procs, move || {
         drop(expected);
         first()
     });

@@ -1,12 +1,15 @@
 //! Which G runs on which stack: one that ends leaves its stack to the next that begins.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 
 use gmp_sched::native::{self, Native};
 use gmp_sched::platform::Pinned;
+use threads::THREADS;
 
 /// The stack of the calling G, by its upper end.
 fn my_stack() -> usize {
@@ -21,7 +24,7 @@ fn my_stack() -> usize {
 fn goroutines_that_run_one_after_the_other_run_on_one_stack() {
     // More than there is room for in a local queue: most begin when another ends, and some from g0, when it has fetched more.
     const GOROUTINES: usize = 1000;
-    let stacks = native::run(1, || {
+    let stacks = THREADS.run(1, || {
         let (stacks, all) = (Arc::new(Mutex::new(HashMap::new())), Arc::new(native::WaitGroup::new()));
         for _ in 0..GOROUTINES {
             let (stacks, all) = (stacks.clone(), all.clone());
@@ -42,7 +45,7 @@ fn goroutines_that_run_one_after_the_other_run_on_one_stack() {
 #[test]
 fn goroutines_that_are_alive_at_once_have_stacks_of_their_own() {
     for processors in [1, 2, 4] {
-        let stacks = native::run(processors, || {
+        let stacks = THREADS.run(processors, || {
             let mut all: Vec<_> = Vec::new();
             for number in 0..300 {
                 all.push(native::go(move || {
@@ -68,7 +71,7 @@ fn goroutines_that_are_alive_at_once_have_stacks_of_their_own() {
 #[test]
 fn what_lies_on_a_stack_stays_there() {
     for processors in [1, 2] {
-        native::run(processors, || {
+        THREADS.run(processors, || {
             let all: Vec<_> = (0..200u64)
                 .map(|number| {
                     let large = [number; 50];
@@ -96,7 +99,7 @@ fn a_chosen_size_is_not_exchanged_for_another() {
         let room = black_box([0u8; 1000]);
         if levels == 0 { room.len() } else { 1 + deep(levels - 1) }
     }
-    native::run(1, || {
+    THREADS.run(1, || {
         for _ in 0..10 {
             // Each begins when the other kind has just ended.
             let all: Vec<_> = (0..10)

@@ -1,6 +1,8 @@
 //! What `sync` does when it is used wrongly, and when what runs under it panics: on threads, where a panic ends one G.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +12,7 @@ use gmp_sched::native::{
 };
 use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
 use gmp_sched::sync::{Fetched, RawMutex};
+use threads::THREADS;
 
 /// The words of the panic of `body`, which must be one.
 fn panic_of(body: impl FnOnce()) -> String {
@@ -50,7 +53,7 @@ fn misuse_is_told_in_gos_words() {
     assert_eq!(panic_of(unlock), "sync: unlock of unlocked mutex");
     let semaphore = Semaphore::new(2);
     assert_eq!(panic_of(|| semaphore.release(1)), "semaphore: released more than held");
-    native::run(1, || {
+    THREADS.run(1, || {
         assert_eq!(panic_of(|| drop(Semaphore::new(2).acquire(3))), "semaphore: 3 of 2 permits");
     });
 }
@@ -65,7 +68,7 @@ fn what_would_wait_outside_the_scheduler_says_so() {
 
 #[test]
 fn a_condvar_has_one_mutex_at_a_time() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let shared = Arc::new((Mutex::new(()), Condvar::new(), Mutex::new(())));
         let waiting = {
             let shared = shared.clone();
@@ -92,7 +95,7 @@ fn a_condvar_has_one_mutex_at_a_time() {
 
 #[test]
 fn a_panic_leaves_locks_free_and_what_is_done_once_undone() {
-    native::run(2, || {
+    THREADS.run(2, || {
         let mutex = Mutex::new(1);
         panic_of(|| {
             let _held = mutex.lock();
@@ -112,7 +115,7 @@ fn a_panic_leaves_locks_free_and_what_is_done_once_undone() {
 
 #[test]
 fn those_that_wait_take_over_what_panicked() {
-    native::run(2, || {
+    THREADS.run(2, || {
         let shared = Arc::new((Once::new(), AtomicU32::new(0)));
         let all: Vec<_> = (0..6)
             .map(|_| {
@@ -134,7 +137,7 @@ fn those_that_wait_take_over_what_panicked() {
 
 #[test]
 fn what_waits_for_itself_is_told() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let once = Once::new();
         let text = panic_of(|| once.call_once(|| once.call_once(|| ())));
         assert_eq!(text, "sync: what is done once waits for itself");
@@ -152,7 +155,7 @@ fn a_pool_keeps_no_more_than_it_was_told() {
     }
     let dropped = Arc::new(AtomicU32::new(0));
     let counter = dropped.clone();
-    native::run(1, move || {
+    THREADS.run(1, move || {
         let made = counter.clone();
         let pool = Pool::new(3, move || Counted(made.clone()));
         let taken: Vec<_> = (0..8).map(|_| pool.get()).collect();
@@ -167,7 +170,7 @@ fn a_pool_keeps_no_more_than_it_was_told() {
 
 #[test]
 fn pools_are_shared_between_processors() {
-    native::run(4, || {
+    THREADS.run(4, || {
         let pool: Arc<Pool<Vec<u32>>> = Arc::new(Pool::new(8, Vec::new));
         let all: Vec<_> = (0..8)
             .map(|n| {
@@ -190,7 +193,7 @@ fn pools_are_shared_between_processors() {
 #[test]
 fn the_first_error_counts_and_cancels() {
     for processors in [1, 4] {
-        native::run(processors, || {
+        THREADS.run(processors, || {
             let cancelled = Arc::new(AtomicU32::new(0));
             let told = cancelled.clone();
             let group = Arc::new(ErrorGroup::with_limit(2).on_cancel(move || _ = told.fetch_add(1, Ordering::Relaxed)));
@@ -215,7 +218,7 @@ fn the_first_error_counts_and_cancels() {
 
 #[test]
 fn flights_are_shared_and_forgotten() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let flights = Arc::new(SingleFlight::new());
         let calls = Arc::new(AtomicU32::new(0));
         let all: Vec<_> = (0..4)

@@ -1,6 +1,8 @@
 //! Bubbles, on threads.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,14 +10,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
-use gmp_sched::native::{self, Context, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
+use gmp_sched::native::{Context, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
+use threads::THREADS;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Runs `body` in a bubble, with 1, 2 and 4 Ps.
 fn in_bubbles(body: fn()) {
     for processors in [1, 2, 4] {
-        native::run(processors, move || synctest::test(body));
+        THREADS.run(processors, move || synctest::test(body));
     }
 }
 
@@ -61,7 +64,7 @@ fn sleepers_that_are_due_at_the_same_instant_wake_in_any_order() {
         assert_eq!(order.len(), 4);
         order[0]
     };
-    let firsts: HashSet<i32> = native::run(1, move || (0..200).map(|_| synctest::test(first)).collect());
+    let firsts: HashSet<i32> = THREADS.run(1, move || (0..200).map(|_| synctest::test(first)).collect());
     assert_eq!(firsts.len(), 4, "only these were ever first: {firsts:?}");
 }
 
@@ -193,7 +196,7 @@ fn coroutines_and_scopes_count_as_they_should() {
 }
 
 fn message_of(body: impl FnOnce() + Send + 'static) -> String {
-    native::run(2, move || {
+    THREADS.run(2, move || {
         let panic = catch_unwind(AssertUnwindSafe(|| synctest::test(body))).unwrap_err();
         panic.downcast_ref::<String>().cloned().expect("a message")
     })

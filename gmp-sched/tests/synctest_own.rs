@@ -1,6 +1,8 @@
 //! What belongs to a bubble, and what those are told who come from outside or from another one.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,14 +13,15 @@ use gmp_sched::native::{
     now, pull, sleep, synctest, yield_now,
 };
 use gmp_sched::select;
+use threads::THREADS;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A coroutine is in the bubble where its first value is asked for.
 #[test]
 fn a_coroutine_goes_in_and_out() {
-    native::run(1, coroutines_go_in_and_out);
-    native::run(2, coroutines_go_in_and_out);
+    THREADS.run(1, coroutines_go_in_and_out);
+    THREADS.run(2, coroutines_go_in_and_out);
 }
 
 /// Whether it does while this G runs.
@@ -128,7 +131,7 @@ fn a_bubbles_channels_are_its_own() {
         assert_eq!(message(|| sender.close()), "close of synctest channel from outside bubble");
         assert!(value.is_some() && receiver.is_empty() && !receiver.is_closed());
     }
-    native::run(2, || {
+    THREADS.run(2, || {
         let (outer, from_outside) = channel(1);
         let (sender, receiver) = synctest::test(move || {
             // Inside all is as ever, and what was made outside may be used.
@@ -166,7 +169,7 @@ fn a_bubbles_timers_are_its_own() {
         assert_eq!(message(|| timer.wait_until(HOUR)), RECEIVE);
         assert_eq!(message(|| select! { recv(timer) => {}, recv(ticker) => {} }), RECEIVE);
     }
-    native::run(2, || {
+    THREADS.run(2, || {
         let (timer, ticker) = synctest::test(|| (Timer::new(HOUR), Ticker::new(HOUR)));
         misuse(&timer, &ticker);
         synctest::test(move || misuse(&timer, &ticker));
@@ -195,7 +198,7 @@ fn a_group_counts_in_one_place() {
     const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
     const SEVERAL: &str = "sync: WaitGroup.Add called from multiple synctest bubbles";
     static GROUP: WaitGroup = WaitGroup::new();
-    native::run(1, || {
+    THREADS.run(1, || {
         GROUP.add(1);
         synctest::test(|| assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into())));
         GROUP.done();
@@ -222,7 +225,7 @@ fn a_group_counts_in_one_place() {
 fn functions_of_a_bubble_are_its_own() {
     const STOP: &str = "stop of synctest timer from outside bubble";
     const RESET: &str = "reset of synctest timer from outside bubble";
-    native::run(1, || {
+    THREADS.run(1, || {
         let (later, done) = synctest::test(|| {
             let (later, done) = (after_func(HOUR, || ()).unwrap(), after_func(HOUR, || ()).unwrap());
             sleep(HOUR);
@@ -262,7 +265,7 @@ fn functions_of_a_bubble_are_its_own() {
 /// Contexts may be used everywhere, also where what they give is of a bubble.
 #[test]
 fn contexts_go_in_and_out() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let ran = Arc::new(AtomicUsize::new(0));
         let run = |ran: &Arc<AtomicUsize>| {
             let ran = ran.clone();
@@ -328,7 +331,7 @@ fn is_not_ended_from_outside<T: Send + Sync + 'static>(
     end: fn(&T),
     ends: usize,
 ) {
-    native::run(1, move || {
+    THREADS.run(1, move || {
         let shared = Arc::new(shared());
         let waits = || [shared.clone(), shared.clone()].map(|shared| move || wait(&shared));
         let bubble = bubble_of(waits());
@@ -358,7 +361,7 @@ fn permits_are_not_to_be_given_from_outside() {
 /// Who gives up lets in those behind it that want less.
 #[test]
 fn permits_are_not_to_be_left_to_others_from_outside() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let semaphore = Arc::new(Semaphore::new(2));
         semaphore.acquire(1).forget();
         let (context, cancel) = Context::background().with_cancel();

@@ -1,6 +1,8 @@
 //! What a G of a bubble waits for durably, and what not: a test for each line of the table in `synctest`.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use gmp_sched::poller::Signal;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::select;
 use gmp_sched::select::Select;
+use threads::THREADS;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -38,7 +41,7 @@ fn wake_parked(parked: &AtomicUsize) {
 #[track_caller]
 fn durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait: fn(&T), end: fn(&T)) {
     for processors in [1, 2, 4] {
-        native::run_with(processors, move |scheduler| {
+        THREADS.run_with(processors, move |scheduler| {
             synctest::test(move || {
                 let (start, what) = (now(), Arc::new(make()));
                 let waits = what.clone();
@@ -58,7 +61,7 @@ fn durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait:
 /// does `end`. With one P, so that it is certain who has run.
 #[track_caller]
 fn not_durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait: fn(&T), end: fn(&T)) {
-    native::run_with(1, move |scheduler| {
+    THREADS.run_with(1, move |scheduler| {
         let what = Arc::new(make());
         let (waiting, moved_on) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let bubble = {
@@ -120,7 +123,7 @@ fn a_channel_from_outside() {
 #[test]
 fn a_channel_that_never_has_a_partner() {
     fn message(body: fn()) -> (String, String) {
-        native::run_with(1, move |scheduler| {
+        THREADS.run_with(1, move |scheduler| {
             static WAITING: AtomicU64 = AtomicU64::new(0);
             let body = move || {
                 let waiter = go(body);
@@ -209,13 +212,13 @@ fn sleeps_and_timers_of_the_bubble() {
 /// It goes by the clock of the place where it was made; so does one whose slot has been of a bubble before.
 #[test]
 fn a_timer_from_outside() {
-    native::run(1, || synctest::test(|| drop((Timer::new(HOUR), Timer::new(HOUR)))));
+    THREADS.run(1, || synctest::test(|| drop((Timer::new(HOUR), Timer::new(HOUR)))));
     let forever = || Timer::new(HOUR * 24 * 365);
     let fire = |timer: &Timer| assert!(timer.reset(Duration::ZERO));
     not_durable("chan receive", forever, |timer| _ = timer.wait(), fire);
     let select = |timer: &Timer| select! { recv(timer) => {} };
     not_durable("select", forever, select, fire);
-    native::run(2, || {
+    THREADS.run(2, || {
         let (early, timer) = (Timer::new(Duration::from_millis(2)), Arc::new(Timer::new(HOUR)));
         synctest::test(move || {
             let start = now();
@@ -442,7 +445,7 @@ fn a_wait_may_be_over_before_it_is_counted() {
     fn use_stack() {
         std::hint::black_box([0u8; 8192]);
     }
-    native::run(2, || {
+    THREADS.run(2, || {
         synctest::test(|| {
             let start = now();
             // On the other P, for the far side is this one.

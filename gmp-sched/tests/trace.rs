@@ -1,6 +1,8 @@
 //! Traces and latencies: what is noted is what happened.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sim::{self, Config, Sim};
 use gmp_sched::trace::{Event, EventKind};
+use threads::THREADS;
 
 fn scheduler() -> &'static Scheduler<Sim> {
     Pinned::<Sim>::new().machine().scheduler()
@@ -89,7 +92,7 @@ fn a_trace_does_not_change_the_order() {
     let order = |traced: bool| {
         let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let told = order.clone();
-        native::run_with(1, move |scheduler| {
+        THREADS.run_with(1, move |scheduler| {
             if traced {
                 scheduler.start_trace(16).unwrap();
             }
@@ -125,7 +128,7 @@ fn a_trace_does_not_change_the_order() {
 
 #[test]
 fn events_are_whole_while_others_are_written() {
-    native::run_with(2, |scheduler| {
+    THREADS.run_with(2, |scheduler| {
         scheduler.start_trace(64).unwrap();
         let writers: Vec<_> = (0..4)
             .map(|_| {
@@ -149,7 +152,7 @@ fn events_are_whole_while_others_are_written() {
 
 #[test]
 fn a_sample_of_latencies_is_always_taken() {
-    native::run_with(1, |scheduler| {
+    THREADS.run_with(1, |scheduler| {
         // In one slice that is passed to and fro it is sysmon that asks for a sample, else the turns of the global queue.
         let passing = |_| native::go(|| {}).join().unwrap();
         let yielding = |_| native::go(native::yield_now).join().unwrap();

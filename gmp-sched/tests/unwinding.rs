@@ -1,7 +1,9 @@
 //! Panics, and ends of Gs, where they are least welcome: in the drop of a payload, between two steps of an operation, in a
 //! system call. Nothing that borrows may be left behind, and nothing that hangs a waiter.
 #![cfg(not(gmp_loom))]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use gmp_sched::JoinError;
 use gmp_sched::native::{self, Context, ErrorGroup, JoinHandle, Native, WaitGroup};
 use gmp_sched::poller::Signal;
+use threads::THREADS;
 
 /// Panics without the message that `panic!` prints.
 fn panics() -> ! {
@@ -43,7 +46,7 @@ impl Drop for Bomb {
 #[test]
 fn panic_payload_that_panics_in_drop_is_a_panic_for_the_joiner() {
     for processors in [1, 4] {
-        native::run(processors, || {
+        THREADS.run(processors, || {
             let handle: JoinHandle<()> = native::go(|| resume_unwind(Box::new(Bomb::new())));
             assert_eq!(handle.join(), Err(JoinError::Panicked));
         });
@@ -53,7 +56,7 @@ fn panic_payload_that_panics_in_drop_is_a_panic_for_the_joiner() {
 #[test]
 fn scope_waits_for_its_children_when_a_panic_payload_panics_in_drop() {
     for processors in [1, 4] {
-        native::run(processors, || {
+        THREADS.run(processors, || {
             let finished = AtomicBool::new(false);
             assert!(has_panicked(|| native::scope(|scope| {
                 scope.go(|| {
@@ -69,7 +72,7 @@ fn scope_waits_for_its_children_when_a_panic_payload_panics_in_drop() {
 
 #[test]
 fn scope_in_a_system_call_panics_before_its_body_runs() {
-    native::run(2, || {
+    THREADS.run(2, || {
         for call in [has_panicked_in_syscall, has_panicked_in_blocking] {
             let ran = AtomicBool::new(false);
             let body = || ran.store(true, Ordering::Relaxed);
@@ -98,7 +101,7 @@ fn has_panicked_in_blocking(body: &dyn Fn()) -> bool {
 
 #[test]
 fn system_call_ends_when_its_body_panics() {
-    native::run(2, || {
+    THREADS.run(2, || {
         assert!(has_panicked(|| native::syscall(|| panics())));
         assert!(has_panicked(|| native::blocking(|| panics()).unwrap()));
         native::go(native::yield_now).join().unwrap();
@@ -108,7 +111,7 @@ fn system_call_ends_when_its_body_panics() {
 #[test]
 fn dropped_result_of_a_scoped_goroutine_that_panics_in_drop_is_a_panic_of_the_scope() {
     for processors in [1, 4] {
-        native::run(processors, || {
+        THREADS.run(processors, || {
             // Dropped by the G itself, since its handle is gone, or with the handle.
             for is_late in [false, true] {
                 assert!(has_panicked(|| native::scope(|scope| {
@@ -125,7 +128,7 @@ fn dropped_result_of_a_scoped_goroutine_that_panics_in_drop_is_a_panic_of_the_sc
 
 #[test]
 fn spawn_in_a_scope_that_panics_leaves_nothing_to_wait_for() {
-    native::run(2, || {
+    THREADS.run(2, || {
         native::scope(|scope| {
             assert!(native::syscall(|| has_panicked(|| drop(scope.go(|| ())))));
             thread::scope(|threads| {
@@ -138,7 +141,7 @@ fn spawn_in_a_scope_that_panics_leaves_nothing_to_wait_for() {
 
 #[test]
 fn group_whose_spawn_panics_has_nothing_under_way() {
-    native::run(2, || {
+    THREADS.run(2, || {
         let group = Arc::new(WaitGroup::new());
         assert!(native::syscall(|| has_panicked(|| group.go(|| ()).unwrap())));
         assert!(group.wait_timeout(Duration::ZERO));
@@ -149,7 +152,7 @@ fn group_whose_spawn_panics_has_nothing_under_way() {
 
 #[test]
 fn error_group_whose_spawn_panics_gives_its_permit_back() {
-    native::run(2, || {
+    THREADS.run(2, || {
         let group = ErrorGroup::<()>::with_limit(1);
         for _ in 0..3 {
             assert!(native::syscall(|| has_panicked(|| group.go(|| Ok(())).unwrap())));
@@ -162,7 +165,7 @@ fn error_group_whose_spawn_panics_gives_its_permit_back() {
 
 #[test]
 fn wait_for_a_signal_that_panics_leaves_the_signal_free() {
-    native::run(2, || {
+    THREADS.run(2, || {
         let signal: &'static Signal<Native> = Box::leak(Box::default());
         assert!(native::syscall(|| has_panicked(|| signal.wait())));
         assert!(!signal.wait_timeout(Duration::from_millis(1)), "nobody raised it");
@@ -178,7 +181,7 @@ fn long_chain_of_context_values_is_dropped_without_recursion() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
-    native::run(1, || {
+    THREADS.run(1, || {
         let mut context = Context::background();
         for _ in 0..100_000 {
             context = context.with_value(Counted);
@@ -194,7 +197,7 @@ fn long_chain_of_cancel_hooks_is_called_and_dropped_without_recursion() {
     fn count() {
         CALLED.fetch_add(1, Ordering::Relaxed);
     }
-    native::run(1, || {
+    THREADS.run(1, || {
         for fails in [true, false] {
             let mut group = ErrorGroup::new();
             for _ in 0..100_000 {
@@ -209,7 +212,7 @@ fn long_chain_of_cancel_hooks_is_called_and_dropped_without_recursion() {
 
 #[test]
 fn stack_that_is_too_large_for_the_address_space_is_an_error() {
-    native::run(1, || {
+    THREADS.run(1, || {
         for size in [usize::MAX, usize::MAX - 4096, usize::MAX - 8192, isize::MAX as usize] {
             assert!(native::Builder::new().stack_size(size).spawn(|| ()).is_err());
         }
@@ -219,7 +222,7 @@ fn stack_that_is_too_large_for_the_address_space_is_an_error() {
 #[test]
 fn coroutine_that_ends_itself_ends_the_caller_of_next_or_stop() {
     for processors in [1, 4] {
-        native::run(processors, || {
+        THREADS.run(processors, || {
             let next = native::go(|| {
                 let mut values = native::pull(|yielder| {
                     let _ = yielder.yield_value(1);
@@ -246,7 +249,7 @@ fn coroutine_that_ends_itself_ends_the_caller_of_next_or_stop() {
 
 #[test]
 fn coroutine_that_ended_itself_has_no_more_values() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let values = Arc::new(native::Mutex::new(native::pull(|_: &mut native::Yielder<u32>| native::exit()).unwrap()));
         let others = values.clone();
         assert_eq!(native::go(move || others.lock().next()).join(), Err(JoinError::Exited));
@@ -256,7 +259,7 @@ fn coroutine_that_ended_itself_has_no_more_values() {
 
 #[test]
 fn dropping_a_coroutine_that_ends_itself_does_not_end_the_caller() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let handle = native::go(|| {
             let mut values = native::pull(|yielder| {
                 while yielder.yield_value(1) {}

@@ -1,6 +1,8 @@
 //! Wakes from threads that are no Ms: whatever readies a G works on any thread, and what may not refuses before it has
 //! changed anything.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use gmp_sched::native::{
     self, Barrier, Condvar, Context, Mutex, OnceCell, Pool, ReadMostlyRwLock, RwLock, Semaphore, Ticker, Timer,
     WaitGroup, channel, go,
 };
+use threads::THREADS;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -29,7 +32,7 @@ fn refused_outside(misuse: impl FnOnce() + Send + 'static) -> String {
 
 fn in_scheduler(test: impl Fn() + Send + Sync + Copy + 'static) {
     for procs in [1, 3] {
-        native::run(procs, test);
+        THREADS.run(procs, test);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Stopping the world and changing the number of Ps on operating-system threads.
 #![cfg(not(gmp_loom))]
 
+mod threads;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,6 +13,7 @@ use std::time::Duration;
 use gmp_sched::native;
 use gmp_sched::procs::ProcsError;
 use gmp_sched::world::StopReason;
+use threads::THREADS;
 
 /// What the Gs of a test have in common.
 #[derive(Default)]
@@ -78,7 +81,7 @@ fn act(scene: &Scene, seed: u32) {
 fn stress(processors: usize, goroutines: usize) {
     let scene = Arc::new(Scene::default());
     let shared = scene.clone();
-    let (counts, stops) = native::run_with(processors, move |scheduler| {
+    let (counts, stops) = THREADS.run_with(processors, move |scheduler| {
         let disturbers: Vec<_> = (0..3u32)
             .map(|n| {
                 let scene = shared.clone();
@@ -136,7 +139,7 @@ fn stress_for_long() {
 
 #[test]
 fn the_number_of_processors_is_what_was_chosen() {
-    native::run_with(2, |scheduler| {
+    THREADS.run_with(2, |scheduler| {
         assert_eq!((scheduler.procs(), scheduler.procs_limit()), (2, native::PROCS_LIMIT));
         assert_eq!(native::set_procs(5), Ok(2));
         assert_eq!((scheduler.procs(), scheduler.processors().len()), (5, 5));
@@ -150,7 +153,7 @@ fn the_number_of_processors_is_what_was_chosen() {
 
 #[test]
 fn a_number_of_processors_out_of_range_changes_nothing() {
-    native::run_with(2, |scheduler| {
+    THREADS.run_with(2, |scheduler| {
         let error = ProcsError::OutOfRange { limit: native::PROCS_LIMIT };
         assert_eq!((native::set_procs(0), native::set_procs(native::PROCS_LIMIT + 1)), (Err(error), Err(error)));
         assert_eq!(error.to_string(), "the number of Ps must be 1 to 64");
@@ -162,7 +165,7 @@ fn a_number_of_processors_out_of_range_changes_nothing() {
 /// not with fewer.
 #[test]
 fn more_processors_run_more_goroutines() {
-    native::run(1, || {
+    THREADS.run(1, || {
         native::set_procs(6).unwrap();
         let arrived = Arc::new(AtomicUsize::new(0));
         let handles: Vec<_> = (0..6)
@@ -185,7 +188,7 @@ fn more_processors_run_more_goroutines() {
 fn a_locked_goroutine_has_its_thread_to_itself() {
     thread_local!(static VISITOR: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
     for processors in [1, 2, 4] {
-        native::run(processors, || {
+        THREADS.run(processors, || {
             let handles: Vec<_> = (1..20)
                 .map(|n| {
                     native::go(move || {
@@ -228,7 +231,7 @@ fn a_coroutine_leaves_locked_goroutines_where_they_are() {
     for (processors, is_outer_locked, is_inner_locked) in
         [(1, true, false), (1, false, true), (1, true, true), (3, true, false), (3, false, true), (3, true, true)]
     {
-        native::run(processors, move || {
+        THREADS.run(processors, move || {
             let others: Vec<_> = (0..4).map(|_| native::go(|| (0..200).for_each(|_| native::yield_now()))).collect();
             let outer = is_outer_locked.then(|| native::lock_thread().unwrap());
             let here = thread::current().id();
@@ -256,7 +259,7 @@ fn a_coroutine_leaves_locked_goroutines_where_they_are() {
 /// A G that ends locked sets its M free: with one P and thousands of them, the Ms there are suffice.
 #[test]
 fn a_goroutine_that_ends_locked_sets_its_machine_free() {
-    native::run_with(1, |scheduler| {
+    THREADS.run_with(1, |scheduler| {
         for _ in 0..2000 {
             native::go(|| std::mem::forget(native::lock_thread().unwrap())).join().unwrap();
         }
@@ -268,7 +271,7 @@ fn a_goroutine_that_ends_locked_sets_its_machine_free() {
 /// Whoever wants to stop the world waits its turn, first come, first served.
 #[test]
 fn stoppers_take_turns() {
-    native::run(1, || {
+    THREADS.run(1, || {
         let log = Arc::new(std::sync::Mutex::new(Vec::new()));
         let world = native::stop_the_world();
         let handles: Vec<_> = (0..4)
@@ -291,7 +294,7 @@ fn stoppers_take_turns() {
 #[test]
 #[should_panic(expected = "the world is stopped already, by the caller itself")]
 fn a_stop_within_a_stop_is_told() {
-    native::run(2, || {
+    THREADS.run(2, || {
         let _world = native::stop_the_world();
         let _again = native::stop_the_world();
     });
@@ -300,7 +303,7 @@ fn a_stop_within_a_stop_is_told() {
 /// Woken by a thread that is no M, a locked G still runs on its own thread.
 #[test]
 fn a_stranger_wakes_a_locked_goroutine_on_its_thread() {
-    native::run(4, || {
+    THREADS.run(4, || {
         let spinning = Arc::new(AtomicBool::new(true));
         let others: Vec<_> = (0..8)
             .map(|_| {

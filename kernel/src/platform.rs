@@ -236,7 +236,8 @@ pub fn boot_main() -> ! {
     let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
     GMP_SCHEDULER.store(core::ptr::from_ref(scheduler).cast_mut(), Ordering::Relaxed);
-    scheduler.start().expect("memory for one M per P");
+    // SAFETY: this machine has no thread-local variables, and the scheduler is new.
+    unsafe { scheduler.start() }.expect("memory for one M per P");
     let sysmon = make_thread(run_sysmon, 0).expect("memory for sysmon");
     SYSMON.call_once(|| sysmon);
     scheduler.spawn_main(|| exit::exit(program::run())).expect("memory for the main G");

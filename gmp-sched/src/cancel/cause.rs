@@ -36,7 +36,7 @@ impl Error for ContextError {}
 /// use gmp_sched::cancel::ContextError;
 /// use gmp_sched::native::{self, Context};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (context, cancel) = Context::background().with_cancel();
 ///     cancel.cancel_with("out of paper");
 ///     let cause = context.cause().unwrap();

@@ -27,7 +27,7 @@ use crate::waiter::wait_until;
 /// use gmp_sched::cancel::ContextError;
 /// use gmp_sched::native::{self, Context};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let (request, cancel) = Context::background().with_cancel();
 ///     let (query, _cancel) = request.with_timeout(Duration::from_secs(60));
 ///     let worker = native::go(move || query.sleep(Duration::from_secs(3600)));
@@ -82,7 +82,7 @@ impl<P: Platform> Context<P> {
     /// ```
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (request, cancel) = Context::background().with_cancel();
     ///     let (part, cancel_part) = request.with_cancel();
     ///     cancel_part.cancel();
@@ -103,7 +103,7 @@ impl<P: Platform> Context<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let soon = native::now().after(Duration::from_millis(1));
     ///     let (context, _cancel) = Context::background().with_deadline(soon);
     ///     assert_eq!(context.deadline(), Some(soon));
@@ -123,7 +123,7 @@ impl<P: Platform> Context<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let soon = native::now().after(Duration::from_millis(1));
     ///     let (context, _cancel) = Context::background().with_deadline_cause(soon, "lunch time");
     ///     context.wait();
@@ -146,7 +146,7 @@ impl<P: Platform> Context<P> {
     /// use gmp_sched::cancel::ContextError;
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(1));
     ///     assert_eq!(context.wait(), ContextError::DeadlineExceeded);
     /// });
@@ -193,7 +193,7 @@ impl<P: Platform> Context<P> {
     /// ```
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (request, cancel) = Context::background().with_value("request 7").with_cancel();
     ///     cancel.cancel();
     ///     let clean_up = request.without_cancel();
@@ -245,7 +245,7 @@ impl<P: Platform> Context<P> {
     ///     Ok(words)
     /// }
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     assert_eq!(count_words(&context, &["to and fro"]), Ok(3));
     ///     cancel.cancel();
@@ -293,7 +293,7 @@ impl<P: Platform> Context<P> {
     /// use gmp_sched::native::{self, Context, channel};
     /// use gmp_sched::select;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     let (_work, queue) = channel::<u32>(1);
     ///     cancel.cancel();
@@ -349,7 +349,7 @@ impl<P: Platform> Context<P> {
     /// use gmp_sched::cancel::ContextError;
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     assert_eq!(Context::background().sleep(Duration::from_micros(10)), Ok(()));
     ///     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(1));
     ///     assert_eq!(context.sleep(Duration::from_secs(3600)), Err(ContextError::DeadlineExceeded));
@@ -373,7 +373,7 @@ impl<P: Platform> Context<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let soon = native::now().after(Duration::from_millis(1));
     ///     assert_eq!(Context::background().sleep_until(soon), Ok(()));
     ///     assert!(native::now() >= soon);
@@ -408,7 +408,7 @@ impl<P: Platform> Context<P> {
     ///
     /// static RAN: AtomicBool = AtomicBool::new(false);
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     let function = context.after_func(|| RAN.store(true, Ordering::Relaxed)).unwrap();
     ///     cancel.cancel();

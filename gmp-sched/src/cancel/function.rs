@@ -53,7 +53,7 @@ impl<P: Platform> ContextFunction<P> {
     /// ```
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     let function = context.after_func(|| unreachable!()).unwrap();
     ///     assert!(function.stop());

@@ -32,7 +32,7 @@ impl<P: Platform> CancelHandle<P> {
     /// ```
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     cancel.cancel_with("out of tea".to_string());
     ///     assert_eq!(context.err().unwrap().to_string(), "context canceled");
@@ -55,7 +55,7 @@ impl<P: Platform> CancelHandle<P> {
     /// ```
     /// use gmp_sched::native::{self, Context};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     cancel.keep();
     ///     assert!(!context.is_done());

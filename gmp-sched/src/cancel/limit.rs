@@ -19,7 +19,7 @@ use crate::time::{Instant, now};
 /// use gmp_sched::chan::RecvTimeoutError;
 /// use gmp_sched::native::{self, Context, Limit, Semaphore, channel};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (request, cancel) = Context::background().with_cancel();
 ///     let (sender, receiver) = channel(1);
 ///     assert_eq!(receiver.recv_until(Duration::from_micros(10)), Err(RecvTimeoutError::Timeout));

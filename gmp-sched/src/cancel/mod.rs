@@ -34,11 +34,11 @@ mod tests {
     use core::time::Duration;
 
     use super::ContextError;
-    use crate::native::{self, Context, go, now, sleep, yield_now};
+    use crate::native::{Context, THREADS, go, now, sleep, yield_now};
 
     #[test]
     fn a_parent_forgets_its_children() {
-        native::run(1, || {
+        THREADS.run(1, || {
             let (parent, _cancel) = Context::background().with_cancel();
             let children = || parent.node().unwrap().children();
             let many: Vec<_> = (0..10).map(|_| parent.with_cancel()).collect();
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_long_line_is_cancelled_and_dropped_without_much_stack() {
-        native::run(1, || {
+        THREADS.run(1, || {
             let (first, cancel) = Context::background().with_cancel();
             let mut last = first;
             for _ in 0..100_000 {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_deadline_before_and_after_a_cancellation() {
-        native::run(1, || {
+        THREADS.run(1, || {
             let (early, cancel_early) = Context::background().with_timeout(Duration::from_secs(60));
             cancel_early.cancel_with("no longer wanted");
             let cause = early.cause().unwrap();
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn the_end_of_a_context_wakes_all_who_wait_with_it() {
         for processors in [1, 4] {
-            native::run(processors, || {
+            THREADS.run(processors, || {
                 let (top, cancel) = Context::background().with_cancel();
                 let (limited, _cancel) = top.with_timeout(Duration::from_millis(5));
                 let waiting: Vec<_> = (0..20u64)

@@ -37,7 +37,7 @@ pub enum TrySendError<T> {
 /// use core::time::Duration;
 /// use gmp_sched::native::{self, channel};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, _receiver) = channel(0);
 ///     let error = sender.send_timeout(1, Duration::from_millis(1)).unwrap_err();
 ///     assert_eq!((error.to_string(), error.into_inner()), ("send timed out".to_string(), 1));
@@ -58,7 +58,7 @@ pub enum SendTimeoutError<T> {
 /// ```
 /// use gmp_sched::native::{self, channel};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel::<u8>(0);
 ///     drop(sender);
 ///     assert_eq!(receiver.recv().unwrap_err().to_string(), "receive from a closed channel");
@@ -87,7 +87,7 @@ pub enum TryRecvError {
 /// use core::time::Duration;
 /// use gmp_sched::native::{self, channel};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (_sender, receiver) = channel::<u8>(0);
 ///     let error = receiver.recv_timeout(Duration::from_millis(1)).unwrap_err();
 ///     assert_eq!(error.to_string(), "receive timed out");

@@ -11,7 +11,7 @@ use crate::platform::Platform;
 /// ```
 /// use gmp_sched::native::{self, Chan, go};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let (requests, answers) = (Chan::new(0), Chan::new(0));
 ///     let server = (requests.clone(), answers.clone());
 ///     go(move || {

@@ -27,7 +27,7 @@ impl<T, P: Platform> FusedIterator for Iter<'_, T, P> {}
 /// ```
 /// use gmp_sched::native::{self, channel, go};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel(0);
 ///     go(move || (0..4).for_each(|n| sender.send(n).unwrap())).detach();
 ///     let doubled = receiver.into_iter().map(|n| n * 2);

@@ -6,7 +6,7 @@
 //! ```
 //! use gmp_sched::native::{self, channel, go};
 //!
-//! native::run(2, || {
+//! unsafe { native::enter() }.run(2, || {
 //!     let (sender, receiver) = channel(0);
 //!     for n in 1..=3 {
 //!         let sender = sender.clone();
@@ -88,7 +88,7 @@ pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
 /// ```
 /// use gmp_sched::native::{self, channel};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel(2);
 ///     sender.send("one").unwrap();
 ///     sender.send("two").unwrap();
@@ -142,7 +142,7 @@ pub(crate) fn try_never<T, P: Platform>() -> Result<Receiver<T, P>, OutOfResourc
 ///     (1..=3).for_each(|n| numbers.send(n * n).unwrap());
 /// }
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel(0);
 ///     go(move || squares(sender)).detach();
 ///     assert!(receiver.iter().eq([1, 4, 9]));
@@ -161,7 +161,7 @@ pub struct Sender<T, P: Platform> {
 ///     numbers.iter().sum()
 /// }
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel(0);
 ///     let sum = go(move || sum(receiver));
 ///     (1..=3).for_each(|n| sender.send(n).unwrap());
@@ -204,7 +204,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// ```
     /// use gmp_sched::native::{self, channel, go};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(0);
     ///     let reader = go(move || receiver.recv());
     ///     sender.send(7).unwrap();
@@ -235,7 +235,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// use gmp_sched::chan::TrySendError;
     /// use gmp_sched::native::{self, channel};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     assert_eq!(sender.try_send(1), Ok(()));
     ///     assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
@@ -263,7 +263,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// use gmp_sched::chan::SendTimeoutError;
     /// use gmp_sched::native::{self, channel};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, _receiver) = channel(0);
     ///     assert_eq!(sender.send_timeout(1, Duration::from_micros(10)), Err(SendTimeoutError::Timeout(1)));
     /// });
@@ -288,7 +288,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// use gmp_sched::native::{self, Context, channel};
     /// use gmp_sched::time::Instant;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, _receiver) = channel(1);
     ///     assert_eq!(sender.send_until(1, Instant::NEVER), Ok(()));
     ///     assert_eq!(sender.send_until(2, Instant::from_nanos(0)), Err(SendTimeoutError::Timeout(2)));
@@ -318,7 +318,7 @@ impl<T, P: Platform> Sender<T, P> {
     /// use gmp_sched::chan::RecvError;
     /// use gmp_sched::native::{self, channel};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     sender.send(1).unwrap();
     ///     assert!(sender.close() && !sender.close());
@@ -370,7 +370,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// use gmp_sched::chan::RecvError;
     /// use gmp_sched::native::{self, channel, go};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(0);
     ///     go(move || sender.send("hello").unwrap()).detach();
     ///     assert_eq!(receiver.recv(), Ok("hello"));
@@ -400,7 +400,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// use gmp_sched::chan::TryRecvError;
     /// use gmp_sched::native::{self, channel};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     ///     sender.send(1).unwrap();
@@ -429,7 +429,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// use gmp_sched::chan::RecvTimeoutError;
     /// use gmp_sched::native::{self, channel};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (_sender, receiver) = channel::<u8>(0);
     ///     assert_eq!(receiver.recv_timeout(Duration::from_micros(10)), Err(RecvTimeoutError::Timeout));
     /// });
@@ -454,7 +454,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// use gmp_sched::native::{self, Context, channel};
     /// use gmp_sched::time::Instant;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     sender.send(1).unwrap();
     ///     assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Ok(1));
@@ -481,7 +481,7 @@ impl<T, P: Platform> Receiver<T, P> {
     /// ```
     /// use gmp_sched::native::{self, channel, go};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(0);
     ///     go(move || (0..4).for_each(|n| sender.send(n).unwrap())).detach();
     ///     assert!(receiver.iter().eq(0..4));

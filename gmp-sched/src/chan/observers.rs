@@ -13,7 +13,7 @@ macro_rules! observers {
             /// ```
             /// use gmp_sched::native::{self, channel};
             ///
-            /// native::run(1, || {
+            /// unsafe { native::enter() }.run(1, || {
             ///     let (sender, receiver) = channel(2);
             ///     sender.send(1).unwrap();
             ///     assert_eq!((sender.len(), receiver.len(), receiver.capacity()), (1, 1, 2));

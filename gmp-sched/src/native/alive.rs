@@ -76,7 +76,7 @@ pub struct ExpectedWakes {
 ///     while sender.try_send(7).is_err() {}
 ///     drop(expected);
 /// });
-/// assert_eq!(native::run(1, move || receiver.recv()), Ok(7));
+/// assert_eq!(unsafe { native::enter() }.run(1, move || receiver.recv()), Ok(7));
 /// thread.join().unwrap();
 /// ```
 pub fn expect_wakes() -> ExpectedWakes {

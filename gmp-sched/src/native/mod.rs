@@ -8,17 +8,32 @@
 //! ```
 //! use gmp_sched::native;
 //!
-//! let sum = native::run(4, || {
+//! // SAFETY: no G uses a variable of its thread.
+//! let threads = unsafe { native::enter() };
+//! let sum = threads.run(4, || {
 //!     let halves: Vec<_> = (0..2u64).map(|half| native::go(move || (half * 50..half * 50 + 50).sum::<u64>())).collect();
 //!     halves.into_iter().map(|half| half.join().unwrap()).sum::<u64>()
 //! });
 //! assert_eq!(sum, 4950);
 //! ```
 //!
-//! Several threads may each [`run`] a scheduler, whose Gs may share channels, locks and all other handles: each G runs under its
+//! # What moves and what does not
+//!
+//! A G moves from thread to thread. The compiler does not know that, nor does the standard library, so entering this platform
+//! is `unsafe`: see [`enter`] for what the code of Gs must not do. The machine and the simulator have no variables of threads,
+//! and ask for no such promise.
+//!
+//! | | |
+//! |---|---|
+//! | the G's stack, what it owns, a mutex of [`sync`](crate::sync) | moves with the G |
+//! | thread-local variables, `std::thread::current()`, locks of `std` that are held | stay with the thread |
+//! | a G that unwinds | stays on its thread, alone, until its body has ended, since the panic count of `std` stays |
+//! | a G that called [`lock_thread`] | stays on its thread, alone |
+//!
+//! Several threads may each [`run`](Threads::run) a scheduler, whose Gs may share channels, locks and all other handles: each G runs under its
 //! own. When the Gs of all of them wait, that is a deadlock; see [`expect_wakes`].
 //!
-//! A scheduler lives as long as the process, like Go's: [`run`] leaves behind a few kilobytes for each P, and the
+//! A scheduler lives as long as the process, like Go's: [`Threads::run`] leaves behind a few kilobytes for each P, and the
 //! stacks of Gs that had not finished.
 
 use alloc::boxed::Box;
@@ -30,7 +45,6 @@ use core::ops::Range;
 use core::panic::AssertUnwindSafe;
 use std::panic;
 use std::sync;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant as SystemInstant;
@@ -42,15 +56,18 @@ use crate::machine::{Machine, NewMachine};
 use crate::platform::{OutOfResources, Pinned, Platform, Points};
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
-use crate::sysmon::Sysmon;
 use crate::time::Instant;
 
 mod alive;
+mod entry;
 mod overflow;
 pub(crate) mod stack;
 mod unwinding;
 
 pub use alive::{ExpectedWakes, expect_wakes};
+#[cfg(test)]
+pub(crate) use entry::THREADS;
+pub use entry::{PROCS_LIMIT, Threads, enter};
 
 /// The platform type; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -237,65 +254,6 @@ fn describe(goroutine: &Goroutine<Native>) {
         std::eprintln!("goroutine {} [{reason}]", goroutine.id());
     } else {
         std::eprintln!("goroutine {} [{status}]", goroutine.id());
-    }
-}
-
-/// The most Ps that [`set_procs`] can choose, unless [`run`] was given more.
-pub const PROCS_LIMIT: usize = 64;
-
-/// Makes a scheduler with `processors` Ps, runs `main` as its main G and gives what it returns. Gs that still run then
-/// are left behind. Blocks the calling thread.
-///
-/// # Panics
-///
-/// `processors` is 0; no thread or memory is to be had; `main` panics.
-pub fn run<T: Send + 'static>(processors: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
-    run_with(processors, |_| main())
-}
-
-/// [`run`], with the scheduler at hand for counters and dumps.
-///
-/// # Panics
-///
-/// As [`run`].
-pub fn run_with<T: Send + 'static>(
-    processors: usize,
-    main: impl FnOnce(&'static Scheduler<Native>) -> T + Send + 'static,
-) -> T {
-    overflow::install();
-    let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
-    scheduler.start().expect("threads for all Ps");
-    alive::enter(scheduler);
-    let (result_sender, result) = mpsc::channel();
-    scheduler
-        .spawn_main(move || {
-            let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
-            if let Err(payload) = &outcome
-                && payload.is::<BodyEnds>()
-            {
-                // Only this G ends; the others run on without it, as in Go, until there is none left: a fatal error. `run`
-                // waits until then, so the sender must not be dropped.
-                core::mem::forget(result_sender);
-                Native::exit_body();
-            }
-            // Before main is gone: Gs that wait for something then are left behind, not deadlocked.
-            alive::leave(scheduler);
-            scheduler.shut_down();
-            // The receiver waits below until this is sent.
-            let _ = result_sender.send(outcome);
-        })
-        .expect("a stack for the main G");
-    let (stop, stopped) = mpsc::channel::<()>();
-    let watch = thread::spawn(move || {
-        let mut sysmon = Sysmon::new(scheduler);
-        while stopped.recv_timeout(sysmon.look()) == Err(mpsc::RecvTimeoutError::Timeout) {}
-    });
-    let outcome = result.recv().expect("main sends its result or keeps the sender");
-    drop(stop);
-    watch.join().expect("sysmon does not panic");
-    match outcome {
-        Ok(value) => value,
-        Err(panic) => panic::resume_unwind(panic),
     }
 }
 

@@ -26,7 +26,7 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
 /// use core::time::Duration;
 /// use gmp_sched::native::{self, Context};
 ///
-/// let result: Result<(), String> = native::run(2, || {
+/// let result: Result<(), String> = unsafe { native::enter() }.run(2, || {
 ///     let name = String::from("cable");
 ///     native::try_scope(&Context::background(), |scope| {
 ///         scope.go(|| scope.context().sleep(Duration::from_secs(3600)).map_err(|error| error.to_string()));
@@ -72,7 +72,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     /// ```
     /// use gmp_sched::native::{self, Context};
     ///
-    /// let result = native::run(1, || {
+    /// let result = unsafe { native::enter() }.run(1, || {
     ///     native::try_scope(&Context::background(), |scope| {
     ///         scope.spawn(|| Err("too small")).map_err(|_| "no memory")?;
     ///         Ok(())
@@ -129,7 +129,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     /// ```
     /// use gmp_sched::native::{self, Context};
     ///
-    /// let found: Result<(), ()> = native::run(2, || {
+    /// let found: Result<(), ()> = unsafe { native::enter() }.run(2, || {
     ///     native::try_scope(&Context::background(), |scope| {
     ///         scope.go(|| {
     ///             scope.context().wait();

@@ -46,7 +46,7 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 /// ```
 /// use gmp_sched::native;
 ///
-/// let total = native::run(4, || {
+/// let total = unsafe { native::enter() }.run(4, || {
 ///     let numbers: Vec<u64> = (1..=100).collect();
 ///     let mut largest = 0;
 ///     let total = native::scope(|scope| {
@@ -111,7 +111,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     /// ```
     /// use gmp_sched::native;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let words = ["to", "and", "fro"];
     ///     let longest = native::scope(|scope| {
     ///         let longest = scope.spawn(|| words.iter().map(|word| word.len()).max()).expect("memory for a stack");
@@ -166,7 +166,7 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
     /// ```
     /// use gmp_sched::native;
     ///
-    /// native::run(1, || native::scope(|scope| assert_ne!(scope.go(|| ()).id(), scope.go(|| ()).id())));
+    /// unsafe { native::enter() }.run(1, || native::scope(|scope| assert_ne!(scope.go(|| ()).id(), scope.go(|| ()).id())));
     /// ```
     #[must_use]
     pub fn id(&self) -> GoroutineId {
@@ -178,7 +178,7 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
     /// ```
     /// use gmp_sched::native;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     native::scope(|scope| {
     ///         let child = scope.go(|| 7);
     ///         assert!(!child.is_finished(), "there is one P, and we have it");
@@ -244,7 +244,7 @@ mod tests {
 
     use crate::cancel::ContextError;
     use crate::join::JoinError;
-    use crate::native::{self, Context, scope, sleep, try_scope};
+    use crate::native::{Context, THREADS, scope, sleep, try_scope};
 
     /// Without the message that `panic!` prints.
     fn panics() -> ! {
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_childs_panic_is_the_joiners_or_the_scopes() {
         for processors in [1, 4] {
-            native::run(processors, || {
+            THREADS.run(processors, || {
                 let told = scope(|scope| scope.go(|| -> () { panics() }).join());
                 assert_eq!(told, Err(JoinError::Panicked));
                 let finished = AtomicUsize::new(0);
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_body_waits_for_the_children() {
-        native::run(2, || {
+        THREADS.run(2, || {
             let finished = AtomicUsize::new(0);
             assert!(has_panicked(|| scope(|scope| {
                 scope.go(|| {
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_panic_cancels_the_siblings() {
-        native::run(2, || {
+        THREADS.run(2, || {
             let told = AtomicUsize::new(0);
             assert!(has_panicked(|| {
                 let result: Result<(), ()> = try_scope(&Context::background(), |scope| {

@@ -21,7 +21,7 @@
 /// use gmp_sched::native::{self, channel, go};
 /// use gmp_sched::select;
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let (numbers, received) = channel(0);
 ///     let (quit, quits) = channel::<()>(0);
 ///     let fibonacci = go(move || {
@@ -44,7 +44,7 @@
 /// use gmp_sched::native::{self, channel};
 /// use gmp_sched::select;
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel(1);
 ///     let mut seen = Vec::new();
 ///     loop {

@@ -71,7 +71,7 @@ use crate::waiter::{wait_for_any, wait_until};
 /// use gmp_sched::native::{self, channel, go};
 /// use gmp_sched::select::{Select, recv};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     // One channel for each of the Gs.
 ///     let receivers: Vec<_> = (0..10)
 ///         .map(|n| {
@@ -159,7 +159,7 @@ impl<'a, P: Platform> Select<'a, P> {
     /// use gmp_sched::native::{self, channel};
     /// use gmp_sched::select::{Select, recv};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (urgent, first) = channel(1);
     ///     let (usual, second) = channel(1);
     ///     usual.send("later").unwrap();
@@ -195,7 +195,7 @@ impl<'a, P: Platform> Select<'a, P> {
     /// use gmp_sched::native::{self, channel};
     /// use gmp_sched::select::{Select, recv, send};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     let (mut receiving, mut sending) = (recv(&receiver), send(&sender, 1));
     ///     assert_eq!(Select::new(&mut [receiving.case(), sending.case()]).poll(), Some(1));
@@ -218,7 +218,7 @@ impl<'a, P: Platform> Select<'a, P> {
     /// use gmp_sched::select::{Select, recv};
     /// use gmp_sched::time::Instant;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let never = Receiver::<u8>::never();
     ///     let late = Select::new(&mut [recv(&never).case()]).wait_until(Instant::from_nanos(1));
     ///     assert_eq!(late, Err(ContextError::DeadlineExceeded));
@@ -248,7 +248,7 @@ impl<'a, P: Platform> Select<'a, P> {
     /// use gmp_sched::native::{self, Receiver};
     /// use gmp_sched::select::{Select, recv};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let never = Receiver::<u8>::never();
     ///     assert_eq!(Select::new(&mut [recv(&never).case()]).wait_timeout(Duration::from_micros(10)), None);
     /// });

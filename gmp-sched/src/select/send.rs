@@ -23,7 +23,7 @@ pub struct SendCase<'a, T, P: Platform> {
 /// use gmp_sched::native::{self, channel};
 /// use gmp_sched::select::{Select, send};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel(0);
 ///     let mut case = send(&sender, 5);
 ///     assert_eq!(Select::new(&mut [case.case()]).poll(), None);
@@ -66,7 +66,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
     /// use gmp_sched::native::{self, channel};
     /// use gmp_sched::select::{Select, send};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     let mut case = send(&sender, 1);
     ///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);

@@ -36,7 +36,7 @@ struct Target<'a, T, P: Platform> {
 /// use gmp_sched::select;
 ///
 /// // Passes on what it receives, and takes the next only when the last has been taken.
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let (sender, input) = channel(0);
 ///     let (output, receiver) = channel(0);
 ///     native::go(move || (0..5).for_each(|n| sender.send(n).unwrap())).detach();
@@ -81,7 +81,7 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     /// use gmp_sched::native::{self, channel};
     /// use gmp_sched::select::{Select, send_from};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     let mut value = Some(1);
     ///     let mut case = send_from(&sender, &mut value);

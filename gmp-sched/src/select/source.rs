@@ -32,7 +32,7 @@ use crate::platform::Platform;
 ///     }
 /// }
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let alarm = Alarm { timer: Timer::new(Duration::from_millis(1)) };
 ///     select! {
 ///         recv(alarm) -> when => assert!(when.unwrap() <= native::now()),
@@ -56,7 +56,7 @@ pub trait Source {
 /// use gmp_sched::native::{self, channel};
 /// use gmp_sched::select::{Select, recv};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let (sender, receiver) = channel(1);
 ///     sender.send(5).unwrap();
 ///     let mut case = recv(&receiver);

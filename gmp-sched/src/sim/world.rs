@@ -97,7 +97,9 @@ impl World {
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
         self.scheduler.set(Some(scheduler));
         self.boot();
-        scheduler.start().expect("threads for all Ps");
+        #[expect(unsafe_code, reason = "starts a scheduler")]
+        // SAFETY: all flows of control of a simulation are on one host thread. The scheduler is new.
+        unsafe { scheduler.start() }.expect("threads for all Ps");
         scheduler
             .spawn_main(move || {
                 main();

@@ -16,7 +16,7 @@ use crate::waiter::WaitQueue;
 /// static ROUND: Barrier = Barrier::new(4);
 /// static DONE: AtomicU32 = AtomicU32::new(0);
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let all: Vec<_> = (0..4)
 ///         .map(|_| {
 ///             native::go(|| {

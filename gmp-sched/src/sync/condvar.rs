@@ -28,7 +28,7 @@ use crate::waiter::{WaitQueue, Waiter};
 /// use std::sync::Arc;
 /// use gmp_sched::native::{self, Condvar, Mutex};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let queue = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
 ///     let consumer = {
 ///         let queue = queue.clone();

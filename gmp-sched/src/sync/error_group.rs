@@ -22,7 +22,7 @@ use crate::spawn::spawn;
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let group = ErrorGroup::new();
 ///     for n in 1..=4 {
 ///         group.go(move || if n == 3 { Err("three") } else { Ok(()) }).unwrap();
@@ -49,7 +49,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
-    /// native::run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
+    /// unsafe { native::enter() }.run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
     /// ```
     ///
     /// # Panics
@@ -64,7 +64,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
-    /// native::run(2, || {
+    /// unsafe { native::enter() }.run(2, || {
     ///     let group = ErrorGroup::<()>::with_limit(1);
     ///     group.go(|| Ok(())).unwrap();
     ///     group.go(|| Ok(())).unwrap();
@@ -89,7 +89,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Context, ErrorGroup};
     ///
-    /// native::run(2, || {
+    /// unsafe { native::enter() }.run(2, || {
     ///     let (group, context) = ErrorGroup::with_limit(2).with_context(&Context::background());
     ///     let other = context.clone();
     ///     group.go(move || other.sleep(Duration::from_secs(3600)).map_err(|error| error.to_string())).unwrap();
@@ -111,7 +111,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// use std::sync::atomic::{AtomicBool, Ordering};
     /// use gmp_sched::native::{self, ErrorGroup};
     ///
-    /// native::run(2, || {
+    /// unsafe { native::enter() }.run(2, || {
     ///     let stop = Arc::new(AtomicBool::new(false));
     ///     let told = stop.clone();
     ///     let group = ErrorGroup::new().on_cancel(move || told.store(true, Ordering::Relaxed));
@@ -144,7 +144,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let group = ErrorGroup::new();
     ///     group.go(|| "17".parse::<u32>().map(drop)).unwrap();
     ///     group.go(|| "seventeen".parse::<u32>().map(drop)).unwrap();
@@ -170,7 +170,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let group = ErrorGroup::<()>::with_limit(1);
     ///     assert!(group.try_go(|| Ok(())).is_ok());
     ///     assert!(group.try_go(|| Ok(())).is_err(), "the first has not run yet");
@@ -227,7 +227,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
-    /// native::run(1, || assert!(!ErrorGroup::<()>::new().is_cancelled()));
+    /// unsafe { native::enter() }.run(1, || assert!(!ErrorGroup::<()>::new().is_cancelled()));
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
@@ -238,7 +238,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
-    /// native::run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
+    /// unsafe { native::enter() }.run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
     /// ```
     ///
     /// # Errors

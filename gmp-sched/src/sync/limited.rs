@@ -20,7 +20,7 @@ pub trait LimitedMutex<T: ?Sized, P: Platform> {
     /// use gmp_sched::native::{self, Context, Mutex};
     /// use gmp_sched::sync::LimitedMutex;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let mutex = Mutex::new(1);
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     let held = mutex.lock_until(&context).unwrap();
@@ -65,7 +65,7 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     /// use gmp_sched::sync::LimitedRwLock;
     /// use std::time::Duration;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let lock = RwLock::new(1);
     ///     assert_eq!(*lock.read_until(Duration::from_millis(1)).unwrap(), 1);
     ///     let held = lock.write();
@@ -94,7 +94,7 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     /// use gmp_sched::native::{self, Context, RwLock};
     /// use gmp_sched::sync::LimitedRwLock;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let lock = RwLock::new(1);
     ///     *lock.write_until(&Context::background()).unwrap() += 1;
     ///     assert_eq!(*lock.read(), 2);
@@ -153,7 +153,7 @@ pub trait LimitedCondvar<P: Platform> {
     /// use gmp_sched::native::{self, Condvar, Context, Mutex};
     /// use gmp_sched::sync::LimitedCondvar;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (items, changed) = (Mutex::new(Vec::<u32>::new()), Condvar::new());
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     native::go(move || cancel.cancel()).detach();

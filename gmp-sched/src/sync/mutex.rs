@@ -43,7 +43,7 @@ use crate::waiter::{WaitQueue, Waiter};
 /// use gmp_sched::native::{self, Mutex};
 /// static COUNT: Mutex<u32> = Mutex::new(0);
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let counting: Vec<_> = (0..10).map(|_| native::go(|| *COUNT.lock() += 1)).collect();
 ///     counting.into_iter().for_each(|handle| handle.join().unwrap());
 /// });
@@ -56,7 +56,7 @@ use crate::waiter::{WaitQueue, Waiter};
 /// use core::time::Duration;
 /// use gmp_sched::native::{self, Mutex};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let mutex = Mutex::new(());
 ///     let held = mutex.lock();
 ///     assert!(mutex.try_lock().is_none());
@@ -82,7 +82,7 @@ pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 /// }
 ///
 /// let mutex = Mutex::new(1);
-/// native::run(1, move || {
+/// unsafe { native::enter() }.run(1, move || {
 ///     reset(mutex.lock());
 ///     assert_eq!(*mutex.lock(), 0);
 /// });

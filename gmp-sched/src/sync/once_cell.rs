@@ -16,7 +16,7 @@ use crate::platform::Platform;
 /// use gmp_sched::native::{self, OnceCell};
 /// static NAME: OnceCell<String> = OnceCell::new();
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let names: Vec<_> = (0..4).map(|n| native::go(move || NAME.get_or_init(|| n.to_string()).clone())).collect();
 ///     assert!(names.into_iter().all(|name| Some(&name.join().unwrap()) == NAME.get()));
 /// });
@@ -142,7 +142,7 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
 /// use gmp_sched::native::{self, Lazy};
 /// static SQUARES: Lazy<Vec<u32>> = Lazy::new(|| (0..10).map(|n| n * n).collect());
 ///
-/// native::run(2, || assert_eq!(native::go(|| SQUARES[9]).join().unwrap(), 81));
+/// unsafe { native::enter() }.run(2, || assert_eq!(native::go(|| SQUARES[9]).join().unwrap(), 81));
 /// ```
 ///
 /// # Panics

@@ -20,7 +20,7 @@ use crate::platform::{OutOfResources, Pinned, Platform};
 /// use std::sync::Arc;
 /// use gmp_sched::native::{self, Pool};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let buffers: Arc<Pool<Vec<u8>>> = Arc::new(Pool::new(4, || Vec::with_capacity(4096)));
 ///     let mut buffer = buffers.get();
 ///     buffer.extend(b"abc");
@@ -45,7 +45,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
-    /// native::run(1, || assert_eq!(*Pool::<u32>::try_new(1, || 7).unwrap().get(), 7));
+    /// unsafe { native::enter() }.run(1, || assert_eq!(*Pool::<u32>::try_new(1, || 7).unwrap().get(), 7));
     /// ```
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
-    /// native::run(1, || assert_eq!(*Pool::<u32>::new(1, || 7).get(), 7));
+    /// unsafe { native::enter() }.run(1, || assert_eq!(*Pool::<u32>::new(1, || 7).get(), 7));
     /// ```
     ///
     /// # Panics
@@ -86,7 +86,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let pool: Pool<Vec<u8>> = Pool::new(1, Vec::new);
     ///     pool.get().push(1);
     ///     assert_eq!(*pool.get(), [1], "what was put back is as it was left");
@@ -102,7 +102,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let pool: Pool<u32> = Pool::new(1, || 0);
     ///     pool.put(5);
     ///     assert_eq!(*pool.get(), 5);
@@ -149,7 +149,7 @@ impl<T, P: Platform, F> fmt::Debug for Pool<T, P, F> {
 /// ```
 /// use gmp_sched::native::{self, Pool};
 /// use gmp_sched::sync::Pooled;
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let pool: Pool<u32> = Pool::new(1, || 3);
 ///     assert_eq!(Pooled::into_inner(pool.get()), 3);
 /// });
@@ -165,7 +165,7 @@ impl<T, P: Platform, F: Fn() -> T> Pooled<'_, T, P, F> {
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let pool: Pool<u32> = Pool::new(1, || 3);
     ///     assert_eq!(gmp_sched::sync::Pooled::into_inner(pool.get()), 3);
     /// });

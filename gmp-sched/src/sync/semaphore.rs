@@ -22,7 +22,7 @@ use crate::waiter::WaitQueue;
 /// static SLOTS: Semaphore = Semaphore::new(3);
 /// static BUSY: AtomicU32 = AtomicU32::new(0);
 ///
-/// native::run(4, || {
+/// unsafe { native::enter() }.run(4, || {
 ///     let all: Vec<_> = (0..20)
 ///         .map(|_| {
 ///             native::go(|| {
@@ -109,7 +109,7 @@ impl<P: Platform> Semaphore<P> {
     /// ```
     /// use gmp_sched::cancel::ContextError;
     /// use gmp_sched::native::{self, Context, Semaphore};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let semaphore = Semaphore::new(1);
     ///     let (context, cancel) = Context::background().with_cancel();
     ///     let _held = semaphore.acquire_until(1, &context).unwrap();
@@ -140,7 +140,7 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, Semaphore};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let semaphore = Semaphore::new(1);
     ///     let _held = semaphore.acquire(1);
     ///     assert!(semaphore.acquire_timeout(1, std::time::Duration::from_millis(1)).is_none());
@@ -323,7 +323,7 @@ impl<P: Platform> Semaphore<P> {
 /// ```
 /// use gmp_sched::native::{self, Semaphore};
 /// static SEMAPHORE: Semaphore = Semaphore::new(1);
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let permit = SEMAPHORE.acquire(1);
 ///     native::go(move || drop(permit)).join().unwrap();
 ///     assert_eq!(SEMAPHORE.available(), 1);

@@ -17,7 +17,7 @@ use crate::platform::Platform;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// use gmp_sched::native::{self, SingleFlight};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let (flights, calls) = (Arc::new(SingleFlight::new()), Arc::new(AtomicU32::new(0)));
 ///     let all: Vec<_> = (0..8)
 ///         .map(|_| {
@@ -73,7 +73,7 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let fetched = SingleFlight::new().call(1, || "one");
     ///     assert_eq!((fetched.value, fetched.is_shared), ("one", false));
     /// });
@@ -110,7 +110,7 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};
-    /// native::run(1, || SingleFlight::<u32, u32>::new().forget(&1));
+    /// unsafe { native::enter() }.run(1, || SingleFlight::<u32, u32>::new().forget(&1));
     /// ```
     #[doc(alias = "Forget")]
     pub fn forget(&self, key: &K) {

@@ -34,7 +34,7 @@ use crate::waiter::WaitQueue;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 /// use gmp_sched::native::{self, WaitGroup};
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     let (group, sum) = (Arc::new(WaitGroup::new()), Arc::new(AtomicU32::new(0)));
 ///     for n in 0..10 {
 ///         let sum = sum.clone();
@@ -125,7 +125,7 @@ impl<P: Platform> WaitGroup<P> {
     /// ```
     /// use gmp_sched::native::WaitGroup;
     /// static GROUP: WaitGroup = WaitGroup::new();
-    /// gmp_sched::native::run(1, || {
+    /// unsafe { gmp_sched::native::enter() }.run(1, || {
     ///     GROUP.add(1);
     ///     gmp_sched::native::go(|| GROUP.done()).detach();
     ///     GROUP.wait();
@@ -236,7 +236,7 @@ impl<P: Platform> WaitGroup<P> {
     /// ```
     /// use gmp_sched::cancel::ContextError;
     /// use gmp_sched::native::{self, Context, WaitGroup};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let group = WaitGroup::new();
     ///     group.add(1);
     ///     let (context, cancel) = Context::background().with_cancel();
@@ -304,7 +304,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, WaitGroup};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let group = WaitGroup::new();
     ///     group.add(1);
     ///     assert!(!group.wait_timeout(std::time::Duration::from_millis(1)));
@@ -327,7 +327,7 @@ impl<P: Platform> WaitGroup<P> {
     /// ```
     /// use std::sync::Arc;
     /// use gmp_sched::native::{self, WaitGroup};
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let group = Arc::new(WaitGroup::new());
     ///     group.go(native::yield_now).unwrap();
     ///     group.wait();

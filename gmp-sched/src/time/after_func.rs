@@ -43,7 +43,7 @@ pub struct AfterFunc<P: Platform> {
 ///
 /// static RAN: AtomicBool = AtomicBool::new(false);
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let later = native::after_func(Duration::from_millis(1), || RAN.store(true, Ordering::Relaxed)).unwrap();
 ///     let never = native::after_func(Duration::from_secs(3600), || unreachable!()).unwrap();
 ///     assert!(never.stop());
@@ -108,7 +108,7 @@ impl<P: Platform> AfterFunc<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let later = native::after_func(Duration::from_secs(3600), || unreachable!()).unwrap();
     ///     assert!(later.stop() && !later.stop());
     /// });
@@ -156,7 +156,7 @@ impl<P: Platform> AfterFunc<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, channel};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
     ///     let later = native::after_func(Duration::from_secs(3600), move || sender.send(7).unwrap()).unwrap();
     ///     assert!(later.reset(Duration::from_millis(1)));

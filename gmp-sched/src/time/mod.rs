@@ -17,7 +17,7 @@
 //!
 //! const MINUTE: Duration = Duration::from_secs(60);
 //!
-//! native::run(2, || {
+//! unsafe { native::enter() }.run(2, || {
 //!     let (work, mut queue) = channel::<u32>(0);
 //!     let (context, _cancel) = Context::background().with_timeout(MINUTE);
 //!     let (beat, idle) = (Ticker::new(Duration::from_millis(2)), Timer::new(MINUTE));
@@ -67,7 +67,7 @@ const RESET: &str = "reset of synctest timer";
 /// use gmp_sched::native::{self, Native};
 /// use gmp_sched::time;
 ///
-/// native::run(1, || assert!(time::now::<Native>() <= native::now()));
+/// unsafe { native::enter() }.run(1, || assert!(time::now::<Native>() <= native::now()));
 /// ```
 #[must_use]
 #[inline]

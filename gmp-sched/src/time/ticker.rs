@@ -14,7 +14,7 @@ use crate::platform::{OutOfResources, Platform};
 /// use core::time::Duration;
 /// use gmp_sched::native::{self, Ticker};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let start = native::now();
 ///     let ticker = Ticker::new(Duration::from_millis(2));
 ///     for tick in 1..=3 {
@@ -54,7 +54,7 @@ impl<P: Platform> Ticker<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Ticker};
     ///
-    /// native::run(1, || assert!(Ticker::try_new(Duration::from_secs(1)).is_ok()));
+    /// unsafe { native::enter() }.run(1, || assert!(Ticker::try_new(Duration::from_secs(1)).is_ok()));
     /// ```
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl<P: Platform> Ticker<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Ticker};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let ticker = Ticker::new(Duration::from_secs(3600));
     ///     ticker.reset(Duration::from_millis(1));
     ///     ticker.wait();

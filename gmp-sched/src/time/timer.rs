@@ -14,7 +14,7 @@ use crate::platform::{OutOfResources, Platform};
 /// use core::time::Duration;
 /// use gmp_sched::native::{self, Timer};
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let start = native::now();
 ///     let timer = Timer::new(Duration::from_millis(2));
 ///     assert!(timer.try_wait().is_none());
@@ -38,7 +38,7 @@ pub struct Timer<P: Platform> {
 /// use gmp_sched::native::{self, Receiver, after};
 /// use gmp_sched::select;
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     let nobody_sends = Receiver::<u8>::never();
 ///     select! {
 ///         recv(nobody_sends) => unreachable!(),
@@ -81,7 +81,7 @@ impl<P: Platform> Timer<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Timer};
     ///
-    /// native::run(1, || assert!(Timer::try_new(Duration::from_secs(1)).is_ok()));
+    /// unsafe { native::enter() }.run(1, || assert!(Timer::try_new(Duration::from_secs(1)).is_ok()));
     /// ```
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl<P: Platform> Timer<P> {
     /// use gmp_sched::native::{self, Timer};
     /// use gmp_sched::time::Instant;
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let when = native::now().after(Duration::from_millis(1));
     ///     assert!(Timer::try_at(when).unwrap().wait() >= when);
     ///     assert!(!Timer::try_at(Instant::NEVER).unwrap().stop());
@@ -132,7 +132,7 @@ impl<P: Platform> Timer<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Timer};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let timer = Timer::new(Duration::from_secs(3600));
     ///     assert!(timer.stop() && !timer.stop());
     /// });
@@ -157,7 +157,7 @@ impl<P: Platform> Timer<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Timer};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let timer = Timer::new(Duration::from_secs(3600));
     ///     assert!(timer.reset(Duration::from_millis(1)));
     ///     timer.wait();
@@ -181,7 +181,7 @@ impl<P: Platform> Timer<P> {
     /// use core::time::Duration;
     /// use gmp_sched::native::{self, Timer};
     ///
-    /// native::run(1, || {
+    /// unsafe { native::enter() }.run(1, || {
     ///     let timer = Timer::new(Duration::from_secs(3600));
     ///     let when = native::now().after(Duration::from_millis(1));
     ///     timer.reset_at(when);

@@ -19,7 +19,7 @@ macro_rules! waits {
             /// use core::time::Duration;
             #[doc = concat!("use gmp_sched::native::{self, ", stringify!($type), "};")]
             ///
-            /// native::run(1, || {
+            /// unsafe { native::enter() }.run(1, || {
             #[doc = concat!("    let tick = ", stringify!($type), "::new(Duration::from_millis(1)).wait();")]
             ///     assert!(tick <= native::now());
             /// });
@@ -40,7 +40,7 @@ macro_rules! waits {
             /// use gmp_sched::cancel::ContextError;
             #[doc = concat!("use gmp_sched::native::{self, ", stringify!($type), "};")]
             ///
-            /// native::run(1, || {
+            /// unsafe { native::enter() }.run(1, || {
             #[doc = concat!("    let hours = ", stringify!($type), "::new(Duration::from_secs(3600));")]
             ///     assert_eq!(hours.wait_until(Duration::from_millis(1)), Err(ContextError::DeadlineExceeded));
             /// });
@@ -68,7 +68,7 @@ macro_rules! waits {
             /// use core::time::Duration;
             #[doc = concat!("use gmp_sched::native::{self, ", stringify!($type), "};")]
             ///
-            /// native::run(1, || {
+            /// unsafe { native::enter() }.run(1, || {
             #[doc = concat!("    assert!(", stringify!($type), "::new(Duration::from_secs(3600)).try_wait().is_none());")]
             /// });
             /// ```

@@ -223,7 +223,7 @@ mod tests {
     use crate::caller::Caller;
     use crate::goroutine::{Ticket, WaitReason};
     use crate::lock::Lock;
-    use crate::native::{self, Native};
+    use crate::native::{self, Native, THREADS};
     use crate::platform::{Pinned, Platform};
 
     type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn waiters_are_woken_in_order() {
-        native::run(1, || {
+        THREADS.run(1, || {
             let queue = Queue::new(Lock::new(WaitQueue::new()));
             let order = Arc::new(std::sync::Mutex::new(Vec::new()));
             let waiting: Vec<_> = (0..5)
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_deadline_and_a_waker_end_a_wait_once() {
-        native::run(4, || {
+        THREADS.run(4, || {
             let queue = Queue::new(Lock::new(WaitQueue::new()));
             let waiting: Vec<_> = (0..64u64)
                 .map(|number| {

@@ -4,5 +4,5 @@ use gmp_sched::JoinError;
 use gmp_sched::native::{self, Native};
 
 fn main() {
-    native::run(1, || gmp_sched::exit::abandon::<Native>(JoinError::Exited));
+    unsafe { native::enter() }.run(1, || gmp_sched::exit::abandon::<Native>(JoinError::Exited));
 }

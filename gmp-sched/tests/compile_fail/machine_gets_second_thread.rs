@@ -4,7 +4,7 @@ use gmp_sched::native::{self, Native};
 use gmp_sched::platform::Platform;
 
 fn main() {
-    native::run_with(1, |scheduler| {
+    unsafe { native::enter() }.run_with(1, |scheduler| {
         let machine = scheduler.machines().next().unwrap();
         let _ = Native::start_thread(machine);
     });

@@ -4,7 +4,7 @@
 use gmp_sched::native;
 
 fn main() {
-    native::run(1, || {
+    unsafe { native::enter() }.run(1, || {
         let mut kept = None;
         native::scope(|scope| kept = Some(scope));
         kept.unwrap().go(|| ());

@@ -4,7 +4,7 @@
 use gmp_sched::native;
 
 fn main() {
-    native::run(1, || {
+    unsafe { native::enter() }.run(1, || {
         native::scope(|scope| {
             let short_lived = String::from("gone when the body returns");
             scope.go(|| short_lived.len());

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use gmp_sched::native::{self, go};
 
 fn main() {
-    native::run(1, || {
+    unsafe { native::enter() }.run(1, || {
         let count = Rc::new(1);
         go(move || assert_eq!(*count, 1)).detach();
     });

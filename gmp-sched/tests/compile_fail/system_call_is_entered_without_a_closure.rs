@@ -4,5 +4,5 @@
 use gmp_sched::native::{self, Native};
 
 fn main() {
-    native::run(1, || std::mem::forget(gmp_sched::syscall::enter_syscall::<Native>()));
+    unsafe { native::enter() }.run(1, || std::mem::forget(gmp_sched::syscall::enter_syscall::<Native>()));
 }

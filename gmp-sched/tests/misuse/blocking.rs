@@ -11,6 +11,8 @@ use gmp_sched::select;
 use gmp_sched::select::{Select, recv, send};
 use gmp_sched::time::Instant;
 
+use crate::threads::THREADS;
+
 /// Everything that waits for these two channels, which are not ready.
 fn waits() -> [(&'static str, fn(&Chan<u8>, &Chan<u8>)); 10] {
     const LONG: Duration = Duration::from_secs(3600);
@@ -70,7 +72,7 @@ fn wait_on_a_thread_that_is_no_machine_keeps_no_lock() {
 
 #[test]
 fn wait_in_a_system_call_without_a_processor_keeps_no_lock() {
-    native::run(1, || native::blocking(each_is_refused).unwrap());
+    THREADS.run(1, || native::blocking(each_is_refused).unwrap());
 }
 
 /// Where nothing has to wait, anybody may select; the choice needs no P.
@@ -90,5 +92,5 @@ fn select_that_need_not_wait_works_without_a_processor() {
         assert!(chosen.iter().all(|&count| count > 0), "the choice is no choice: {chosen:?}");
     }
     choose();
-    native::run(1, || native::blocking(choose).unwrap());
+    THREADS.run(1, || native::blocking(choose).unwrap());
 }

@@ -5,8 +5,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use gmp_sched::goroutine::WaitReason;
-use gmp_sched::native::{self, Native, go, sleep};
+use gmp_sched::native::{Native, go, sleep};
 use gmp_sched::park::park;
+
+use crate::threads::THREADS;
 
 /// Set for the process that is to die.
 const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
@@ -15,7 +17,7 @@ const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
 #[test]
 fn commit_that_panics_ends_the_program_and_says_why() {
     if env::var_os(IN_CHILD).is_some() {
-        native::run(1, || {
+        THREADS.run(1, || {
             // Another G that is ready, and would be unwound.
             go(|| sleep(Duration::from_secs(60))).detach();
             park::<Native>(WaitReason::Parked, |_, _| panic!("a commit that is wrong"));

@@ -49,7 +49,7 @@ pub use self::readers::{OneCount, Place, Readers, SpreadCounts};
 /// use gmp_sched::native::{self, RwLock};
 /// static LIMITS: RwLock<[u32; 2]> = RwLock::new([1, 2]);
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     {
 ///         let first = LIMITS.read();
 ///         let second = LIMITS.read();
@@ -78,7 +78,7 @@ pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
 /// use gmp_sched::native::{self, ReadMostlyRwLock};
 /// static ROUTES: ReadMostlyRwLock<Vec<u32>> = ReadMostlyRwLock::new(Vec::new());
 ///
-/// native::run(2, || {
+/// unsafe { native::enter() }.run(2, || {
 ///     ROUTES.write().push(1);
 ///     let readers: Vec<_> = (0..4).map(|_| native::go(|| ROUTES.read().len())).collect();
 ///     assert!(readers.into_iter().all(|reader| reader.join().unwrap() == 1));
@@ -101,7 +101,7 @@ pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T
 /// }
 ///
 /// let numbers = RwLock::new(vec![4, 5]);
-/// native::run(1, move || assert_eq!(first(&numbers.read()), 4));
+/// unsafe { native::enter() }.run(1, move || assert_eq!(first(&numbers.read()), 4));
 /// ```
 #[cfg(not(gmp_loom))]
 pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>, T>;
@@ -116,7 +116,7 @@ pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>,
 /// }
 ///
 /// let numbers = RwLock::new(vec![4, 5]);
-/// native::run(1, move || {
+/// unsafe { native::enter() }.run(1, move || {
 ///     clear(numbers.write());
 ///     assert!(numbers.read().is_empty());
 /// });

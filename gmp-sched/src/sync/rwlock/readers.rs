@@ -35,7 +35,7 @@ impl From<Place> for usize {
 ///     *lock.read()
 /// }
 ///
-/// native::run(1, || {
+/// unsafe { native::enter() }.run(1, || {
 ///     assert_eq!(read(&RwLock::<RawRwLock<Native, OneCount>, _>::new(1)), 1);
 ///     assert_eq!(read(&RwLock::<RawRwLock<Native, SpreadCounts>, _>::new(2)), 2);
 /// });

@@ -1,0 +1,117 @@
+//! Entering the platform of threads: the promise that it takes, and running a scheduler.
+
+use core::panic::AssertUnwindSafe;
+use std::panic;
+use std::sync::mpsc;
+use std::thread;
+
+use super::{BodyEnds, Native, alive, overflow};
+use crate::platform::Platform;
+use crate::scheduler::Scheduler;
+use crate::sysmon::Sysmon;
+
+/// The most Ps that [`set_procs`](super::set_procs) can choose, unless [`run`](Threads::run) was given more.
+pub const PROCS_LIMIT: usize = 64;
+
+/// Runs schedulers on threads of this process. Made by [`enter`].
+#[derive(Clone, Copy, Debug)]
+pub struct Threads {
+    _by_enter: (),
+}
+
+/// Enters the platform of threads.
+///
+/// # Safety
+///
+/// A G may be on another thread after each call that may wait or yield: all that this crate documents as blocking,
+/// [`yield_now`](super::yield_now), [`syscall`](super::syscall), [`blocking`](super::blocking) and, at their end, scopes and
+/// joins. Code that Gs run, of libraries as well, must not rely on being on the same thread before and after such a call:
+///
+/// - No reference to a thread-local variable is kept across it: the closure of `LocalKey::with` does not make such a call.
+/// - No function uses a thread-local variable both before and after it, unless each use is in a function of its own that is
+///   `#[inline(never)]`. The compiler keeps the *address* of the variable, and would access that of another thread, also where
+///   the call itself is not inlined.
+/// - No value is kept across it that belongs to the thread: guards of locks of `std` (`std::sync::MutexGuard`, `StdoutLock`), a
+///   value that is not `Send` and of which a thread-local variable holds a part (an `Rc`, a handle of a thread-local random
+///   number generator), a scope of `std::thread::scope`.
+///
+/// A G between [`lock_thread`](super::lock_thread) and the end of its guard stays on its thread and may do all of that.
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// // SAFETY: no G uses a variable of its thread.
+/// let threads = unsafe { native::enter() };
+/// assert_eq!(threads.run(2, || native::go(|| 6 * 7).join()), Ok(42));
+/// ```
+#[must_use]
+#[expect(unsafe_code, reason = "the compiler takes the thread of a function for the same all the time")]
+pub const unsafe fn enter() -> Threads {
+    Threads { _by_enter: () }
+}
+
+impl Threads {
+    /// Makes a scheduler with `processors` Ps, runs `main` as its main G and returns what it returns. Gs that still run then
+    /// are left behind. Blocks the calling thread.
+    ///
+    /// # Panics
+    ///
+    /// `processors` is 0; no thread or memory is to be had; `main` panics.
+    pub fn run<T: Send + 'static>(self, processors: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
+        self.run_with(processors, |_| main())
+    }
+
+    /// [`run`](Self::run), with the scheduler at hand for counters and dumps.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_with<T: Send + 'static>(
+        self,
+        processors: usize,
+        main: impl FnOnce(&'static Scheduler<Native>) -> T + Send + 'static,
+    ) -> T {
+        overflow::install();
+        let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
+        #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
+        // SAFETY: whoever made `self` promised in `enter` what this platform asks of Gs. The scheduler is new.
+        unsafe { scheduler.start() }.expect("threads for all Ps");
+        alive::enter(scheduler);
+        let (result_sender, result) = mpsc::channel();
+        scheduler
+            .spawn_main(move || {
+                let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
+                if let Err(payload) = &outcome
+                    && payload.is::<BodyEnds>()
+                {
+                    // Only this G ends; the others run on without it, as in Go, until there is none left: a fatal error. `run`
+                    // waits until then, so the sender must not be dropped.
+                    core::mem::forget(result_sender);
+                    Native::exit_body();
+                }
+                // Before main is gone: Gs that wait for something then are left behind, not deadlocked.
+                alive::leave(scheduler);
+                scheduler.shut_down();
+                // The receiver waits below until this is sent.
+                let _ = result_sender.send(outcome);
+            })
+            .expect("a stack for the main G");
+        let (stop, stopped) = mpsc::channel::<()>();
+        let watch = thread::spawn(move || {
+            let mut sysmon = Sysmon::new(scheduler);
+            while stopped.recv_timeout(sysmon.look()) == Err(mpsc::RecvTimeoutError::Timeout) {}
+        });
+        let outcome = result.recv().expect("main sends its result or keeps the sender");
+        drop(stop);
+        watch.join().expect("sysmon does not panic");
+        match outcome {
+            Ok(value) => value,
+            Err(panic) => panic::resume_unwind(panic),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "enters the platform")]
+// SAFETY: the Gs of the tests use variables of their threads only within single calls of the standard library.
+pub(crate) const THREADS: Threads = unsafe { enter() };
