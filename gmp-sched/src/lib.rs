@@ -105,6 +105,8 @@ pub mod sim;
 pub mod sleep;
 mod slots;
 pub mod spawn;
+#[cfg(all(test, gmp_loom))]
+mod stand_in;
 mod steal;
 mod switch;
 pub mod sync;

@@ -77,6 +77,9 @@ pub(crate) fn park_with<P: Platform>(
     if let Some(bubble) = me.bubble() {
         return park_in_bubble(caller.pinned, bubble, in_bubble(), commit);
     }
+    #[cfg(all(test, gmp_loom))]
+    return crate::stand_in::leave(caller, commit);
+    #[cfg(not(all(test, gmp_loom)))]
     leave(caller, Leave::Park, commit)
 }
 
@@ -130,6 +133,10 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     if let Some(machine) = machine_to_queue_on(pinned, goroutine) {
         goroutine.set_status(Status::Runnable);
+        #[cfg(all(test, gmp_loom))]
+        if crate::stand_in::ready(goroutine) {
+            return;
+        }
         match machine.processor() {
             Some(processor) => {
                 processor.counters.readies.add(1);

@@ -111,7 +111,7 @@ impl<P: Platform> Commit<P> {
     /// # Safety
     ///
     /// The word is good until somebody has taken the lock after this.
-    #[cfg(not(gmp_loom))]
+    #[cfg(any(test, not(gmp_loom)))]
     #[expect(unsafe_code, reason = "passes a reference on as an address")]
     #[inline(always)]
     pub(crate) unsafe fn unlock(word: &AtomicU32) -> Self {

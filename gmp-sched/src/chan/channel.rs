@@ -186,7 +186,7 @@ impl<T, P: Platform> Channel<T, P> {
 impl<T, P: Platform> Channel<T, P> {
     /// Sends `value`. With a deadline the G waits no longer than that.
     #[inline(always)]
-    pub(super) fn send(&self, value: T) -> Result<(), T> {
+    pub(crate) fn send(&self, value: T) -> Result<(), T> {
         let value = ManuallyDrop::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
@@ -389,7 +389,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 
     /// Closes the channel and readies all who wait; tells whether it was open. Go: `closechan`.
-    pub(super) fn close(&self) -> bool {
+    pub(crate) fn close(&self) -> bool {
         let pinned = Pinned::new();
         let Some([senders, receivers]) = self.header.lock(&pinned).close() else { return false };
         senders.ready_all(&pinned);

@@ -6,7 +6,10 @@
 use core::mem::ManuallyDrop;
 use core::ptr;
 
-use super::lock::RawLock;
+#[cfg(not(gmp_loom))]
+use super::spinning::SpinningLock as RawLock;
+#[cfg(gmp_loom)]
+use super::stand_in::BlockingLock as RawLock;
 use crate::goroutine::WaitReason;
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicBool, AtomicUsize, Ordering};

@@ -52,10 +52,14 @@ mod go_like;
 mod handle;
 mod header;
 mod iter;
-mod lock;
 mod observers;
 #[expect(unsafe_code, reason = "keeps values in places that are not always full")]
 mod ring;
+#[cfg(any(test, not(gmp_loom)))]
+mod spinning;
+#[cfg(gmp_loom)]
+#[expect(unsafe_code, reason = "shares a guard between loom's threads, and passes the lock on as an address")]
+mod stand_in;
 
 use core::time::Duration;
 
@@ -66,6 +70,8 @@ use handle::{Handle, RECEIVE, SEND};
 pub(crate) use header::{Header, Held, Side};
 use header::{RECEIVE_ON, SEND_ON};
 pub use iter::{IntoIter, Iter};
+#[cfg(all(test, gmp_loom))]
+pub(crate) use spinning::SpinningLock;
 
 use crate::cancel::Limit;
 use crate::platform::{OutOfResources, Platform};

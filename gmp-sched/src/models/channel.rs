@@ -1,117 +1,42 @@
 //! Channels and selects: who holds the lock sees what was done under it before, a value goes to one receiver or stays, and
 //! a wait that several may end is ended by one.
 //!
-//! What runs is the channel's own code. A G that would park is a thread of loom's that blocks until somebody readies it;
-//! the lock it holds is released before, as on the far side.
+//! What runs is the channel's own code, from the call of a G to its return. Only the switch is left out: a G that parks is a
+//! thread of loom's that runs its commit, which frees the lock, and blocks until somebody readies it ([`stand_in`]).
 
 use alloc::sync::Arc;
-use core::cell::RefCell;
-use core::mem::MaybeUninit;
-use std::collections::HashMap;
-
-use loom::sync::Notify;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
 
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point, pass_point};
-use crate::chan::{Attempt, Channel, MOVED, Receiver, Sender, Side, channel};
-use crate::goroutine::{Goroutine, Ticket};
+use crate::chan::{Channel, Receiver, Sender, Side, channel};
+use crate::goroutine::{Goroutine, ParkedStatus, Status, Ticket, WaitReason};
 use crate::machine::Machine;
+use crate::park::ready_pinned;
 use crate::platform::Pinned;
 use crate::primitives::{AtomicBool, Ordering};
-use crate::select::{self, Case};
-
-std::thread_local! {
-    /// What each G waits on that is parked, by address: a thread of loom's that is blocked, where turns of a loop would be
-    /// states without end. All of loom's threads take turns on one thread of the host.
-    static PARKED: RefCell<HashMap<usize, Arc<Notify>>> = RefCell::default();
-}
-
-fn notify(goroutine: &'static Goroutine<Model>) -> Arc<Notify> {
-    let address = core::ptr::from_ref(goroutine).addr();
-    PARKED.with_borrow_mut(|parked| parked.entry(address).or_insert_with(|| Arc::new(Notify::new())).clone())
-}
-
-fn park(me: &'static Goroutine<Model>) {
-    // Ordering: as between the run queue's two ends.
-    while me.completion.swap(0, Ordering::Acquire) == 0 {
-        notify(me).wait();
-    }
-}
-
-fn ready(waiting: Option<&'static Goroutine<Model>>) {
-    if let Some(goroutine) = waiting {
-        assert_eq!(goroutine.completion.swap(1, Ordering::Release), 0, "readied twice");
-        notify(goroutine).notify();
-    }
-}
+use crate::select::{self, Case, Select};
+use crate::stand_in;
+use crate::time::Instant;
 
 /// As many Ms as that, each with a G that runs.
 fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {
-    PARKED.with_borrow_mut(HashMap::clear);
+    stand_in::reset();
     let setting = Setting::new(COUNT);
-    core::array::from_fn(|_| {
-        let machine = setting.running_machine();
-        // Here, before loom's threads share it.
-        notify(machine.running_goroutine());
-        machine
-    })
+    core::array::from_fn(|_| setting.running_machine())
 }
 
-/// As `Channel::recv`.
-fn receive(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) -> Option<u32> {
-    let mut place = MaybeUninit::uninit();
-    let held = channel.header.lock(pinned);
-    #[expect(unsafe_code, reason = "an attempt of the channel")]
-    // SAFETY: the place is ours.
-    let has_moved = match unsafe { channel.take(&held, place.as_mut_ptr()) } {
-        Attempt::Moved(sender) => {
-            drop(held);
-            ready(sender);
-            true
-        }
-        Attempt::Closed => false,
-        Attempt::NotReady => {
-            let me = pinned.goroutine();
-            me.waiter.prepare(me, Ticket::SOLE, place.as_mut_ptr().cast());
-            channel.header.queue(Side::Receive).push_back(&me.waiter);
-            drop(held);
-            park(me);
-            me.waiter.outcome.load(Ordering::Relaxed) == MOVED
-        }
-    };
-    #[expect(unsafe_code, reason = "an attempt of the channel")]
-    // SAFETY: a value has moved there, if one has.
-    has_moved.then(|| unsafe { place.assume_init() })
+fn receive(_: &Pinned<Model>, channel: &Channel<u32, Model>) -> Option<u32> {
+    channel.recv()
 }
 
-/// As `Channel::send`.
-fn send(pinned: &Pinned<Model>, channel: &Channel<u32, Model>, value: u32) -> bool {
-    let mut value = value;
-    let held = channel.header.lock(pinned);
-    #[expect(unsafe_code, reason = "an attempt of the channel")]
-    // SAFETY: the value is ours.
-    match unsafe { channel.offer(&held, &raw const value) } {
-        Attempt::Moved(receiver) => {
-            drop(held);
-            ready(receiver);
-            true
-        }
-        Attempt::Closed => false,
-        Attempt::NotReady => {
-            let me = pinned.goroutine();
-            me.waiter.prepare(me, Ticket::SOLE, (&raw mut value).cast());
-            channel.header.queue(Side::Send).push_back(&me.waiter);
-            drop(held);
-            park(me);
-            me.waiter.outcome.load(Ordering::Relaxed) == MOVED
-        }
-    }
+fn send(_: &Pinned<Model>, channel: &Channel<u32, Model>, value: u32) -> bool {
+    channel.send(value).is_ok()
 }
 
-/// As `Channel::close`.
-fn close(pinned: &Pinned<Model>, channel: &Channel<u32, Model>) {
-    let woken = channel.header.lock(pinned).close();
-    woken.into_iter().flatten().for_each(|each| each.for_each(|waiter| ready(Some(waiter.goroutine()))));
+fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
+    channel.close();
 }
 
 /// As `select::with_all_locks`, for ever, and in order.
@@ -121,7 +46,9 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     let locked = select::lock_in_order(pinned, cases);
     if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First) {
         select::unlock_all(cases, locked);
-        ready(waiter);
+        if let Some(waiter) = waiter {
+            ready_pinned(pinned, waiter);
+        }
         return chosen;
     }
     let me = pinned.goroutine();
@@ -147,8 +74,9 @@ fn wait_for_one(
     cases: &mut [Case<'_, Model>],
     locked: select::Locked,
 ) -> usize {
-    select::unlock_all(cases, locked);
-    park(me);
+    me.set_waiting(WaitReason::Select, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+    stand_in::wait(me, || select::unlock_all(cases, locked));
+    me.set_status(Status::Running);
     select::leave_queues(pinned, cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
 }
 
@@ -268,6 +196,7 @@ fn a_look_at_a_queue_is_of_one_moment() {
         run_as(here, |pinned| {
             let (header, me) = (&ends.0.channel().header, pinned.goroutine());
             me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
+            me.set_waiting(WaitReason::ChanSend, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
             let _held = header.lock(pinned);
             header.queue(Side::Send).push_back(&me.waiter);
         });
@@ -343,4 +272,94 @@ fn two_selects_agree_on_one_exchange() {
             chans.iter().flat_map(|chan| [Side::Send, Side::Receive].map(|side| chan.0.channel().header.queue(side)));
         assert!(queues.into_iter().all(|queue| queue.is_empty()), "a select has left a waiter behind");
     });
+}
+
+/// The whole of a select, from the look at its cases to its return.
+#[test]
+fn a_whole_select_takes_one_of_two_values() {
+    explore(|| {
+        let machines = machines::<3>();
+        let chans = two_channels();
+        let sending = [1, 2].map(|number| {
+            let chans = chans.clone();
+            spawn_as(machines[number], move |pinned| {
+                assert!(send(pinned, chans[number - 1].0.channel(), number as u32));
+            })
+        });
+        run_as(machines[0], |pinned| {
+            let (mut first, mut second) = (select::recv(&chans[0].1), select::recv(&chans[1].1));
+            let chosen = Select::new(&mut [first.case(), second.case()]).wait();
+            let results = (first.into_result(), second.into_result());
+            assert_eq!(results, if chosen == 0 { (Some(Ok(1)), None) } else { (None, Some(Ok(2))) });
+            // The other value is still there for the next.
+            let other = 1 - chosen;
+            assert_eq!(receive(pinned, chans[other].1.channel()), Some(other as u32 + 1));
+        });
+        sending.into_iter().for_each(|each| each.join().unwrap());
+        assert!(chans.iter().all(|chan| chan.1.channel().header.queue(Side::Receive).is_empty()));
+    });
+}
+
+/// Runs `call`, which may panic, without the message of that: a model has many runs.
+fn panics_quietly(call: impl FnOnce()) -> bool {
+    std::thread_local! {
+        static IS_QUIET: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(std::boxed::Box::new(move |info| {
+            if !IS_QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    // Where nobody else of loom's threads panics meanwhile: it would be as quiet.
+    IS_QUIET.set(true);
+    let ended = panic::catch_unwind(AssertUnwindSafe(call));
+    IS_QUIET.set(false);
+    ended.is_err()
+}
+
+/// An M without a P, in a system call, selects or receives while another G sends: it gets the value, or panics because it would
+/// have to wait. Then it has no lock and stands in no queue.
+#[test]
+fn a_caller_that_may_not_block_keeps_no_lock() {
+    fn select_in_order(chans: &[Ends; 2]) {
+        let (mut first, mut second) = (select::recv(&chans[0].1), select::recv(&chans[1].1));
+        _ = Select::new(&mut [first.case(), second.case()]).ordered().wait();
+    }
+    fn select_one_twice(chans: &[Ends; 2]) {
+        let (mut first, mut second) = (select::recv(&chans[1].1), select::recv(&chans[1].1));
+        _ = Select::new(&mut [first.case(), second.case()]).wait_until(Instant::NEVER);
+    }
+    fn receive_one(chans: &[Ends; 2]) {
+        _ = chans[1].1.recv();
+    }
+    for call in [select_in_order, select_one_twice, receive_one] {
+        explore(move || {
+            stand_in::reset();
+            let setting = Setting::new(3);
+            let (blocked, sends) = (setting.blocked_machine(), setting.running_machine());
+            let receives = setting.running_machine();
+            let chans = two_channels();
+            let sending = {
+                let chans = chans.clone();
+                spawn_as(sends, move |pinned| assert!(send(pinned, chans[1].0.channel(), 7)))
+            };
+            let has_panicked = {
+                let chans = chans.clone();
+                loom::thread::spawn(move || run_as(blocked, |_| panics_quietly(|| call(&chans))).unwrap())
+            };
+            if has_panicked.join().unwrap() {
+                run_as(receives, |pinned| assert_eq!(receive(pinned, chans[1].1.channel()), Some(7)));
+            }
+            sending.join().unwrap();
+            for chan in chans.iter() {
+                let header = &chan.1.channel().header;
+                assert!(header.try_lock(&Pinned::new()).is_some(), "a lock is kept");
+                assert!(header.queue(Side::Receive).is_empty(), "a waiter is left behind");
+            }
+        });
+    }
 }

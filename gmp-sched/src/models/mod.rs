@@ -21,6 +21,7 @@ mod future;
 mod idle;
 mod join;
 mod kthread;
+mod lock;
 mod platform;
 mod poller;
 mod run_queue;

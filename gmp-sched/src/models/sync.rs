@@ -39,6 +39,7 @@ impl Checked {
 
 /// Runs each of `bodies` as a G on an M of its own, and gives what they share when all are through.
 fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
+    crate::stand_in::reset();
     let setting = Setting::new(bodies.len());
     let shared = Arc::new(shared);
     let (&here, others) = bodies.split_first().expect("there is something to do");

@@ -9,7 +9,7 @@ use crate::platform::{Pinned, Platform};
 use crate::primitives::Ordering;
 use crate::synctest::{Home, may_be_used};
 use crate::waiter::{WaitQueue, Waiter};
-#[cfg(not(gmp_loom))]
+#[cfg(not(all(test, gmp_loom)))]
 use crate::waiter::{wait, wait_until};
 
 /// The right to block once: the caller is a G that may.
@@ -68,12 +68,13 @@ impl<'a, P: Platform> Blocking<'a, P> {
         me.waiter.prepare(me, ticket, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
-        #[cfg(gmp_loom)]
+        #[cfg(all(test, gmp_loom))]
         {
+            // Not the whole of a park, which would be more steps than a model of three Gs can have.
             let _ = (caller, reason, is_its_own);
-            model::wait(me, guard);
+            crate::stand_in::wait(me, || drop(guard));
         }
-        #[cfg(not(gmp_loom))]
+        #[cfg(not(all(test, gmp_loom)))]
         {
             let in_bubble = || if is_its_own() { reason.within_bubble() } else { reason };
             match limit {
@@ -90,54 +91,12 @@ impl<'a, P: Platform> Blocking<'a, P> {
 /// Makes the G runnable whose wait the caller has ended.
 #[inline]
 pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>) {
-    #[cfg(not(gmp_loom))]
+    #[cfg(not(all(test, gmp_loom)))]
     waiter.ready(pinned);
-    #[cfg(gmp_loom)]
+    #[cfg(all(test, gmp_loom))]
     {
         let _ = pinned;
-        model::ready(waiter.goroutine());
-    }
-}
-
-/// How a G waits where no stack is switched: under loom, where a thread stands for it.
-#[cfg(gmp_loom)]
-mod model {
-    use alloc::vec::Vec;
-    use core::cell::RefCell;
-
-    use loom::thread::{self, Thread};
-
-    use crate::goroutine::Goroutine;
-    use crate::platform::Platform;
-    use crate::primitives::Ordering;
-
-    std::thread_local! {
-        /// Those that wait, by the number of their G. All of loom's threads take turns on one thread of the host.
-        static WAITING: RefCell<Vec<(usize, Thread)>> = const { RefCell::new(Vec::new()) };
-    }
-
-    fn number<P: Platform>(goroutine: &Goroutine<P>) -> usize {
-        core::ptr::from_ref(goroutine).addr()
-    }
-
-    pub(super) fn wait<P: Platform, G>(me: &Goroutine<P>, guard: G) {
-        WAITING.with_borrow_mut(|waiting| waiting.push((number(me), thread::current())));
-        // The far side.
-        drop(guard);
-        // Ordering: as between the two ends of a run queue.
-        while me.completion.load(Ordering::Acquire) == 0 {
-            thread::park();
-        }
-        me.completion.store(0, Ordering::Relaxed);
-    }
-
-    pub(super) fn ready<P: Platform>(goroutine: &Goroutine<P>) {
-        let thread = WAITING.with_borrow_mut(|waiting| {
-            let place = waiting.iter().position(|&(each, _)| each == number(goroutine));
-            waiting.swap_remove(place.expect("readied a G that does not wait")).1
-        });
-        goroutine.completion.store(1, Ordering::Release);
-        thread.unpark();
+        assert!(crate::stand_in::ready(waiter.goroutine()), "readied a G that does not wait");
     }
 }
 

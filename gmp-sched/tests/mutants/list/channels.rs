@@ -128,4 +128,55 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            while false && position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
         Model("channel::two_selects"),
     ),
+    mutant(
+        "chan/spinning.rs",
+        "a lock is taken without Acquire",
+        "        self.locked.fetch_or(1, Ordering::Acquire) & 1 == 0",
+        "        self.locked.fetch_or(1, Ordering::Relaxed) & 1 == 0",
+        Model("lock::a_lock_that_was_free"),
+    ),
+    mutant(
+        "chan/spinning.rs",
+        "a lock that was waited for is taken without Acquire",
+        "self.locked.swap(1, Ordering::Acquire) == 0",
+        "self.locked.swap(1, Ordering::Relaxed) == 0",
+        Model("lock::a_lock_that_the_far_side"),
+    ),
+    mutant(
+        "chan/spinning.rs",
+        "a lock that is free when it is looked at is taken without asking again",
+        "self.locked.swap(1, Ordering::Acquire) == 0",
+        "self.locked.swap(1, Ordering::Acquire) <= 1",
+        Model("lock::a_lock_that_the_far_side"),
+    ),
+    mutant(
+        "chan/spinning.rs",
+        "a lock is freed without Release",
+        "        self.locked.store(0, Ordering::Release);",
+        "        self.locked.store(0, Ordering::Relaxed);",
+        Model("lock::a_lock_that_was_free"),
+    ),
+    mutant(
+        "switch.rs",
+        "the far side frees a lock without Release",
+        "    word.store(0, Ordering::Release);",
+        "    word.store(0, Ordering::Relaxed);",
+        Model("lock::a_lock_that_the_far_side"),
+    ),
+    mutant(
+        "select/mod.rs",
+        "a select that may not block keeps its locks",
+        "        unlock_all(self.cases, self.locked);
+    }",
+        "        let _ = (self.cases, self.locked);
+    }",
+        Model("channel::a_caller"),
+    ),
+    mutant(
+        "select/mod.rs",
+        "a select that parks frees one lock too few",
+        "    let unlock = || unlock_each(cases.as_ref());",
+        "    let unlock = || unlock_each(&cases.as_ref()[1..]);",
+        Model("channel::a_whole"),
+    ),
 ];
