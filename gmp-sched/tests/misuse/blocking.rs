@@ -12,9 +12,11 @@ use gmp_sched::select::{Select, recv, send};
 use gmp_sched::time::Instant;
 
 use crate::threads::THREADS;
+/// A call that has to wait for one of two channels, and its name.
+type Wait = (&'static str, fn(&Chan<u8>, &Chan<u8>));
 
 /// Everything that waits for these two channels, which are not ready.
-fn waits() -> [(&'static str, fn(&Chan<u8>, &Chan<u8>)); 10] {
+fn waits() -> [Wait; 10] {
     const LONG: Duration = Duration::from_secs(3600);
     [
         ("send", |one, _| _ = one.send(1)),
