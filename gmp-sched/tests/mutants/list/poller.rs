@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 _ => RAISED,",
         "                QUEUED => word,
                 _ => RAISED,",
-        Model("poller::"),
+        Model("poller::the_second"),
     ),
     mutant(
         "poller.rs",
