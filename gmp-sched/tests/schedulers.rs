@@ -190,7 +190,9 @@ fn groups_and_contexts_end_waits() {
                 }
             };
             let ends = move || {
-                (is_ready.recv().unwrap(), is_ready.recv().unwrap());
+                for _ in 0..2 {
+                    is_ready.recv().unwrap();
+                }
                 drop(cancel);
                 group.done();
             };

@@ -12,6 +12,7 @@ use gmp_sched::select::{Select, recv, send};
 use gmp_sched::time::Instant;
 
 use crate::threads::THREADS;
+
 /// A call that has to wait for one of two channels, and its name.
 type Wait = (&'static str, fn(&Chan<u8>, &Chan<u8>));
 

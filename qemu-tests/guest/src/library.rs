@@ -9,8 +9,7 @@ mod platform {
 
     /// Runs `call` as a system call that sysmon watches.
     pub(crate) fn syscall<R>(call: impl FnOnce() -> R) -> R {
-        let _syscall = gmp_sched::syscall::enter_syscall::<Kernel>();
-        call()
+        gmp_sched::syscall::syscall::<Kernel, _>(call)
     }
 }
 
