@@ -43,6 +43,12 @@ macro_rules! counters {
                 Self { $($name: Counter::new(),)* }
             }
 
+            /// Starts over.
+            #[cfg(feature = "std")]
+            pub(crate) fn clear(&self) {
+                $(self.$name.0.store(0, Ordering::Relaxed);)*
+            }
+
             /// A reading; the counters go on while it is taken.
             pub(crate) fn read(&self) -> Counts {
                 Counts { $($name: self.$name.get(),)* }

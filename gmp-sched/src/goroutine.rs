@@ -438,6 +438,13 @@ impl<P: Platform> Goroutine<P> {
         self.status.load(Ordering::Relaxed) == parked.0
     }
 
+    /// Clears what is only shown to people.
+    #[cfg(feature = "std")]
+    pub(crate) fn forget_times(&self) {
+        self.waiting_since.store(0, Ordering::Relaxed);
+        self.runnable_since.store(0, Ordering::Relaxed);
+    }
+
     #[inline(always)]
     pub(crate) fn set_status(&self, status: Status) {
         self.status.store(status as u32, Ordering::Relaxed);

@@ -37,7 +37,7 @@
 //! | `detail`, `picture` | what goes on, in lines; what ran where, drawn | `schedtrace` |
 //! | [`context`] | the context switch; with the feature `control-words` it keeps the floating-point control words | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | kernel threads, the level below Ms | (the operating system) |
-//! | `sim` | a seeded simulation of the whole, both levels (feature `std`) | |
+//! | `sim` | a seeded simulation of the whole, both levels, and a search through all states of small programs (feature `std`) | |
 //! | `native` | the platform of operating-system threads (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks (`context`,

@@ -312,6 +312,14 @@ impl<P: Platform> Processor<P> {
         (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
     }
 
+    /// Clears what is only shown to people, and makes the next random numbers those that follow `random`.
+    #[cfg(feature = "std")]
+    pub(crate) fn forget_history(&self, random: u64) {
+        self.random.store(random, Ordering::Relaxed);
+        self.clock.store(0, Ordering::Relaxed);
+        self.counters.clear();
+    }
+
     /// A fresh number for a G, from this P's batch.
     #[inline]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {

@@ -284,6 +284,15 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         self.next.load(Ordering::Relaxed)
     }
 
+    /// All elements. Of a queue that nobody uses at the moment.
+    #[cfg(feature = "std")]
+    pub(crate) fn elements(&self) -> impl Iterator<Item = &'static T> {
+        let [head, tail] = [&self.head, &self.tail].map(|counter| counter.load(Ordering::Relaxed));
+        let ring = (0..tail.wrapping_sub(head))
+            .filter_map(move |place| self.slot(head.wrapping_add(place)).load(Ordering::Relaxed));
+        ring.chain(self.next())
+    }
+
     /// Number of elements in the ring, `runnext` not counted.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -13,6 +13,8 @@ pub(crate) mod fibers;
 mod x86_64;
 #[cfg(all(gmp_tsan, feature = "std"))]
 pub use fibers::{resume, switch};
+#[cfg(all(target_arch = "x86_64", feature = "std"))]
+pub(crate) use x86_64::switch_with_clear_registers;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{is_fresh, relocate};
 #[cfg(target_arch = "x86_64")]
@@ -62,6 +64,14 @@ impl SavedContext {
     #[inline(always)]
     pub fn stack_pointer(&self) -> usize {
         self.stack_pointer.load(Ordering::Relaxed)
+    }
+
+    /// Clears what was saved, of a context that runs or is never resumed.
+    #[cfg(feature = "std")]
+    pub(crate) fn forget(&self) {
+        for word in [&self.stack_pointer, &self.resume, &self.resume_later] {
+            word.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Has the context call `V::visit` on its own stack when it is resumed next, before it goes on. By whoever could resume

@@ -113,6 +113,36 @@ pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Tr
     unsafe { resume!(to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
+/// [`switch_without_control_words`] that clears the registers which functions save for their callers. A context has saved its
+/// own, so what they have when it is resumed means nothing; but fresh frames save it, and the stacks of two runs that are alike
+/// would differ there.
+///
+/// # Safety
+///
+/// As for [`switch_without_control_words`].
+#[cfg(feature = "std")]
+#[inline(never)]
+pub(crate) unsafe fn switch_with_clear_registers(
+    save: *const SavedContext,
+    to: *const SavedContext,
+    transfer: Transfer,
+) -> Transfer {
+    // SAFETY: by the caller.
+    unsafe {
+        switch!(save, to, transfer,
+            save_more: [],
+            load_more: [
+                "xor ebx, ebx",
+                "xor ebp, ebp",
+                "xor r12d, r12d",
+                "xor r13d, r13d",
+                "xor r14d, r14d",
+                "xor r15d, r15d",
+            ],
+            drop_more: [])
+    }
+}
+
 /// Adds what keeps the control words to a [`switch!`] or a [`resume!`].
 #[cfg(target_feature = "sse")]
 macro_rules! keeping_control_words {

@@ -195,6 +195,20 @@ impl<C: Cpu> Threads<C> {
         self.here().ready_length.load(Ordering::Relaxed) != 0
     }
 
+    /// The saved contexts of `thread`, if it does not run.
+    #[cfg(feature = "std")]
+    pub(crate) fn context_of<'a>(&self, thread: &'a Thread<C>) -> Option<&'a SavedContext> {
+        let runs = self.cpus.iter().filter_map(|cpu| cpu.current.load(Ordering::Relaxed));
+        let mut runs = runs.filter(|&running| core::ptr::eq(running, thread));
+        runs.next().is_none().then_some(&thread.context)
+    }
+
+    /// The saved contexts of the idle loops of CPUs that run a thread.
+    #[cfg(feature = "std")]
+    pub(crate) fn idle_contexts(&self) -> impl Iterator<Item = &SavedContext> {
+        self.cpus.iter().filter(|cpu| cpu.current.load(Ordering::Relaxed).is_some()).map(|cpu| &cpu.idle_context)
+    }
+
     /// If another thread waits for this CPU, and the one that runs here has done so for as long as its `turn` is, that one
     /// makes room as soon as it is in user code; tells whether it is to. Called by the timer's interrupt handler.
     ///

@@ -51,9 +51,25 @@ impl SimCpu {
         !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
     }
 
+    /// Whether an IPI is pending that may come a step later. One that wakes the CPU is awaited by it.
+    pub(super) fn may_be_late(&self) -> bool {
+        self.kicked.get() && self.interrupts_on.get() && !self.halts.get()
+    }
+
     /// Whether it runs a G that may be preempted.
     fn is_in_user_code(&self) -> bool {
         self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some())
+    }
+
+    /// Whether nothing goes on here but a G's own code, or nothing at all, and nothing is pending.
+    pub(super) fn is_quiet(&self, now: u64) -> bool {
+        let is_pending = self.kicked.get() || self.is_pending.get();
+        !is_pending && !self.in_handler.get() && (self.is_in_user_code() || !self.can_step(now))
+    }
+
+    /// Whether it halts with nothing to do at `now`.
+    pub(super) fn halts(&self, now: u64) -> bool {
+        !self.can_step(now)
     }
 
     /// Whether it is an interrupt handler that runs here.
@@ -84,7 +100,7 @@ impl SimCpu {
         let world = current();
         self.interrupts_on.set(false);
         self.in_handler.set(true);
-        if self.kicked.get() && (woke || !world.random().is_multiple_of(4)) {
+        if self.kicked.get() && (woke || !world.is_interrupt_late()) {
             self.kicked.set(false);
             world.threads.reschedule_interrupt();
             if self.machine.get().is_some_and(preempt::is_wanted) {
@@ -124,17 +140,20 @@ impl SimCpu {
 }
 
 impl Points for Sim {
-    fn point(_: Site) {
-        current().step();
+    fn point(site: Site) {
+        current().step(Some(site));
     }
 
     #[track_caller]
     fn assert_not_preemptible() {
         assert!(!current().cpu().is_in_user_code(), "a lock of the scheduler is taken by a G that may be preempted");
+        if current().explored.is_some() {
+            current().step(None);
+        }
     }
 
     fn relax() {
-        current().step();
+        current().wait();
     }
 }
 

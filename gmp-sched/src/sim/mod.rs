@@ -7,6 +7,8 @@
 //! interleaving of the steps that matter, under sequential consistency; what weaker memory does to them is left to the
 //! loom models.
 //!
+//! Of a small program every run can be explored instead: see [`exhaustive`].
+//!
 //! After the run, and whenever all CPUs halt, the *oracles* are asked: see `oracle`.
 //!
 //! ```
@@ -23,6 +25,7 @@
 //! ```
 
 mod cpu;
+pub mod exhaustive;
 mod oracle;
 mod platform;
 mod world;
@@ -108,7 +111,7 @@ impl core::error::Error for Failure {}
 ///
 /// There is no CPU or no P, or the caller is inside a simulation.
 pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
-    World::new(config).run(Box::new(main))
+    World::new(config, None).run(Box::new(main))
 }
 
 /// What is simulated: that of the run that the caller is part of.
@@ -144,6 +147,9 @@ const LONGEST_LATENCY: u64 = 300;
 /// Computes for about that long without calling the scheduler: interrupts come, and with them preemptions.
 pub fn work(duration: Duration) {
     let world = world::current();
+    if world.explored.is_some() {
+        return world.wait();
+    }
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     while left > 0 {
         // The CPUs take turns, but would compute at the same time: each turn is this CPU's part of the clock.
@@ -153,7 +159,7 @@ pub fn work(duration: Duration) {
         let done = left.min(1 + world.random() % longest);
         world.advance(done.div_ceil(parts));
         left -= done;
-        world.step();
+        world.wait();
     }
 }
 

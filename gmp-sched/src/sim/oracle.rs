@@ -81,7 +81,7 @@ pub(super) fn at_the_end(scheduler: &'static Scheduler<Sim>) -> Result<(), Strin
 }
 
 /// One P is held, by the stopper, and the others stand.
-fn nothing_runs_while_the_world_is_stopped(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+pub(super) fn nothing_runs_while_the_world_is_stopped(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     use ProcessorStatus::{Dead, Running, Stopped, StoppedInSyscall};
     if !scheduler.is_stopped() {
         return Ok(());
@@ -113,7 +113,7 @@ fn stacks_have_one_owner(scheduler: &'static Scheduler<Sim>) -> Result<(), Strin
 
 /// Every M is idle, holds a P, has left one behind in a system call, or is counted as blocked; and those that are not
 /// blocked are enough for all Ps. Where that fails, a waker comes to find an idle P and no M for it.
-fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     use ProcessorStatus::{StoppedInSyscall, Syscall};
     let holders = scheduler.machines().filter(|machine| machine.processor().is_some()).count();
     let in_calls = scheduler
@@ -138,7 +138,7 @@ fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> Result<(), 
 }
 
 /// A P that is not in use has been cleared out.
-fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+pub(super) fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let dead = scheduler.processors_ever().iter().skip(scheduler.procs()).find(|processor| {
         let is_empty = processor.queue.is_empty() && processor.timers.earliest() == Instant::NEVER;
         processor.status() != ProcessorStatus::Dead || !is_empty

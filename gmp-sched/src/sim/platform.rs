@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 use core::fmt::Arguments;
 use core::ops::Range;
+use core::time::Duration;
 use std::panic::{self, AssertUnwindSafe};
 
 use super::world::current;
@@ -10,7 +11,7 @@ use super::{Sim, cpu, oracle};
 use crate::join::JoinError;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::machine::{Machine, NewMachine};
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{OutOfResources, Pinned, Platform, Points};
 use crate::preempt;
 use crate::processor::Processor;
 use crate::scheduler::Scheduler;
@@ -51,6 +52,17 @@ unsafe impl Platform for Sim {
 
     fn now() -> Instant {
         current().instant()
+    }
+
+    fn linger(duration: Duration) {
+        if current().explored.is_some() {
+            // Its clock stands while it runs.
+            return Self::relax();
+        }
+        let end = <Self as Platform>::now().after(duration);
+        while <Self as Platform>::now() < end {
+            Self::relax();
+        }
     }
 
     fn seed(index: usize) -> u64 {

@@ -9,11 +9,13 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::cpu::SimCpu;
+use super::exhaustive::memory::Home;
 use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
 use crate::context::{self, SavedContext, Transfer};
 use crate::kthread::{Thread, Threads};
 use crate::native::stack;
+use crate::platform::Site;
 use crate::poller::Signal;
 use crate::scheduler::Scheduler;
 use crate::time::Instant;
@@ -56,6 +58,23 @@ pub(super) struct World {
     stacks: RefCell<Vec<Range<usize>>>,
     devices: RefCell<Vec<DeviceInterrupt>>,
     lasting: oracle::Lasting,
+    /// What an exploration of all runs decides in place of the seed.
+    pub(super) explored: Option<Explored>,
+}
+
+/// The part of a machine whose runs are all explored; see `exhaustive`.
+#[derive(Debug, Default)]
+pub(super) struct Explored {
+    /// The program has set its scene: from here on every order is tried.
+    pub(super) has_begun: Cell<bool>,
+    /// An IPI that is pending at the CPU whose turn it is does not come before its next step.
+    pub(super) is_late: Cell<bool>,
+    /// How often the clock may still go on to the next deadline while a CPU is busy.
+    pub(super) ticks: Cell<u32>,
+    /// Where each CPU is.
+    pub(super) sites: [Cell<Option<Site>>; 4],
+    /// Whether it computes or goes round a loop there until another CPU has done something.
+    pub(super) waits: [Cell<bool>; 4],
 }
 
 /// The most that a step takes, in ns.
@@ -69,7 +88,7 @@ pub(super) struct DeviceInterrupt {
 }
 
 impl World {
-    pub(super) fn new(config: Config) -> Self {
+    pub(super) fn new(config: Config, explored: Option<Explored>) -> Self {
         Self {
             config,
             random: Cell::new(config.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
@@ -86,13 +105,40 @@ impl World {
             stacks: RefCell::new(Vec::new()),
             devices: RefCell::new(Vec::new()),
             lasting: oracle::Lasting::default(),
+            explored,
         }
     }
 
     /// Runs the machine until main ends or something goes wrong.
     pub(super) fn run(self, main: Box<dyn FnOnce() + Send>) -> Result<Report, Failure> {
+        self.enter();
+        let scheduler = self.set_up(main);
+        let result = self.drive(scheduler);
+        Self::leave();
+        STACKS.with_borrow_mut(|stacks| stacks.append(&mut self.stacks.borrow_mut()));
+        let failure = |message| Failure { config: self.config, step: self.steps.get(), message };
+        result.and_then(|()| oracle::at_the_end(scheduler)).map_err(failure)?;
+        Ok(Report {
+            steps: self.steps.get(),
+            elapsed: Duration::from_nanos(self.clock.get()),
+            counts: scheduler.counts(),
+            machines: scheduler.machines().count(),
+        })
+    }
+
+    /// From here on this is the calling thread's [`current`] world.
+    pub(super) fn enter(&self) {
         assert!(CURRENT.get().is_null(), "a simulation inside a simulation");
-        CURRENT.set(&raw const self);
+        CURRENT.set(&raw const *self);
+    }
+
+    /// The calling thread has no world any more.
+    pub(super) fn leave() {
+        CURRENT.set(core::ptr::null());
+    }
+
+    /// Makes the scheduler, and the main G runnable.
+    pub(super) fn set_up(&self, main: Box<dyn FnOnce() + Send>) -> &'static Scheduler<Sim> {
         let Config { processors, procs_limit, .. } = self.config;
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
         self.scheduler.set(Some(scheduler));
@@ -106,17 +152,7 @@ impl World {
                 current().finish(Ok(()))
             })
             .expect("a stack for the main G");
-        let result = self.drive(scheduler);
-        CURRENT.set(core::ptr::null());
-        STACKS.with_borrow_mut(|stacks| stacks.append(&mut self.stacks.borrow_mut()));
-        let failure = |message| Failure { config: self.config, step: self.steps.get(), message };
-        result.and_then(|()| oracle::at_the_end(scheduler)).map_err(failure)?;
-        Ok(Report {
-            steps: self.steps.get(),
-            elapsed: Duration::from_nanos(self.clock.get()),
-            counts: scheduler.counts(),
-            machines: scheduler.machines().count(),
-        })
+        scheduler
     }
 
     /// Gives every CPU its idle loop, and makes sysmon.
@@ -135,6 +171,9 @@ impl World {
 
     /// A stack that lives until the run is over.
     pub(super) fn stack(&self) -> Range<usize> {
+        if self.explored.is_some() {
+            return Home::take_stack();
+        }
         let stack = STACKS
             .with_borrow_mut(Vec::pop)
             .unwrap_or_else(|| stack::allocate(STACK_BYTES).expect("memory for a simulated stack"));
@@ -150,8 +189,7 @@ impl World {
             if self.steps.get() > self.config.step_limit {
                 return Err("the step limit is reached: a livelock?".to_string());
             }
-            let can_step = |&cpu: &usize| self.cpus[cpu].can_step(self.clock.get()) || self.is_interrupted(cpu);
-            let mut able = (0..self.cpus.len()).filter(can_step);
+            let mut able = (0..self.cpus.len()).filter(|&cpu| self.can_step(cpu));
             let count = able.clone().count();
             if count == 0 {
                 self.sleep_until_interrupt(scheduler)?;
@@ -178,11 +216,12 @@ impl World {
     }
 
     #[expect(unsafe_code, reason = "resumes a CPU")]
-    fn resume(&self, cpu: usize) {
+    pub(super) fn resume(&self, cpu: usize) {
         self.turn.set(cpu);
         self.is_inside.set(true);
+        let switch = if self.explored.is_some() { context::switch_with_clear_registers } else { switch_as_usual };
         // SAFETY: the CPU's context was saved by `to_driver` or made by `boot`, and only the driver resumes it.
-        unsafe { context::switch(&raw const self.driver, &raw const self.cpus[cpu].context, NOTHING) };
+        unsafe { switch(&raw const self.driver, &raw const self.cpus[cpu].context, NOTHING) };
         self.is_inside.set(false);
     }
 
@@ -194,13 +233,36 @@ impl World {
     }
 
     /// A point at which another CPU may step, and an interrupt may come here.
-    pub(super) fn step(&self) {
+    pub(super) fn step(&self, site: Option<Site>) {
+        self.take_step(site, false);
+    }
+
+    /// A [`step`](Self::step) of a CPU that computes, or waits for another one.
+    pub(super) fn wait(&self) {
+        self.take_step(None, true);
+    }
+
+    fn take_step(&self, site: Option<Site>, waits: bool) {
         if !self.is_inside.get() {
             return;
+        }
+        if let Some(explored) = &self.explored {
+            if !explored.has_begun.get() {
+                return;
+            }
+            explored.sites[self.turn()].set(site);
+            explored.waits[self.turn()].set(waits);
         }
         self.steps.set(self.steps.get() + 1);
         self.to_driver();
         while self.cpu().take_interrupts() {}
+    }
+
+    /// The program has set its scene; every order of what follows is tried.
+    pub(super) fn begin(&self) {
+        let explored = self.explored.as_ref().expect("a program that is explored");
+        explored.has_begun.set(true);
+        self.to_driver();
     }
 
     /// Ends the run. Called by what runs on a CPU.
@@ -212,8 +274,37 @@ impl World {
 
     /// Has a device raise `signal` at about `when`, by an interrupt on some CPU.
     pub(super) fn interrupt_at(&self, when: Instant, signal: &'static Signal<Sim>) {
-        let cpu = self.random() as usize % self.cpus.len();
+        let cpu = if self.explored.is_some() { 0 } else { self.random() as usize % self.cpus.len() };
         self.devices.borrow_mut().push(DeviceInterrupt { when, cpu, signal });
+    }
+
+    /// Whether there is something for that CPU to do.
+    pub(super) fn can_step(&self, cpu: usize) -> bool {
+        self.cpus[cpu].can_step(self.clock.get()) || self.is_interrupted(cpu)
+    }
+
+    /// When the next timer or device, of those that have not yet, interrupts a CPU.
+    pub(super) fn next_deadline(&self) -> Instant {
+        let devices = self.devices.borrow();
+        let all = self.cpus.iter().map(|cpu| cpu.timer()).chain(devices.iter().map(|interrupt| interrupt.when));
+        all.filter(|&when| when > self.instant()).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// It is at least that late now.
+    pub(super) fn go_on_to(&self, when: Instant) {
+        self.clock.set(self.clock.get().max(when.as_nanos()));
+    }
+
+    /// How the run has ended, if it has.
+    pub(super) fn take_end(&self) -> Option<Result<(), String>> {
+        self.end.take()
+    }
+
+    /// Clears what no step depends on.
+    pub(super) fn forget_history(&self) {
+        self.steps.set(0);
+        self.turn.set(0);
+        self.driver.forget();
     }
 
     fn is_interrupted(&self, cpu: usize) -> bool {
@@ -227,6 +318,14 @@ impl World {
         let mut devices = self.devices.borrow_mut();
         let due = devices.iter().position(|interrupt| interrupt.when <= now && interrupt.cpu == turn)?;
         Some(devices.swap_remove(due).signal)
+    }
+
+    /// Whether an IPI, which takes a while, is not there yet at an opportunity to take it.
+    pub(super) fn is_interrupt_late(&self) -> bool {
+        match &self.explored {
+            Some(explored) => explored.is_late.get(),
+            None => self.random().is_multiple_of(4),
+        }
     }
 
     /// The CPU whose turn it is.
@@ -263,6 +362,17 @@ impl World {
     pub(super) fn config(&self) -> Config {
         self.config
     }
+}
+
+/// [`context::switch`] as a function to choose.
+///
+/// # Safety
+///
+/// As for that.
+#[expect(unsafe_code, reason = "the context switch")]
+unsafe fn switch_as_usual(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
+    // SAFETY: by the caller.
+    unsafe { context::switch(save, to, transfer) }
 }
 
 const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };

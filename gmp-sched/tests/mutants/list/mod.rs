@@ -2,6 +2,7 @@
 
 mod cancel;
 mod channels;
+mod composition;
 mod future;
 mod idle;
 mod join;
@@ -25,8 +26,7 @@ use std::fmt;
 pub(crate) enum Catcher {
     /// loom models whose path contains this.
     Model(&'static str),
-    /// Simulated programs of the file `tests/simulation*.rs` of that name, whose names contain the second, with that many
-    /// seeds.
+    /// Simulated programs of the file of that name in `tests`, whose names contain the second, with that many seeds.
     Simulation(&'static str, &'static str, u32),
     /// Ordinary tests of the file in `tests` of that name, whose names contain the second.
     Test(&'static str, &'static str),
@@ -99,6 +99,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         cancel::MUTANTS,
         wake::MUTANTS,
         watch::MUTANTS,
+        composition::MUTANTS,
     ];
     lists.into_iter().flatten()
 }

@@ -1,0 +1,166 @@
+//! What holds in every state of an explored machine, and what in those that are stable.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ptr;
+
+use super::state::Explorable;
+use crate::goroutine::{Goroutine, Status};
+use crate::list::{Linked, List};
+use crate::machine::Machine;
+use crate::primitives::Ordering;
+use crate::processor::{Processor, ProcessorStatus};
+use crate::scheduler::Shared;
+use crate::sim::{Sim, oracle};
+use crate::time::Instant;
+
+/// Checks the state that `machine` is in; tells whether it is stable.
+pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
+    processors_have_one_holder(machine)?;
+    goroutines_are_queued_once(machine)?;
+    spinners_are_counted(machine)?;
+    oracle::nothing_runs_while_the_world_is_stopped(machine.scheduler)?;
+    // Somebody who has the lock is about to make it true again.
+    if let Some(shared) = machine.scheduler.shared.try_lock() {
+        idle_lists_are_counted(machine, &shared)?;
+    }
+    let now = machine.world.now();
+    if !machine.world.cpus.iter().all(|cpu| cpu.is_quiet(now)) {
+        return Ok(false);
+    }
+    if machine.world.threads.is_any_ready() {
+        // Level 2: a thread waits only while all CPUs are busy.
+        let is_any_idle = machine.world.cpus.iter().any(|cpu| cpu.halts(now));
+        return if is_any_idle { Err("lost wake-up: a thread is ready, and a CPU halts".into()) } else { Ok(false) };
+    }
+    check_stable(machine)?;
+    Ok(true)
+}
+
+/// No protocol is under way: each CPU halts or runs code of a G, each thread runs or is parked.
+fn check_stable(machine: &Explorable) -> Result<(), String> {
+    let scheduler = machine.scheduler;
+    if scheduler.spinning.load(Ordering::Relaxed) != 0 {
+        return Err("an M counts as spinning for ever".into());
+    }
+    if scheduler.is_stopping() {
+        return Ok(());
+    }
+    processors_are_accounted_for(machine)?;
+    work_is_conserved(machine)?;
+    timers_have_a_keeper(machine)?;
+    oracle::dead_processors_have_nothing(scheduler)?;
+    oracle::machines_are_accounted_for(scheduler)
+}
+
+/// A P is held by at most one M, and by none unless it runs.
+fn processors_have_one_holder(machine: &Explorable) -> Result<(), String> {
+    for processor in machine.scheduler.processors_ever() {
+        let holds = |machine: &&Machine<Sim>| machine.processor().is_some_and(|held| ptr::eq(held, processor));
+        let holders = machine.scheduler.machines().filter(holds).count();
+        if holders > 1 || holders == 1 && processor.status() == ProcessorStatus::Idle {
+            return Err(format!("{processor:?} has {holders} holders"));
+        }
+    }
+    Ok(())
+}
+
+/// A P in use is idle, held, or left behind in a system call.
+fn processors_are_accounted_for(machine: &Explorable) -> Result<(), String> {
+    let stray = machine.scheduler.processors().iter().find(|processor| {
+        let has = |held: Option<&Processor<Sim>>| held.is_some_and(|held| ptr::eq(held, *processor));
+        let mut machines = machine.scheduler.machines();
+        match processor.status() {
+            ProcessorStatus::Idle => false,
+            ProcessorStatus::Running => !machines.any(|machine| has(machine.processor())),
+            ProcessorStatus::Syscall => !machines.any(|machine| has(machine.old_processor.load(Ordering::Relaxed))),
+            _ => true,
+        }
+    });
+    stray.map_or(Ok(()), |stray| Err(format!("neither idle, nor held, nor in a system call: {stray:?}")))
+}
+
+/// What stands in a list whose lock is free.
+fn elements<T: Linked>(list: &List<T>) -> impl Iterator<Item = &'static T> {
+    core::iter::successors(list.front(), |element| element.link().load(Ordering::Relaxed)).take(list.len())
+}
+
+/// Every G that stands in a queue.
+fn queued(machine: &Explorable) -> Vec<&'static Goroutine<Sim>> {
+    let mut queued: Vec<_> =
+        machine.scheduler.processors_ever().iter().flat_map(|processor| processor.queue.elements()).collect();
+    if let Some(shared) = machine.scheduler.shared.try_lock() {
+        queued.extend(elements(&shared.global).chain(elements(&shared.locked)));
+    }
+    queued
+}
+
+/// A G is on one queue, and neither waits nor runs meanwhile.
+fn goroutines_are_queued_once(machine: &Explorable) -> Result<(), String> {
+    let mut queued = queued(machine);
+    if let Some(other) = queued.iter().find(|goroutine| goroutine.status() != Status::Runnable) {
+        return Err(format!("in a queue, and not runnable: {other:?}"));
+    }
+    queued.sort_unstable_by_key(|goroutine| goroutine.id());
+    match queued.windows(2).find(|pair| ptr::eq(pair[0], pair[1])) {
+        Some(pair) => Err(format!("in two queues: {:?}", pair[0])),
+        None => Ok(()),
+    }
+}
+
+/// No M spins without being counted. (A waker is counted before it has an M.)
+fn spinners_are_counted(machine: &Explorable) -> Result<(), String> {
+    let spinning = machine.scheduler.machines().filter(|machine| machine.is_spinning()).count();
+    let counted = machine.scheduler.spinning.load(Ordering::Relaxed) as usize;
+    if spinning <= counted { Ok(()) } else { Err(format!("{spinning} Ms spin, {counted} are counted")) }
+}
+
+/// The number of idle Ps is that of those on the list, which are idle; there is an M for each; the one that has been idle
+/// longest keeps the time.
+fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<(), String> {
+    let counted = machine.scheduler.idle_processors.load(Ordering::Relaxed) as usize;
+    let (processors, machines) = (shared.idle_processors.len(), shared.idle_machines.len());
+    if counted != processors || machines < processors {
+        return Err(format!("{processors} Ps and {machines} Ms are idle, {counted} Ps are counted"));
+    }
+    if let Some(other) = elements(&shared.idle_processors).find(|processor| processor.status() != ProcessorStatus::Idle)
+    {
+        return Err(format!("on the idle list, and not idle: {other:?}"));
+    }
+    if let Some(other) = elements(&shared.idle_machines).find(|machine| machine.processor().is_some()) {
+        return Err(format!("on the idle list with a P: {other:?}"));
+    }
+    let timekeeper = machine.scheduler.timekeeper.load(Ordering::Relaxed).map(ptr::from_ref);
+    if timekeeper != shared.idle_machines.back().map(ptr::from_ref) {
+        return Err("the timekeeper is not the M that has been idle longest".into());
+    }
+    Ok(())
+}
+
+/// Level 1: no G is runnable and no timer due while a P is idle.
+fn work_is_conserved(machine: &Explorable) -> Result<(), String> {
+    let scheduler = machine.scheduler;
+    if scheduler.idle_processors.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    match queued(machine).first() {
+        Some(_) => Err(format!("lost wake-up: a G is runnable, a P idle: {}", oracle::goroutines(scheduler))),
+        None => Ok(()),
+    }
+}
+
+/// While a P is idle the timekeeper wakes in time for the earliest timer of all.
+fn timers_have_a_keeper(machine: &Explorable) -> Result<(), String> {
+    let scheduler = machine.scheduler;
+    let earliest = scheduler.earliest_unkept();
+    if earliest == Instant::NEVER {
+        return Ok(());
+    }
+    let deadline = scheduler.timekeeper.load(Ordering::Relaxed).map(|keeper| keeper.deadline.load(Ordering::Relaxed));
+    match deadline {
+        Some(deadline) if deadline <= earliest.as_nanos() => Ok(()),
+        Some(_) => Err(format!("the timekeeper sleeps past {earliest}")),
+        None => Err(format!("a timer is due at {earliest}, a P idle, and nobody keeps the time")),
+    }
+}

@@ -1,0 +1,319 @@
+//! Where an explored machine lives: an arena that holds all its memory, so that a state can be saved, compared and restored
+//! byte by byte.
+//!
+//! Everything that a flow of control of the machine can write lies in the arena: what it allocates (the test's global
+//! allocator is [`Memory`], which serves it from there), and its stack. So nothing that the machine remembers is missing
+//! from a [`Snapshot`], whatever the program does, as long as it writes no statics and no thread-local variables.
+
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::Cell;
+use core::ops::Range;
+use core::ptr;
+use std::alloc::System;
+
+use crate::primitives::{AtomicU32, AtomicUsize, Ordering};
+
+/// Bytes of an arena: first its heap, then its stacks.
+const ARENA: usize = 16 << 20;
+const HEAP: usize = 4 << 20;
+/// Bytes of a stack, whose lowest page is its guard: what a panic needs to be formatted on the host.
+const STACK: usize = 256 << 10;
+const STACKS: usize = (ARENA - HEAP) / STACK;
+const PAGE: usize = 4096;
+/// Arenas at the same time: one for each test that explores, and those in which something has failed.
+const ARENAS: usize = 32;
+
+/// Words of a block, the unit in which states are compared and share memory.
+const WORDS: usize = 64;
+const BLOCK: usize = WORDS * size_of::<u64>();
+
+/// Bytes below a stack pointer that are cleared, so that what calls have left there does not make equal states differ.
+const CLEARED: usize = 4096;
+
+std::thread_local! {
+    /// The arena of the explored machine that has the turn on this thread.
+    static INSIDE: Cell<Option<&'static Arena>> = const { Cell::new(None) };
+}
+
+/// The address of the first arena, 0 before one is wanted; and a bit for each that is in use.
+static WINDOW: AtomicUsize = AtomicUsize::new(0);
+static IN_USE: AtomicU32 = AtomicU32::new(0);
+
+/// The global allocator of a test that explores: the system's, except for explored machines.
+#[derive(Debug)]
+pub struct Memory;
+
+#[expect(unsafe_code, reason = "an allocator")]
+// SAFETY: the system's allocator serves everything outside of explored machines. An arena gives each byte to one caller, until
+// that one gives it back.
+unsafe impl GlobalAlloc for Memory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match INSIDE.get() {
+            Some(arena) => arena.allocate(layout),
+            // SAFETY: by the caller.
+            None => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        match Arena::of(pointer.addr()) {
+            // SAFETY: by the caller it is no longer used.
+            Some(arena) => unsafe { arena.give_back(pointer, layout) },
+            // SAFETY: by the caller; what is in no arena came from the system.
+            None => unsafe { System.dealloc(pointer, layout) },
+        }
+    }
+}
+
+/// The memory of one explored machine. Lies at its own beginning, so that what of it changes is part of each snapshot.
+struct Arena {
+    /// The first address of the heap that is free; 0 if nothing is to be used again.
+    free: Cell<usize>,
+    /// Stacks given out.
+    stacks: Cell<usize>,
+}
+
+impl Arena {
+    /// The arena that `address` is in.
+    fn of(address: usize) -> Option<&'static Self> {
+        let window = WINDOW.load(Ordering::Acquire);
+        let is_inside = window != 0 && (window..window + ARENAS * ARENA).contains(&address);
+        // SAFETY: one of those that the window consists of.
+        #[expect(unsafe_code, reason = "finds the beginning of an arena")]
+        is_inside.then(|| unsafe { Self::at(window + (address - window) / ARENA * ARENA) })
+    }
+
+    /// # Safety
+    ///
+    /// An arena begins there.
+    #[expect(unsafe_code, reason = "finds the beginning of an arena")]
+    unsafe fn at(base: usize) -> &'static Self {
+        // SAFETY: mapped for good, and all zero before it is used first; only cells are changed, by the thread that uses it.
+        unsafe { &*ptr::with_exposed_provenance(base) }
+    }
+
+    fn base(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    fn allocate(&self, layout: Layout) -> *mut u8 {
+        let start = self.free.get().next_multiple_of(layout.align());
+        let end = start + layout.size();
+        if end > self.base() + HEAP {
+            return ptr::null_mut();
+        }
+        self.free.set(end);
+        ptr::with_exposed_provenance_mut(start)
+    }
+
+    /// What was allocated last is free again; anything else stays as it is.
+    ///
+    /// # Safety
+    ///
+    /// It was allocated here, and is not used any more.
+    #[expect(unsafe_code, reason = "clears memory")]
+    unsafe fn give_back(&self, pointer: *mut u8, layout: Layout) {
+        if pointer.addr() + layout.size() == self.free.get() {
+            // SAFETY: by the caller.
+            unsafe { pointer.write_bytes(0, layout.size()) };
+            self.free.set(pointer.addr());
+        }
+    }
+
+    /// The addresses of a stack.
+    fn stack(&self, number: usize) -> Range<usize> {
+        let start = self.base() + HEAP + number * STACK;
+        start + PAGE..start + STACK
+    }
+}
+
+/// Reserves all arenas; gives the address of the first.
+fn window() -> usize {
+    let known = WINDOW.load(Ordering::Acquire);
+    if known != 0 {
+        return known;
+    }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    #[expect(unsafe_code, reason = "maps memory")]
+    // SAFETY: a fresh private mapping at an address of the system's choice touches nothing that exists.
+    let fresh = unsafe { libc::mmap(ptr::null_mut(), ARENAS * ARENA, access, flags, -1, 0) };
+    assert_ne!(fresh, libc::MAP_FAILED, "no memory for explored machines");
+    let fresh = fresh.expose_provenance();
+    match WINDOW.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => fresh,
+        // Another thread was faster. The mapping stays, unused.
+        Err(known) => known,
+    }
+}
+
+/// The arena of an exploration, and the way into it.
+pub(crate) struct Home {
+    arena: &'static Arena,
+    is_abandoned: Cell<bool>,
+}
+
+impl Home {
+    pub(super) fn new() -> Self {
+        let window = window();
+        let taken = IN_USE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
+            let free = used.trailing_ones() as usize;
+            (free < ARENAS).then(|| used | 1 << free)
+        });
+        let number = taken.expect("too many machines are explored at the same time").trailing_ones() as usize;
+        #[expect(unsafe_code, reason = "finds the beginning of an arena")]
+        // SAFETY: one of those that the window consists of.
+        let arena = unsafe { Arena::at(window + number * ARENA) };
+        arena.free.set(arena.base() + size_of::<Arena>());
+        arena.stacks.set(0);
+        for stack in (0..STACKS).map(|stack| arena.stack(stack)) {
+            let guard = ptr::with_exposed_provenance_mut(stack.start - PAGE);
+            #[expect(unsafe_code, reason = "changes mappings")]
+            // SAFETY: a page of the arena, below a stack, that nobody uses.
+            let is_guarded = unsafe { libc::mprotect(guard, PAGE, libc::PROT_NONE) } == 0;
+            assert!(is_guarded, "no guard for a stack");
+        }
+        Self { arena, is_abandoned: Cell::new(false) }
+    }
+
+    /// Runs `body` with what it allocates in the arena.
+    pub(super) fn inside<R>(&self, body: impl FnOnce() -> R) -> R {
+        INSIDE.set(Some(self.arena));
+        let result = body();
+        INSIDE.set(None);
+        result
+    }
+
+    /// Whether the global allocator serves the machine from here.
+    pub(super) fn is_served(&self) -> bool {
+        let probe = self.inside(|| core::hint::black_box(alloc::boxed::Box::new(0_u8)));
+        Arena::of(ptr::from_ref(&*probe).addr()).is_some()
+    }
+
+    /// A stack that nobody uses.
+    pub(crate) fn take_stack() -> Range<usize> {
+        let arena = INSIDE.get().expect("stacks are made by explored machines");
+        let number = arena.stacks.replace(arena.stacks.get() + 1);
+        assert!(number < STACKS, "an explored machine with too many stacks");
+        arena.stack(number)
+    }
+
+    /// The stacks given out, by number.
+    pub(super) fn stacks(&self) -> impl Iterator<Item = Range<usize>> {
+        (0..self.arena.stacks.get()).map(|number| self.arena.stack(number))
+    }
+
+    /// Its memory is never used again: something has failed, and what was allocated on the way may be known outside.
+    pub(super) fn abandon(&self) {
+        self.is_abandoned.set(true);
+        self.arena.free.set(0);
+    }
+
+    /// Saves all of the machine's memory. Of each stack only what lies at or above its pointer in `stack_pointers` is in use;
+    /// what lies below is cleared.
+    pub(super) fn save(&self, stack_pointers: &[usize], before: Option<&Snapshot>) -> Snapshot {
+        let heap = (self.arena.base()..self.arena.free.get()).step_by(BLOCK);
+        let heap = save_blocks(heap, before.map_or(&[], |before| &before.heap));
+        let stacks = self.stacks().zip(stack_pointers).enumerate().map(|(number, (stack, &pointer))| {
+            let start = pointer / BLOCK * BLOCK;
+            clear(stack.start.max(start - CLEARED)..pointer);
+            let known = before.and_then(|before| before.stacks.get(number)).map_or(&[][..], |stack| stack);
+            save_blocks((start..stack.end).step_by(BLOCK).rev(), known)
+        });
+        let stacks: Vec<_> = stacks.collect();
+        let all = stacks.iter().flatten().chain(&heap);
+        let hash = all.fold(0_u128, |sum, block| sum.wrapping_add(block.hash));
+        Snapshot { heap, stacks, hash }
+    }
+
+    /// Makes the machine what it was.
+    pub(super) fn restore(&self, snapshot: &Snapshot) {
+        let end = snapshot.heap.last().map_or(self.arena.base(), |last| last.address + BLOCK);
+        // What has been allocated since then is free again.
+        clear(end..end.max(self.arena.free.get()));
+        for (stack, blocks) in self.stacks().zip(&snapshot.stacks) {
+            let start = blocks.last().map_or(stack.end, |lowest| lowest.address);
+            clear(stack.start.max(start - CLEARED)..start);
+        }
+        snapshot.stacks.iter().flatten().chain(&snapshot.heap).for_each(|block| block.restore());
+    }
+}
+
+/// Clears memory of an explored machine that is not in use.
+#[expect(unsafe_code, reason = "writes the machine's memory")]
+fn clear(memory: Range<usize>) {
+    // SAFETY: part of an arena, whose machine does not run. Below the pointer of a stack there is nothing: the flow of
+    // control on it left by inline assembly that uses the stack, so it has no red zone. Above the end of the heap neither.
+    unsafe { ptr::with_exposed_provenance_mut::<u8>(memory.start).write_bytes(0, memory.len()) };
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.is_abandoned.get() {
+            return;
+        }
+        let base = ptr::with_exposed_provenance_mut(self.arena.base());
+        #[expect(unsafe_code, reason = "discards memory")]
+        // SAFETY: nobody has anything in there any more. What is touched again is zero.
+        let is_discarded = unsafe { libc::madvise(base, ARENA, libc::MADV_DONTNEED) } == 0;
+        if is_discarded {
+            let number = (self.arena.base() - WINDOW.load(Ordering::Acquire)) / ARENA;
+            IN_USE.fetch_and(!(1 << number), Ordering::AcqRel);
+        }
+    }
+}
+
+/// A piece of memory as it was.
+struct Block {
+    address: usize,
+    /// Of address and words.
+    hash: u128,
+    words: [u64; WORDS],
+}
+
+impl Block {
+    fn new(address: usize, words: [u64; WORDS]) -> Self {
+        let seed = [address as u64, !(address as u64)];
+        let [low, high] = words.iter().fold(seed, |[low, high], &word| {
+            [mix(low ^ word, 0x9E37_79B9_7F4A_7C15), mix(high.wrapping_add(word), 0xD6E8_FEB8_6659_FD93)]
+        });
+        Self { address, hash: u128::from(high) << 64 | u128::from(low), words }
+    }
+
+    #[expect(unsafe_code, reason = "writes the machine's memory")]
+    fn restore(&self) {
+        // SAFETY: part of an arena, whose machine does not run.
+        unsafe { ptr::with_exposed_provenance_mut::<[u64; WORDS]>(self.address).write(self.words) };
+    }
+}
+
+/// Multiplies to 128 bits and folds them: each bit of the word changes half of the result.
+fn mix(word: u64, factor: u64) -> u64 {
+    let product = u128::from(word ^ factor.rotate_left(32)) * u128::from(factor);
+    (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(23)
+}
+
+/// Saves the blocks at these addresses, sharing those that are what they were.
+fn save_blocks(addresses: impl Iterator<Item = usize>, before: &[Rc<Block>]) -> Vec<Rc<Block>> {
+    let save = |(number, address): (usize, usize)| {
+        #[expect(unsafe_code, reason = "reads the machine's memory")]
+        // SAFETY: mapped memory of an arena, whose machine does not run.
+        let words = unsafe { &*ptr::with_exposed_provenance::<[u64; WORDS]>(address) };
+        match before.get(number) {
+            Some(block) if block.address == address && block.words == *words => block.clone(),
+            _ => Rc::new(Block::new(address, *words)),
+        }
+    };
+    addresses.enumerate().map(save).collect()
+}
+
+/// All memory of an explored machine at one point. Those of states that are alike share most of it.
+pub(super) struct Snapshot {
+    heap: Vec<Rc<Block>>,
+    /// Each from the top down.
+    stacks: Vec<Vec<Rc<Block>>>,
+    /// Of all of it.
+    pub(super) hash: u128,
+}

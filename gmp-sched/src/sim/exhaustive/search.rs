@@ -1,0 +1,182 @@
+//! The search: depth first through all states.
+
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use std::collections::HashMap;
+
+use super::memory::Snapshot;
+use super::state::Explorable;
+use super::{Census, Choice, Failure, Setting, Step, invariants};
+
+/// The number of the state in which the program has ended.
+const END: u32 = 0;
+
+/// A state on the current path.
+struct Visit {
+    snapshot: Snapshot,
+    number: u32,
+    choices: Vec<Choice>,
+    /// Choices that have been followed.
+    followed: usize,
+    /// The CPU that made the last step, and whether it can get on.
+    cpu: usize,
+    gets_on: bool,
+    /// The last choice that was followed, for people.
+    step: Option<Step>,
+    /// What may be spent from here on: CPUs taken from one that could go on, or steps.
+    credit: u32,
+}
+
+/// A state that has been visited.
+struct Known {
+    number: u32,
+    /// The most credit with which it was visited.
+    credit: u32,
+}
+
+pub(super) struct Search {
+    setting: Setting,
+    machine: Explorable,
+    known: HashMap<u128, Known>,
+    /// From state to state, by number.
+    edges: Vec<(u32, u32)>,
+    census: Census,
+}
+
+impl Search {
+    pub(super) fn new(setting: Setting, program: fn()) -> Self {
+        let machine = Explorable::new(setting, program);
+        Self { setting, machine, known: HashMap::new(), edges: Vec::new(), census: Census::default() }
+    }
+
+    pub(super) fn run(mut self) -> Result<Census, Failure> {
+        let snapshot = self.machine.save(None);
+        let credit = self.setting.steps.or(self.setting.switches).unwrap_or(0);
+        let number = self.visit(snapshot.hash, 0, credit).expect("it is the first");
+        let mut path = vec![Visit {
+            snapshot,
+            number,
+            choices: self.machine.choices(),
+            followed: 0,
+            cpu: 0,
+            gets_on: true,
+            step: None,
+            credit,
+        }];
+        while !path.is_empty() {
+            match self.step(&mut path) {
+                Ok(()) => self.census.depth = self.census.depth.max(path.len()),
+                Err(message) => return Err(self.failure(message, &path)),
+            }
+        }
+        self.census.states = self.known.len();
+        // With steps or switches left out a state may be left without a way on.
+        match self.setting.steps.is_none().then(|| self.find_trap()).flatten() {
+            None => Ok(self.census),
+            Some(message) => Err(self.failure(message, &path)),
+        }
+    }
+
+    /// Follows the next choice of the last state on the path, or goes back.
+    fn step(&mut self, path: &mut Vec<Visit>) -> Result<(), String> {
+        let Some(visit) = path.last_mut() else { return Ok(()) };
+        let Some(&choice) = visit.choices.get(visit.followed) else {
+            path.pop();
+            return Ok(());
+        };
+        visit.followed += 1;
+        let (number, last) = (visit.number, visit.cpu);
+        let cpu = if let Choice::Step { cpu, .. } = choice { cpu } else { last };
+        let Some(credit) = visit.credit.checked_sub(self.price(visit, cpu)) else { return Ok(()) };
+        if visit.followed != 1 {
+            self.machine.home.restore(&visit.snapshot);
+        }
+        let who = self.machine.who(cpu);
+        let end = self.machine.follow(choice);
+        visit.step = Some(Step { choice, who, site: self.machine.explored().sites[cpu].get() });
+        self.census.transitions += 1;
+        let snapshot = self.machine.save(Some(&visit.snapshot));
+        match end {
+            Some(Ok(())) => {
+                self.census.ends += 1;
+                self.edges.push((number, END));
+                return Ok(());
+            }
+            Some(Err(message)) => return Err(message),
+            None => {}
+        }
+        let is_known = self.known.contains_key(&self.key(snapshot.hash, cpu));
+        let to = self.visit(snapshot.hash, cpu, credit);
+        let known = &self.known[&self.key(snapshot.hash, cpu)];
+        self.edges.push((number, known.number));
+        let Some(to) = to else { return Ok(()) };
+        if !is_known {
+            self.census.stable += usize::from(invariants::check(&self.machine)?);
+        }
+        if self.known.len() > self.setting.states_at_most {
+            return Err("there are more states than the setting allows".to_string());
+        }
+        let choices = self.machine.choices();
+        if choices.is_empty() {
+            return Err("every CPU halts and nothing is to wake one".to_string());
+        }
+        let gets_on = self.machine.gets_on(cpu);
+        path.push(Visit { snapshot, number: to, choices, followed: 0, cpu, gets_on, step: None, credit });
+        Ok(())
+    }
+
+    /// What it costs to have `cpu` go on after `visit`.
+    fn price(&self, visit: &Visit, cpu: usize) -> u32 {
+        if self.setting.steps.is_some() {
+            return 1;
+        }
+        let is_switch = cpu != visit.cpu && visit.gets_on;
+        u32::from(self.setting.switches.is_some() && is_switch)
+    }
+
+    /// By which a state is known. Where switches are counted, it matters which CPU would go on without one.
+    fn key(&self, hash: u128, cpu: usize) -> u128 {
+        if self.setting.switches.is_some() { hash.wrapping_add(cpu as u128) } else { hash }
+    }
+
+    /// Notes that a state is visited; gives its number unless it has been with as much credit.
+    fn visit(&mut self, hash: u128, cpu: usize, credit: u32) -> Option<u32> {
+        let number = u32::try_from(self.known.len() + 1).expect("fewer than 2^32 states");
+        let key = self.key(hash, cpu);
+        let mut is_new = false;
+        let known = self.known.entry(key).or_insert_with(|| {
+            is_new = true;
+            Known { number, credit }
+        });
+        let is_worth = is_new || known.credit < credit || !self.setting.prunes;
+        known.credit = known.credit.max(credit);
+        is_worth.then_some(known.number)
+    }
+
+    /// Looks for a state from which the program cannot end any more: all that can be reached from there goes round in circles.
+    fn find_trap(&self) -> Option<String> {
+        let mut back: Vec<(u32, u32)> = self.edges.iter().map(|&(from, to)| (to, from)).collect();
+        back.sort_unstable();
+        let mut ends = vec![false; self.known.len() + 1];
+        ends[END as usize] = true;
+        let mut open = vec![END];
+        while let Some(state) = open.pop() {
+            let first = back.partition_point(|&(to, _)| to < state);
+            for &(_, from) in back[first..].iter().take_while(|&&(to, _)| to == state) {
+                if !core::mem::replace(&mut ends[from as usize], true) {
+                    open.push(from);
+                }
+            }
+        }
+        let trapped = ends.iter().filter(|&&ends| !ends).count();
+        (trapped != 0).then(|| alloc::format!("the program cannot end any more: {trapped} states lead nowhere"))
+    }
+
+    /// Something is wrong at the end of `path`.
+    fn failure(self, message: String, path: &[Visit]) -> Failure {
+        self.machine.home.abandon();
+        let census = Census { states: self.known.len(), ..self.census };
+        Failure { message, steps: path.iter().filter_map(|visit| visit.step).collect(), census }
+    }
+}

@@ -1,0 +1,149 @@
+//! The state of an explored machine: what belongs to it, and what does not.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::memory::{Home, Snapshot};
+use super::{Choice, Setting, Who};
+use crate::goroutine::{Goroutine, Status};
+use crate::kthread::Thread;
+use crate::machine::Machine;
+use crate::scheduler::Scheduler;
+use crate::sim::world::{Explored, World};
+use crate::sim::{Config, Sim};
+use crate::time::Instant;
+
+/// A machine that is stopped at a point of each CPU.
+pub(super) struct Explorable {
+    pub(super) home: Home,
+    pub(super) world: &'static World,
+    pub(super) scheduler: &'static Scheduler<Sim>,
+    order: u64,
+}
+
+impl Explorable {
+    /// A machine whose program has set its scene.
+    pub(super) fn new(setting: Setting, program: fn()) -> Self {
+        let Setting { cpus, processors, procs_limit, ticks, order, .. } = setting;
+        let home = Home::new();
+        assert!(home.is_served(), "a test that explores needs `sim::exhaustive::Memory` as its global allocator");
+        let config = Config { cpus, processors, procs_limit, seed: order, ..Config::default() };
+        let world: &'static World = home.inside(|| {
+            let explored = Explored::default();
+            explored.ticks.set(ticks);
+            &*Box::leak(Box::new(World::new(config, Some(explored))))
+        });
+        world.enter();
+        let scheduler = home.inside(|| world.set_up(Box::new(program)));
+        let machine = Self { home, world, scheduler, order };
+        while !machine.explored().has_begun.get() {
+            let able = machine.able().next().expect("the program never calls `begin`");
+            machine.home.inside(|| world.resume(able));
+        }
+        machine
+    }
+
+    pub(super) fn explored(&self) -> &'static Explored {
+        self.world.explored.as_ref().expect("it is")
+    }
+
+    /// Whether `cpu` can go on, and neither computes nor waits for another one.
+    pub(super) fn gets_on(&self, cpu: usize) -> bool {
+        self.world.can_step(cpu) && !self.explored().waits[cpu].get()
+    }
+
+    fn able(&self) -> impl Iterator<Item = usize> {
+        (0..self.world.cpus.len()).filter(|&cpu| self.world.can_step(cpu))
+    }
+
+    /// Everything that may happen next.
+    pub(super) fn choices(&self) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        for cpu in self.able() {
+            choices.push(Choice::Step { cpu, is_late: false });
+            if self.world.cpus[cpu].may_be_late() {
+                choices.push(Choice::Step { cpu, is_late: true });
+            }
+        }
+        if (choices.is_empty() || self.explored().ticks.get() > 0) && self.world.next_deadline() != Instant::NEVER {
+            choices.push(Choice::Tick);
+        }
+        choices
+    }
+
+    /// Lets it happen; tells how the program has ended, if it has.
+    pub(super) fn follow(&self, choice: Choice) -> Option<Result<(), String>> {
+        match choice {
+            Choice::Step { cpu, is_late } => {
+                self.explored().is_late.set(is_late);
+                self.home.inside(|| self.world.resume(cpu));
+            }
+            Choice::Tick => {
+                if self.able().next().is_some() {
+                    self.explored().ticks.set(self.explored().ticks.get() - 1);
+                }
+                self.world.go_on_to(self.world.next_deadline());
+            }
+        }
+        // A copy of the message, which is in the arena.
+        self.world.take_end().map(|end| end.map_err(|message| message.as_str().into()))
+    }
+
+    /// The numbers of the M and the G on a CPU.
+    pub(super) fn who(&self, cpu: usize) -> Who {
+        let machine = self.world.cpus[cpu].machine.get();
+        let goroutine = machine.and_then(Machine::current_goroutine);
+        (machine.map(Machine::id), goroutine.map(Goroutine::id))
+    }
+
+    fn threads(&self) -> impl Iterator<Item = &'static Thread<Sim>> {
+        let machines = self.scheduler.machines().filter_map(|machine| machine.thread().copied());
+        machines.chain(self.world.sysmon.get())
+    }
+
+    /// Clears what no step depends on, and saves the rest.
+    pub(super) fn save(&self, before: Option<&Snapshot>) -> Snapshot {
+        self.world.forget_history();
+        self.explored().is_late.set(false);
+        self.scheduler.processors_ever().iter().for_each(|processor| processor.forget_history(self.order));
+        self.scheduler.goroutines().for_each(|goroutine| goroutine.forget_times());
+        // Of each flow of control the context that it left last.
+        let mut saved: Vec<usize> = self.world.cpus.iter().map(|cpu| cpu.context.stack_pointer()).collect();
+        saved.extend(self.world.threads.idle_contexts().map(|context| context.stack_pointer()));
+        let threads = self.threads().filter_map(|thread| self.world.threads.context_of(thread));
+        saved.extend(threads.map(|context| context.stack_pointer()));
+        for machine in self.scheduler.machines() {
+            match machine.current_goroutine() {
+                Some(_) => saved.push(machine.g0.stack_pointer()),
+                None => machine.g0.forget(),
+            }
+        }
+        for goroutine in self.scheduler.goroutines() {
+            let runs = self
+                .scheduler
+                .machines()
+                .any(|machine| machine.current_goroutine().is_some_and(|current| core::ptr::eq(current, goroutine)));
+            if runs || goroutine.status() == Status::Dead {
+                goroutine.context.forget();
+            } else {
+                saved.push(goroutine.context.stack_pointer());
+            }
+        }
+        let pointers: Vec<usize> = self
+            .home
+            .stacks()
+            .map(|stack| {
+                let here = saved.iter().copied().filter(|pointer| (stack.start..stack.end).contains(pointer));
+                here.min().unwrap_or(stack.end)
+            })
+            .collect();
+        self.home.save(&pointers, before)
+    }
+}
+
+impl Drop for Explorable {
+    fn drop(&mut self) {
+        World::leave();
+    }
+}
