@@ -39,8 +39,11 @@ fn use_the_stack_up(depth: u64) -> u64 {
 fn stack_overflow_names_goroutine_and_stack_size() {
     let ended = in_child("stack_overflow_names_goroutine_and_stack_size", || {
         THREADS.run(2, || {
-            let overflowing = native::Builder::new().stack_size(256 * 1024).spawn(|| use_the_stack_up(0)).unwrap();
+            let (go_on, is_known) = native::channel(0);
+            let body = move || is_known.recv().map(|()| use_the_stack_up(0));
+            let overflowing = native::Builder::new().stack_size(256 * 1024).spawn(body).unwrap();
             eprintln!("the test expects goroutine {}", overflowing.id());
+            go_on.send(()).unwrap();
             let _ = overflowing.join();
         });
     });

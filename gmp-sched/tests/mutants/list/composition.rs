@@ -18,9 +18,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "world.rs",
         "an M that gives its P up for a stop is not put on the idle list",
-        "        self.set_processor(None);
+        "        self.stopped_processor.store(Some(processor), Ordering::Relaxed);
         scheduler.put_idle_machine(&mut shared, self);",
-        "        self.set_processor(None);",
+        "        self.stopped_processor.store(Some(processor), Ordering::Relaxed);",
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(

@@ -64,14 +64,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "one side of a coroutine is readied before the other has been left",
         "    park_because(caller, WaitReason::Coroutine, in_bubble, move |pinned, me| {
         if is_new {
-            queue(pinned, start_prepared(pinned, next, me.bubble()));
+            start_next(pinned, next, me.bubble());
         } else {
             ready_pinned(pinned, next);
         }
         true
     });",
         "    if is_new {
-        queue(&caller.pinned, start_prepared(&caller.pinned, next, bubble));
+        start_next(&caller.pinned, next, bubble);
     } else {
         ready_pinned(&caller.pinned, next);
     }

@@ -31,15 +31,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "spawn.rs",
         "a child is counted before its spawn can panic",
-        "    let machine = pinned.machine();
-    let processor = machine.held_processor();
+        "    let Here { pinned, machine, processor } = Here::<P>::new();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
-        "    children.add(&pinned);
-    let machine = pinned.machine();
-    let processor = machine.held_processor();
+        "    children.add(&Pinned::new());
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);",
