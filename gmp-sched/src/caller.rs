@@ -34,7 +34,7 @@ impl<P: Platform> Caller<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or was pinned before.
+    /// The caller is not a G with a P, or was pinned before, as it is while it has stopped the world.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn of(pinned: Pinned<P>) -> Self {
@@ -54,6 +54,7 @@ impl<P: Platform> Caller<P> {
             && let Some(machine) = pinned.try_machine()
             && let Some(me) = machine.current_goroutine()
             && let Some(processor) = machine.processor()
+            && (P::COUNTS_PINS || !machine.scheduler().is_stopped())
         {
             return (Self { pinned, machine, processor, me }, held);
         }
@@ -90,11 +91,14 @@ impl<P: Platform> Here<P> {
 #[cold]
 #[inline(never)]
 #[track_caller]
-fn refuse<P: Platform, H>(pinned: Pinned<P>, held: H) -> ! {
+pub(crate) fn refuse<P: Platform, H>(pinned: Pinned<P>, held: H) -> ! {
     let why = match pinned.try_machine() {
         None => "called outside the scheduler: only a G may do this",
         Some(machine) if machine.current_goroutine().is_none() => "called on g0: only a G may do this",
         Some(machine) if machine.processor().is_none() => "an M without a P may not do this: it is in a system call",
+        Some(machine) if machine.scheduler().is_stopped() => {
+            "the world is stopped, by the caller itself: it may not block, yield, end or make a system call"
+        }
         Some(_) => "a G blocks, yields or ends with preemption turned off",
     };
     drop(held);

@@ -17,6 +17,7 @@
 
 use core::marker::PhantomData;
 
+use crate::caller::Here;
 use crate::due::await_next;
 use crate::goroutine::{Goroutine, Status};
 use crate::machine::Machine;
@@ -66,7 +67,8 @@ pub struct LockedThread<P: Platform> {
 /// The caller is not a G with a P.
 #[doc(alias = "LockOSThread")]
 pub fn lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
-    Pinned::<P>::new().machine().lock_current()?;
+    let Here { pinned: _pinned, machine, .. } = Here::<P>::new();
+    machine.lock_current()?;
     Ok(LockedThread { _here: PhantomData })
 }
 

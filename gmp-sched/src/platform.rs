@@ -103,6 +103,10 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Whether there are threads that are no Ms of any scheduler and may call a [`Waker`](core::task::Waker) of a G.
     const HAS_OTHER_THREADS: bool = false;
 
+    /// Whether pins are counted, so that [`assert_pinned_once`](Platform::assert_pinned_once) notices a caller that has pinned
+    /// itself before.
+    const COUNTS_PINS: bool = false;
+
     /// Keeps the caller on its M from here on. Nests. Callable from anywhere on an M.
     #[cfg_attr(debug_assertions, track_caller)]
     fn raise_pin();

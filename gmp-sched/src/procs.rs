@@ -9,6 +9,7 @@
 
 use core::fmt;
 
+use crate::caller::Caller;
 use crate::goroutine::Goroutine;
 use crate::list::List;
 use crate::platform::{OutOfResources, Pinned, Platform};
@@ -16,7 +17,7 @@ use crate::processor::{Processor, ProcessorStatus};
 use crate::scheduler::{Scheduler, Shared};
 use crate::slots;
 use crate::time::Instant;
-use crate::world::{StopReason, Turn, WorldStopped, assert_may_stop};
+use crate::world::{StopReason, Turn, WorldStopped};
 
 /// Why the number of Ps is what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +63,7 @@ impl core::error::Error for ProcsError {}
 /// The caller is not a G with a P, or is pinned.
 #[doc(alias("GOMAXPROCS", "procresize"))]
 pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
-    let scheduler = {
-        let pinned = Pinned::<P>::new();
-        assert_may_stop(&pinned);
-        pinned.machine().scheduler()
-    };
+    let scheduler = Caller::<P>::new().machine.scheduler();
     let limit = scheduler.procs_limit();
     if !(1..=limit).contains(&procs) {
         return Err(ProcsError::OutOfRange { limit });

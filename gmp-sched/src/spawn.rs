@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::body::{self, StackEnd};
-use crate::caller::{Caller, Here};
+use crate::caller::{Caller, Here, refuse};
 use crate::goroutine::{Goroutine, GoroutineId, Status};
 use crate::join::{ATTACHED, Audience, JoinError, JoinHandle, finished, left};
 use crate::machine::Machine;
@@ -375,6 +375,10 @@ pub(crate) fn finish_scoped<P: Platform>(
 fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains) -> ! {
     let machine = pinned.machine();
     let processor = machine.held_processor();
+    if !P::COUNTS_PINS && machine.scheduler().is_stopped() {
+        // It has leaked its `WorldStopped`: nobody else can start the world again.
+        refuse(pinned, ());
+    }
     processor.counters.finished.add(1);
     if let Some(bubble) = me.bubble() {
         bubble.left(&pinned, me);

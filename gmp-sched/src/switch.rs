@@ -365,6 +365,7 @@ pub(crate) fn leave_for<P: Platform>(caller: Caller<P>, next: &'static Goroutine
 }
 
 /// Leaves `me`, the calling G, for g0, with or without a P.
+#[track_caller]
 pub(crate) fn leave_for_g0<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, commit: Commit<P>) -> Pinned<P> {
     P::assert_pinned_once();
     let to = to_g0(pinned.machine(), me);

@@ -38,12 +38,13 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::join::JoinHandle;
 use crate::list::{Linked, List};
 use crate::lock::Lock;
 use crate::machine::Machine;
-use crate::park::{park_pinned, queue, ready_pinned};
+use crate::park::{park_because, park_pinned, queue, ready_pinned};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::primitives::{AtomicU64, Ordering, StaticU64};
 use crate::reference::AtomicRef;
@@ -208,9 +209,11 @@ pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 's
 fn enter<P: Platform, T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<(&'static Bubble<P>, JoinHandle<T, P>), OutOfResources> {
-    let pinned = Pinned::<P>::new();
-    let me = pinned.goroutine();
-    assert!(me.bubble().is_none(), "synctest.Run called from within a synctest bubble");
+    let Caller { pinned, me, .. } = Caller::<P>::new();
+    if me.bubble().is_some() {
+        drop(pinned);
+        panic!("synctest.Run called from within a synctest bubble");
+    }
     let bubble = Bubble::take(&pinned)?;
     // What a G spawns is in its bubble.
     me.set_bubble(Some(bubble));
@@ -235,13 +238,21 @@ fn enter<P: Platform, T: Send + 'static>(
 /// The caller is in no bubble, or another G of it is in this function.
 #[doc(alias = "Wait")]
 pub fn wait<P: Platform>() {
-    let pinned = Pinned::<P>::new();
-    let bubble = pinned.goroutine().bubble().expect("goroutine is not in a bubble");
+    let caller = Caller::<P>::new();
+    let Some(bubble) = caller.me.bubble() else {
+        drop(caller);
+        panic!("goroutine is not in a bubble");
+    };
     let mut census = bubble.census.lock();
-    assert!(census.waiting.is_none(), "wait already in progress");
-    census.waiting = Some(pinned.goroutine());
+    if census.waiting.is_some() {
+        drop(census);
+        drop(caller);
+        panic!("wait already in progress");
+    }
+    census.waiting = Some(caller.me);
     drop(census);
-    park_pinned(pinned, WaitReason::SynctestWait, |_, _| true);
+    let reason = WaitReason::SynctestWait;
+    park_because(caller, reason, || reason, |_, _| true);
 }
 
 /// Sleeps, and then [waits](wait) until nothing is left to do at that time: what is due at the end of the sleep has happened

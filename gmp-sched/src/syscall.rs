@@ -15,6 +15,7 @@
 
 use core::marker::PhantomData;
 
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, Status};
 use crate::idle::Errand;
 use crate::observe;
@@ -38,10 +39,11 @@ use crate::trace::EventKind;
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P; the call panics, and the platform unwinds.
+/// The caller is not a G with a P, or has preemption turned off or the world stopped; the call panics, and the platform unwinds.
 #[doc(alias = "entersyscall")]
 #[doc(alias = "exitsyscall")]
 #[inline]
+#[track_caller]
 pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
     let _syscall = enter_syscall::<P>();
     call()
@@ -61,6 +63,7 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 /// As [`syscall`].
 #[doc(alias = "entersyscallblock")]
 #[inline]
+#[track_caller]
 pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
     let _syscall = enter_blocking::<P>()?;
     Ok(call())
@@ -74,10 +77,9 @@ pub(crate) struct Syscall<P: Platform> {
 }
 
 /// The first half of [`syscall`].
+#[track_caller]
 pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
+    let Caller { pinned, machine, processor, me } = Caller::<P>::new();
     me.set_status(Status::Syscall);
     processor.tracer.note::<P>(EventKind::SyscallEnter, Some(me.id()), 0);
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
@@ -93,10 +95,9 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
 }
 
 /// The first half of [`blocking`].
+#[track_caller]
 pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
-    let pinned = Pinned::<P>::new();
-    let machine = pinned.machine();
-    let (me, processor) = (machine.running_goroutine(), machine.held_processor());
+    let Caller { pinned, machine, processor, me } = Caller::<P>::new();
     let scheduler = machine.scheduler();
     scheduler.secure_successor()?;
     me.set_status(Status::Syscall);

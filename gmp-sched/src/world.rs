@@ -22,6 +22,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::caller::Caller;
 use crate::goroutine::{Goroutine, WaitReason};
 use crate::idle::Errand;
 use crate::list::List;
@@ -188,20 +189,10 @@ pub struct WorldStopped<P: Platform> {
 ///
 /// The caller is not a G with a P, or is pinned, as it is when it has stopped the world already.
 #[doc(alias = "stopTheWorld")]
-pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
-    assert_may_stop(&Pinned::<P>::new());
-    Turn::wait().stop(reason)
-}
-
-/// Panics before anything has happened if the caller cannot stop the world.
 #[track_caller]
-pub(crate) fn assert_may_stop<P: Platform>(pinned: &Pinned<P>) {
-    P::assert_pinned_once();
-    let machine = pinned.machine();
-    machine.running_goroutine();
-    machine.held_processor();
-    let stands = machine.scheduler().is_stopped();
-    assert!(!stands, "the world is stopped already, by the caller itself");
+pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
+    drop(Caller::<P>::new());
+    Turn::wait().stop(reason)
 }
 
 impl<P: Platform> Drop for WorldStopped<P> {

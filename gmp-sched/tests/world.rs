@@ -292,8 +292,8 @@ fn stoppers_take_turns() {
 }
 
 #[test]
-#[should_panic(expected = "the world is stopped already, by the caller itself")]
-fn a_stop_within_a_stop_is_told() {
+#[should_panic(expected = "the world is stopped, by the caller itself")]
+fn second_stop_by_the_stopper_panics() {
     THREADS.run(2, || {
         let _world = native::stop_the_world();
         let _again = native::stop_the_world();

@@ -70,6 +70,7 @@ unsafe impl Platform for Kernel {
     type Thread = &'static KernelThread;
 
     const TIMER_INTERRUPTS: bool = true;
+    const COUNTS_PINS: bool = true;
 
     #[inline(always)]
     #[cfg_attr(debug_assertions, track_caller)]

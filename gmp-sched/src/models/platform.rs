@@ -80,6 +80,9 @@ unsafe impl Platform for Model {
 
     const HAS_OTHER_THREADS: bool = true;
 
+    // Pins are not counted, but no model has a G that blocks while it may not.
+    const COUNTS_PINS: bool = true;
+
     fn raise_pin() {}
 
     unsafe fn lower_pin() {}

@@ -32,6 +32,7 @@ unsafe impl Platform for Sim {
     type Thread = &'static Thread<Self>;
 
     const TIMER_INTERRUPTS: bool = true;
+    const COUNTS_PINS: bool = true;
 
     fn raise_pin() {
         let cpu = current().cpu();

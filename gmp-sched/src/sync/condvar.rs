@@ -110,7 +110,8 @@ impl<P: Platform> RawCondvar<P> {
             state.mutex = address;
         }
         if state.mutex != address {
-            drop(state);
+            // A misuse by the program: it panics with neither the pin nor the lock.
+            drop((state, blocking));
             panic!("sync: Gs wait for one Condvar with two mutexes");
         }
         let leaving = Leaving { state: Some(state), next: None };

@@ -291,7 +291,8 @@ impl<P: Platform> Semaphore<P> {
             return false;
         }
         if permits > self.size - word / ONE {
-            drop(queue);
+            // A misuse by the program: it panics with neither the pin nor the lock.
+            drop((queue, pinned));
             self.check_given(word, permits);
         } else {
             let roused = self.grant(&queue, word / ONE + permits);

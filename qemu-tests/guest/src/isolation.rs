@@ -135,6 +135,34 @@ fn what_it_held_stays_held() {
 }
 guest_test!(what_it_held_stays_held, options = &["panic=isolate"]);
 
+/// After a misuse the other Gs go on using the same semaphore and condition variable.
+fn misuse_ends_its_g_alone() {
+    static SEMAPHORE: Semaphore = Semaphore::new(1);
+    static CHANGED: Condvar = Condvar::new();
+    static MUTEX: Mutex<bool> = Mutex::new(false);
+    SEMAPHORE.acquire(1).forget();
+    let acquires = go(|| SEMAPHORE.acquire(1).forget());
+    let waits = go(|| CHANGED.wait_while(&mut MUTEX.lock(), |changed| !*changed));
+    sleep(Duration::from_millis(1));
+    assert_eq!(go(|| SEMAPHORE.release(2)).join(), Err(JoinError::Panicked));
+    let with_another_mutex = || {
+        static OTHER: Mutex<()> = Mutex::new(());
+        CHANGED.wait(&mut OTHER.lock());
+    };
+    assert_eq!(go(with_another_mutex).join(), Err(JoinError::Panicked));
+    SEMAPHORE.release(1);
+    acquires.join().unwrap();
+    *MUTEX.lock() = true;
+    assert!(CHANGED.notify_one());
+    waits.join().unwrap();
+}
+guest_test!(
+    misuse_ends_its_g_alone,
+    smp = &[1, 2, 8],
+    options = &["panic=isolate"],
+    texts = &["semaphore: released more than held", "sync: Gs wait for one Condvar with two mutexes"]
+);
+
 fn main_ends_the_machine() {
     panic!("main dies");
 }

@@ -47,6 +47,49 @@ fn too_many_dones() {
 }
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
+/// Of a semaphore on which a G waits, so that the permits go to the queue.
+fn releases_too_often() {
+    static SEMAPHORE: Semaphore = Semaphore::new(1);
+    SEMAPHORE.acquire(1).forget();
+    go(|| SEMAPHORE.acquire(1).forget()).detach();
+    yield_now();
+    SEMAPHORE.release(2);
+}
+guest_test!(releases_too_often, status = 2, texts = &["panic at", "misuse.rs", "semaphore: released more than held"]);
+
+fn waits_with_a_second_mutex() {
+    static CHANGED: Condvar = Condvar::new();
+    static FIRST: Mutex<()> = Mutex::new(());
+    static SECOND: Mutex<()> = Mutex::new(());
+    go(|| CHANGED.wait(&mut FIRST.lock())).detach();
+    yield_now();
+    CHANGED.wait(&mut SECOND.lock());
+}
+guest_test!(
+    waits_with_a_second_mutex,
+    status = 2,
+    texts = &["panic at", "sync: Gs wait for one Condvar with two mutexes", "misuse.rs"]
+);
+
+fn a_system_call_spawns() {
+    gmp_sched::syscall::syscall::<kernel::platform::Kernel, _>(|| go(|| ()).detach());
+}
+guest_test!(
+    a_system_call_spawns,
+    status = 2,
+    texts = &["panic at", "an M without a P may not do this: it is in a system call"]
+);
+
+fn a_system_call_waits() {
+    let (_sender, receiver) = kernel::platform::channel::<u8>(0);
+    let _ = gmp_sched::syscall::syscall::<kernel::platform::Kernel, _>(|| receiver.recv());
+}
+guest_test!(
+    a_system_call_waits,
+    status = 2,
+    texts = &["panic at", "an M without a P may not do this: it is in a system call"]
+);
+
 /// The report says what each G waits for.
 fn everyone_waits_for_a_lock() {
     static MUTEX: Mutex<()> = Mutex::new(());
