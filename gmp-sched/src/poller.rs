@@ -36,7 +36,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::caller::Caller;
-use crate::goroutine::{Goroutine, Status, Ticket, WaitReason};
+use crate::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::park::{park_because, ready_pinned};
 use crate::platform::{Pinned, Platform, Site};
 use crate::primitives::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -334,12 +334,10 @@ impl<P: Platform> Scheduler<P> {
         any
     }
 
-    /// [`poll`](Self::poll) for sysmon, which has no P: to the global queue.
+    /// [`poll`](Self::poll) for sysmon, which has no P: each G goes to the global queue of its own scheduler.
     pub(crate) fn poll_without_processor(&'static self) {
-        self.poller.take(|goroutine| {
-            goroutine.set_status(Status::Runnable);
-            self.inject(goroutine);
-        });
+        let pinned = Pinned::new();
+        self.poller.take(|goroutine| ready_pinned(&pinned, goroutine));
     }
 
     /// Has some M look at the ready list soon. Callable from interrupts. Go: `netpollBreak`.

@@ -4,14 +4,15 @@
 mod threads;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gmp_sched::native::{
     self, Condvar, Context, Mutex, Native, Receiver, Semaphore, Sender, Timer, WaitGroup, channel, go,
 };
 use gmp_sched::platform::Pinned;
+use gmp_sched::poller::Signal;
 use threads::THREADS;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -298,4 +299,35 @@ fn slots_go_back_to_their_scheduler() {
         sum
     };
     assert_eq!(together(2, makes, joins).1, (0..5000).sum::<u64>());
+}
+
+/// The only P of the raiser's scheduler is busy, so that its sysmon takes the raise.
+#[test]
+fn raise_taken_by_sysmon_returns_the_waiter_to_its_own_scheduler() {
+    let signal: &'static Signal<Native> = Box::leak(Box::default());
+    let is_awake = Arc::new(AtomicBool::new(false));
+    let raiser_sees = is_awake.clone();
+    let is_announced = Arc::new(AtomicBool::new(false));
+    let raiser_waits_for = is_announced.clone();
+    let wait = move || {
+        let wait = move |_| {
+            is_announced.store(true, Ordering::Release);
+            signal.wait();
+            is_awake.store(true, Ordering::Release);
+        };
+        join_all([at_home(wait, 1)]);
+    };
+    let raise = move || {
+        while !raiser_waits_for.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(20));
+        signal.raise(Pinned::<Native>::new().machine().scheduler());
+        let begin = Instant::now();
+        while !raiser_sees.load(Ordering::Acquire) {
+            assert!(begin.elapsed() < Duration::from_secs(20), "nobody runs the waiter");
+            thread::yield_now();
+        }
+    };
+    together(1, wait, raise);
 }
