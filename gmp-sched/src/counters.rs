@@ -44,7 +44,7 @@ macro_rules! counters {
             }
 
             /// Starts over.
-            #[cfg(feature = "std")]
+            #[cfg(all(feature = "std", not(gmp_loom)))]
             pub(crate) fn clear(&self) {
                 $(self.$name.0.store(0, Ordering::Relaxed);)*
             }

@@ -439,7 +439,7 @@ impl<P: Platform> Goroutine<P> {
     }
 
     /// Clears what is only shown to people.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget_times(&self) {
         self.waiting_since.store(0, Ordering::Relaxed);
         self.runnable_since.store(0, Ordering::Relaxed);

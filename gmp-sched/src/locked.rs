@@ -137,7 +137,7 @@ impl<P: Platform> Machine<P> {
 
     /// Locks the calling G, which unwinds and is pinned, until its body has ended: where the thread counts the panics that
     /// are under way, no other G may run there meanwhile, and this one may run nowhere else.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
         if self.locked_goroutine().is_none() {
             self.lock_current()?;
@@ -147,7 +147,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// The calling G, which is pinned, no longer unwinds.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn unlock_after_unwinding(&'static self) {
         if self.locked.unwinds.swap(false, Ordering::Relaxed) {
             self.unlock_current();

@@ -313,7 +313,7 @@ impl<P: Platform> Processor<P> {
     }
 
     /// Clears what is only shown to people, and makes the next random numbers those that follow `random`.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget_history(&self, random: u64) {
         self.random.store(random, Ordering::Relaxed);
         self.clock.store(0, Ordering::Relaxed);

@@ -13,7 +13,7 @@ pub(crate) mod fibers;
 mod x86_64;
 #[cfg(all(gmp_tsan, feature = "std"))]
 pub use fibers::{resume, switch};
-#[cfg(all(target_arch = "x86_64", feature = "std"))]
+#[cfg(all(target_arch = "x86_64", feature = "std", not(gmp_loom)))]
 pub(crate) use x86_64::switch_with_clear_registers;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{is_fresh, relocate};
@@ -67,7 +67,7 @@ impl SavedContext {
     }
 
     /// Clears what was saved, of a context that runs or is never resumed.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget(&self) {
         for word in [&self.stack_pointer, &self.resume, &self.resume_later] {
             word.store(0, Ordering::Relaxed);

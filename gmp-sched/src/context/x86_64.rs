@@ -120,7 +120,7 @@ pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Tr
 /// # Safety
 ///
 /// As for [`switch_without_control_words`].
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", not(gmp_loom)))]
 #[inline(never)]
 pub(crate) unsafe fn switch_with_clear_registers(
     save: *const SavedContext,

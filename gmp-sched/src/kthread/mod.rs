@@ -196,7 +196,7 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// The saved contexts of `thread`, if it does not run.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn context_of<'a>(&self, thread: &'a Thread<C>) -> Option<&'a SavedContext> {
         let runs = self.cpus.iter().filter_map(|cpu| cpu.current.load(Ordering::Relaxed));
         let mut runs = runs.filter(|&running| core::ptr::eq(running, thread));
@@ -204,7 +204,7 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// The saved contexts of the idle loops of CPUs that run a thread.
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn idle_contexts(&self) -> impl Iterator<Item = &SavedContext> {
         self.cpus.iter().filter(|cpu| cpu.current.load(Ordering::Relaxed).is_some()).map(|cpu| &cpu.idle_context)
     }

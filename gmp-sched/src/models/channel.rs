@@ -74,7 +74,7 @@ fn wait_for_one(
     cases: &mut [Case<'_, Model>],
     locked: select::Locked,
 ) -> usize {
-    me.set_waiting(WaitReason::Select, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+    me.set_waiting(WaitReason::Select, ParkedStatus::unwatched(me.scheduler().number()), Instant::from_nanos(0));
     stand_in::wait(me, || select::unlock_all(cases, locked));
     me.set_status(Status::Running);
     select::leave_queues(pinned, cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
@@ -196,7 +196,11 @@ fn a_look_at_a_queue_is_of_one_moment() {
         run_as(here, |pinned| {
             let (header, me) = (&ends.0.channel().header, pinned.goroutine());
             me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
-            me.set_waiting(WaitReason::ChanSend, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            me.set_waiting(
+                WaitReason::ChanSend,
+                ParkedStatus::unwatched(me.scheduler().number()),
+                Instant::from_nanos(0),
+            );
             let _held = header.lock(pinned);
             header.queue(Side::Send).push_back(&me.waiter);
         });

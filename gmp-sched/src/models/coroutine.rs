@@ -89,7 +89,7 @@ impl Scene {
         (me, frames): (&'static Goroutine<Model>, &Checked),
         next: &'static Goroutine<Model>,
     ) {
-        me.set_waiting(WaitReason::Coroutine, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+        me.set_waiting(WaitReason::Coroutine, ParkedStatus::unwatched(me.scheduler().number()), Instant::from_nanos(0));
         frames.used();
         ready_pinned(pinned, next);
         self.run_here(pinned);

@@ -41,7 +41,11 @@ impl Scene {
     /// The loop of `block_on` for `values` values, from where the future is pending. Returns when the G is parked as well.
     fn wait(&self, pinned: &Pinned<Model>, values: usize) {
         loop {
-            self.goroutine.set_waiting(WaitReason::Future, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            self.goroutine.set_waiting(
+                WaitReason::Future,
+                ParkedStatus::unwatched(self.goroutine.scheduler().number()),
+                Instant::from_nanos(0),
+            );
             self.frames.used();
             if self.cell.commit() {
                 return self.run_woken(pinned, values);

@@ -205,7 +205,9 @@ impl Setting {
     pub(super) fn new(processors: usize) -> Self {
         CLOCK.set(0);
         let scheduler = Scheduler::new(processors);
-        scheduler.start().expect("the model has threads enough");
+        #[expect(unsafe_code, reason = "starts a scheduler")]
+        // SAFETY: models have no threads of their own, and the scheduler is new.
+        unsafe { scheduler.start() }.expect("the model has threads enough");
         Self { scheduler }
     }
 

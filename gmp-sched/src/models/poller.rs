@@ -11,7 +11,7 @@ use super::checked::Checked;
 use super::platform::{Model, Setting, is_asked, run_as, spawn_as};
 use super::{explore, explore_every_point};
 use crate::due::take_due;
-use crate::goroutine::{Goroutine, Status, WaitReason};
+use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::machine::Machine;
 use crate::platform::{Pinned, Points, Site};
 use crate::poller::{Found, Signal};
@@ -223,7 +223,11 @@ fn the_second_of_two_waiters_leaves_the_first_alone() {
                 return;
             }
             let Some(ticket) = signal.announce(scheduler, me) else { return };
-            me.set_waiting(WaitReason::IoWait, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            me.set_waiting(
+                WaitReason::IoWait,
+                ParkedStatus::unwatched(me.scheduler().number()),
+                Instant::from_nanos(0),
+            );
             assert!(signal.commit(pinned, me, ticket, Instant::NEVER), "nobody has raised it");
             pinned.machine().set_current(None);
         };

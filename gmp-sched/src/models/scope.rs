@@ -38,7 +38,11 @@ impl Scene {
     /// The parent's wait, as in `Children::wait`. Returns when it has parked as well.
     fn wait(&self, pinned: &Pinned<Model>) {
         if let Some(state) = self.children.look(self.parent) {
-            self.parent.set_waiting(WaitReason::Scope, ParkedStatus::UNWATCHED, Instant::from_nanos(0));
+            self.parent.set_waiting(
+                WaitReason::Scope,
+                ParkedStatus::unwatched(self.parent.scheduler().number()),
+                Instant::from_nanos(0),
+            );
             self.frames.used();
             // The far side.
             drop(state);

@@ -61,7 +61,7 @@ pub struct ExpectedWakes {
 }
 
 /// Says that a thread that is no M is going to wake Gs until this is dropped: by a channel, a lock or any other handle that it
-/// has, or by another scheduler that it is about to [run](super::run).
+/// has, or by another scheduler that it is about to [run](super::Threads::run).
 ///
 /// What such threads will do is not known to the schedulers of the process: when all their Gs wait they report a deadlock. (A G
 /// that waits for a thread in [`blocking`](super::blocking) or for a [future](super::block_on) is no deadlock in any case.)

@@ -1,5 +1,4 @@
 // A scope that has been left waits for nobody.
-#![forbid(unsafe_code)]
 
 use gmp_sched::native;
 

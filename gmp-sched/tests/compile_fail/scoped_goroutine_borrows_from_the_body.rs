@@ -1,5 +1,4 @@
 // What is dropped before the scope waits cannot be borrowed by a child.
-#![forbid(unsafe_code)]
 
 use gmp_sched::native;
 

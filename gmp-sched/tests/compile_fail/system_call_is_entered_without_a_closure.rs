@@ -1,5 +1,4 @@
 // A guard that could be leaked would let a G go on in its system call, without a P.
-#![forbid(unsafe_code)]
 
 use gmp_sched::native::{self, Native};
 

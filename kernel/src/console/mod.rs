@@ -18,7 +18,7 @@
 //!   the port. A caller that cannot park (an interrupt handler, a driver, anything with preemption or interrupts off)
 //!   may also use the other half, and never waits: what does not fit is dropped and counted, and a line with the count
 //!   takes its place.
-//! - **Send**: the caller sends as much as it has put, if the port takes it, in bursts of [`BURST`](output::BURST) bytes.
+//! - **Send**: the caller sends as much as it has put, if the port takes it, in bursts of 128 bytes.
 //!   If anything is left then, the port's own interrupt sends it, burst by burst. Nobody polls. A port without an
 //!   interrupt is looked at once a millisecond by the timer of a CPU.
 //! - **Port**: it takes what its reader takes. If that is nothing, because QEMU's output goes to a pipe that nobody reads,
