@@ -1,0 +1,68 @@
+//! Values that notice what must not happen to them: being dropped twice, read after their end, or lost.
+
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Ends the process: an invariant does not hold. (A panic would be one of those that the programs catch.)
+pub(crate) fn broken(what: &str) -> ! {
+    eprintln!("fuzz: {what}");
+    process::abort();
+}
+
+/// A value on its way through channels and results.
+#[derive(Debug)]
+pub(crate) struct Value {
+    number: u64,
+    /// The complement of `number`, until it is dropped.
+    check: u64,
+    /// On the heap, so that a copy that is dropped as well frees it twice, which the allocator notices.
+    boxed: Box<u64>,
+    alive: Arc<AtomicI64>,
+}
+
+impl Value {
+    pub(crate) fn new(number: u64, alive: &Arc<AtomicI64>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self { number, check: !number, boxed: Box::new(number), alive: alive.clone() }
+    }
+
+    pub(crate) fn verify(&self) {
+        if self.check != !self.number || *self.boxed != self.number {
+            broken("a value is not what it was made to be");
+        }
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        self.verify();
+        self.check = self.number;
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Numbers on the stack of a G, which nobody else may write.
+pub(crate) struct Canary([u64; 32]);
+
+impl Canary {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(std::array::from_fn(|index| seed.rotate_left(index as u32)))
+    }
+
+    /// What children of a scope do with it: they borrow it from a frame of another G.
+    pub(crate) fn verify(&self) {
+        let numbers = std::hint::black_box(&self.0);
+        if numbers.iter().enumerate().any(|(index, &number)| number != numbers[0].rotate_left(index as u32)) {
+            broken("a stack frame has been overwritten");
+        }
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.verify();
+        // Whoever still borrows it finds out.
+        self.0 = std::hint::black_box([0x5AFE_DEAD; 32]);
+    }
+}
