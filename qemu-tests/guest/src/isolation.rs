@@ -142,8 +142,17 @@ fn misuse_ends_its_g_alone() {
     static MUTEX: Mutex<bool> = Mutex::new(false);
     SEMAPHORE.acquire(1).forget();
     let acquires = go(|| SEMAPHORE.acquire(1).forget());
-    let waits = go(|| CHANGED.wait_while(&mut MUTEX.lock(), |changed| !*changed));
-    sleep(Duration::from_millis(1));
+    static IS_ASKED: AtomicBool = AtomicBool::new(false);
+    let is_unchanged = |changed: &mut bool| {
+        IS_ASKED.store(true, Ordering::Relaxed);
+        !*changed
+    };
+    let waits = go(move || CHANGED.wait_while(&mut MUTEX.lock(), is_unchanged));
+    while !IS_ASKED.load(Ordering::Relaxed) {
+        yield_now();
+    }
+    // The waiter frees the mutex once it is in the queue.
+    drop(MUTEX.lock());
     assert_eq!(go(|| SEMAPHORE.release(2)).join(), Err(JoinError::Panicked));
     let with_another_mutex = || {
         static OTHER: Mutex<()> = Mutex::new(());
