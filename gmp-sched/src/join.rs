@@ -117,10 +117,15 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[cold]
     #[inline(never)]
     fn drop_result(goroutine: &'static Goroutine<P>) {
-        let result = body::take_result::<T, P>(goroutine);
-        // First, for the drop of the result may panic.
-        release_slot(goroutine);
-        drop(result);
+        /// Releases the slot also if the drop of the result panics.
+        struct Release<P: Platform>(&'static Goroutine<P>);
+        impl<P: Platform> Drop for Release<P> {
+            fn drop(&mut self) {
+                release_slot(self.0);
+            }
+        }
+        let _release = Release(goroutine);
+        drop(body::take_result::<T, P>(goroutine));
     }
 
     /// Gives the result to the G, if there is none yet; tells whether that was so.
