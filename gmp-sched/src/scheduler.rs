@@ -58,12 +58,29 @@ impl<P: Platform> Shared<P> {
 pub const PROCESSOR_LIMIT: usize = 1024;
 
 /// The number of the next scheduler, whatever its platform.
+#[cfg(not(gmp_loom))]
 static NEXT_NUMBER: StaticU32 = StaticU32::new(0);
+
+#[cfg(gmp_loom)]
+std::thread_local! {
+    /// The same for the models, which run side by side on threads of the host, each of which begins anew with each run.
+    static NEXT_NUMBER: StaticU32 = const { StaticU32::new(0) };
+}
+
+/// A number that no other scheduler has.
+fn take_number() -> u32 {
+    let next = |number| (number < ParkedStatus::SCHEDULER_LIMIT).then_some(number + 1);
+    #[cfg(not(gmp_loom))]
+    let taken = NEXT_NUMBER.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    #[cfg(gmp_loom)]
+    let taken = NEXT_NUMBER.with(|number| number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next));
+    taken.expect("so many schedulers do not fit into memory")
+}
 
 /// The next scheduler gets number 0 again: a model makes as many as it has runs, and none of them is used after its run.
 #[cfg(gmp_loom)]
 pub(crate) fn restart_numbers() {
-    NEXT_NUMBER.store(0, Ordering::Relaxed);
+    NEXT_NUMBER.with(|number| number.store(0, Ordering::Relaxed));
 }
 
 /// Ms at most. Go: `maxmcount`, 10000.
@@ -137,11 +154,8 @@ impl<P: Platform> Scheduler<P> {
     pub fn with_limit(processors: usize, limit: usize) -> &'static Self {
         assert!(processors > 0, "a scheduler needs at least one P");
         assert!(processors <= limit && limit <= PROCESSOR_LIMIT, "{processors} Ps of at most {limit} are too many");
-        let next = |number| (number < ParkedStatus::SCHEDULER_LIMIT).then_some(number + 1);
-        let number = NEXT_NUMBER.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        let number = number.expect("so many schedulers do not fit into memory");
         let scheduler: &'static Self = Box::leak(Box::new(Self {
-            number,
+            number: take_number(),
             processors: (0..limit).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
             procs: AtomicUsize::new(processors),
             world: World::new(),
