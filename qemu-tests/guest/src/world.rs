@@ -123,12 +123,17 @@ fn threads_take_turns_whatever_their_timers_do() {
 }
 guest_test!(threads_take_turns_whatever_their_timers_do, smp = &[1], icount, seconds = 60);
 
-/// Whoever has stopped the world may not block: that is told, instead of a machine that stands for ever.
+/// A G that has stopped the world may not block: it panics, instead of a machine that hangs.
 fn blocking_with_the_world_stopped() {
     let _world = kernel::platform::stop_the_world();
     sleep(Duration::from_millis(1));
 }
-guest_test!(blocking_with_the_world_stopped, smp = &[2], status = 101, texts = &["panic", "preemption turned off"]);
+guest_test!(
+    blocking_with_the_world_stopped,
+    smp = &[2],
+    status = 101,
+    texts = &["panic", "the world is stopped, by the caller itself"]
+);
 
 /// A locked G stays on its M, which runs no other G meanwhile, whatever all of them do.
 fn a_locked_goroutine_has_its_machine_to_itself() {
