@@ -84,6 +84,18 @@ impl<P: Platform> Here<P> {
         let Some(processor) = machine.processor() else { refuse(pinned, ()) };
         Self { pinned, machine, processor }
     }
+
+    /// [`new`](Self::new) for a caller that spawns a G.
+    ///
+    /// # Panics
+    ///
+    /// As `new`; or the caller is where no G may be spawned.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn to_spawn() -> Self {
+        P::assert_may_spawn();
+        Self::new()
+    }
 }
 
 /// Panics because the caller may not do this, without the lock and the pin that were taken for it: this is the program's fault,
@@ -92,14 +104,19 @@ impl<P: Platform> Here<P> {
 #[inline(never)]
 #[track_caller]
 pub(crate) fn refuse<P: Platform, H>(pinned: Pinned<P>, held: H) -> ! {
+    let may_block = P::is_pinned_once();
     let why = match pinned.try_machine() {
-        None => "called outside the scheduler: only a G may do this",
         Some(machine) if machine.current_goroutine().is_none() => "called on g0: only a G may do this",
         Some(machine) if machine.processor().is_none() => "an M without a P may not do this: it is in a system call",
         Some(machine) if machine.scheduler().is_stopped() => {
             "the world is stopped, by the caller itself: it may not block, yield, end or make a system call"
         }
-        Some(_) => "a G blocks, yields or ends with preemption turned off",
+        None if may_block => "called outside the scheduler: only a G may do this",
+        _ => {
+            drop(held);
+            drop(pinned);
+            P::refuse_to_block()
+        }
     };
     drop(held);
     drop(pinned);

@@ -119,19 +119,36 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// It undoes a pin that the calling flow of control has raised, or has taken over, and that nothing else lowers.
     unsafe fn lower_pin();
 
-    /// Whether the caller, which is pinned, is pinned exactly once, where pins are counted: what switches with a pin raised by
-    /// its caller would leave that pin behind on this CPU.
+    /// Whether the caller, which has pinned itself once for this, may block, yield or end here, where the platform can tell:
+    /// what switches with a pin raised by its caller would leave that pin behind on this CPU, and an interrupt handler
+    /// cannot be left.
     #[inline(always)]
     fn is_pinned_once() -> bool {
         true
     }
 
-    /// Panics unless the caller [is pinned once](Platform::is_pinned_once).
+    /// Panics unless [`is_pinned_once`](Platform::is_pinned_once).
     #[inline(always)]
     #[track_caller]
     fn assert_pinned_once() {
-        assert!(Self::is_pinned_once(), "a G blocks, yields or ends with preemption turned off");
+        if !Self::is_pinned_once() {
+            Self::refuse_to_block();
+        }
     }
+
+    /// Panics because the caller may not block, yield or end here, and says why. Called after the pin that it raised for
+    /// this is lowered, or before.
+    #[cold]
+    #[track_caller]
+    fn refuse_to_block() -> ! {
+        panic!("a G blocks, yields or ends with preemption turned off")
+    }
+
+    /// Panics if the caller is where no G may be spawned, where the platform can tell: in an interrupt handler, which may
+    /// have interrupted the scheduler.
+    #[inline(always)]
+    #[track_caller]
+    fn assert_may_spawn() {}
 
     /// The M that the caller runs on, `None` on a thread that is not an M. The caller is pinned.
     fn current_machine() -> Option<&'static Machine<Self>>;

@@ -45,7 +45,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
@@ -120,7 +120,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let Here { pinned, machine, processor } = Here::<P>::new();
+    let Here { pinned, machine, processor } = Here::<P>::to_spawn();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
@@ -142,7 +142,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
     let goroutine = slots::take(machine, processor)?;
     goroutine.set_name(None);
     body::install(StackEnd::of(goroutine), body);
@@ -264,7 +264,7 @@ impl<'a, P: Platform> Builder<'a, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
+        let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
         if self.stack_size == STACK_SIZE {
             let goroutine = slots::take(machine, processor)?;
             goroutine.set_name(self.name);

@@ -15,7 +15,7 @@ use crate::mm::{self, PAGE_SIZE, PhysAddr, paging};
 use crate::percpu::MAX_CPUS;
 
 /// Most I/O APICs that are noted.
-pub const MAX_IO_APICS: usize = 8;
+pub(crate) const MAX_IO_APICS: usize = 8;
 /// There are 16 interrupts on the ISA bus.
 const ISA_INTERRUPTS: usize = 16;
 
@@ -26,7 +26,7 @@ static TABLES: Once<Tables> = Once::new();
 
 /// What is of use to the kernel.
 #[derive(Default, Debug)]
-pub struct Tables {
+pub(crate) struct Tables {
     /// Ids of the local APICs of all usable CPUs, the boot CPU included.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
     /// The I/O APICs.
@@ -52,7 +52,7 @@ struct Power {
 
 /// An I/O APIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IoApic {
+pub(crate) struct IoApic {
     /// Where its registers are.
     pub address: PhysAddr,
     /// The number of its first input among all interrupts of the system.
@@ -61,7 +61,7 @@ pub struct IoApic {
 
 /// How a device signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Polarity {
+pub(crate) enum Polarity {
     /// By a high level, or going high.
     ActiveHigh,
     /// By a low level, or going low.
@@ -70,7 +70,7 @@ pub enum Polarity {
 
 /// What of a signal counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Trigger {
+pub(crate) enum Trigger {
     /// Its beginning.
     Edge,
     /// As long as it lasts.
@@ -79,7 +79,7 @@ pub enum Trigger {
 
 /// An interrupt of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Interrupt {
+pub(crate) struct Interrupt {
     /// The input of the I/O APICs, counted through all of them.
     pub number: u32,
     /// See [`Polarity`].
@@ -90,7 +90,7 @@ pub struct Interrupt {
 
 impl Tables {
     /// Where an interrupt of the ISA bus arrives.
-    pub fn isa_interrupt(&self, irq: u8) -> Interrupt {
+    pub(crate) fn isa_interrupt(&self, irq: u8) -> Interrupt {
         let standard = Interrupt { number: u32::from(irq), polarity: Polarity::ActiveHigh, trigger: Trigger::Edge };
         self.overrides.iter().find(|(source, _)| *source == irq).map_or(standard, |(_, interrupt)| *interrupt)
     }
@@ -141,7 +141,7 @@ pub(crate) fn init(rsdp: Option<u64>) {
 ///
 /// # Panics
 /// If it is called early in the boot.
-pub fn tables() -> &'static Tables {
+pub(crate) fn tables() -> &'static Tables {
     TABLES.get().expect("the firmware's tables have been read")
 }
 

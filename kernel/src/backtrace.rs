@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 1 << 17;
 
 /// The program counters of a chain of calls, innermost first.
 #[derive(Clone, Debug)]
-pub struct Backtrace {
+pub(crate) struct Backtrace {
     /// The program counter of the innermost frame, if it is known.
     innermost: Option<u64>,
     /// The return address of the innermost frame, if the chain does not have it.
@@ -34,7 +34,7 @@ pub struct Backtrace {
 impl Backtrace {
     /// Where the caller is, from its own caller on.
     #[inline(never)]
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let frame_pointer;
         // SAFETY: reads a register.
         unsafe { asm!("mov {}, rbp", out(reg) frame_pointer, options(nomem, nostack, preserves_flags)) };
@@ -43,14 +43,14 @@ impl Backtrace {
 
     /// Where interrupted code is. If that is not code at all, as after a call through a bad pointer, the call is shown
     /// next.
-    pub fn of(frame: &TrapFrame) -> Self {
+    pub(crate) fn of(frame: &TrapFrame) -> Self {
         let jumped = !layout::text().contains(&frame.rip);
         let caller = if jumped { read(frame.rsp).filter(|address| layout::text().contains(address)) } else { None };
         Self { caller, ..Self::from(frame.rip, frame.rbp) }
     }
 
     /// From a program counter and the frame pointer that belongs to it, such as those of code that is not running.
-    pub fn from(program_counter: u64, frame_pointer: u64) -> Self {
+    pub(crate) fn from(program_counter: u64, frame_pointer: u64) -> Self {
         let innermost = Some(program_counter);
         Self { innermost, caller: None, frame_pointer, last: 0, left: MAX_FRAMES, depth: MAX_DEPTH }
     }

@@ -16,14 +16,14 @@ use crate::platform::Kernel;
 /// # Panics
 ///
 /// The caller is not a G with a P.
-pub fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResources> {
+pub(crate) fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResources> {
     // The pin is lowered before the system call ends.
     syscall::blocking::<Kernel, R>(|| call(&Blocked { _pinned: Pinned::new() }))
 }
 
 /// The calling G is blocked in a driver: see [`block`].
 #[derive(Debug)]
-pub struct Blocked {
+pub(crate) struct Blocked {
     /// The driver's thread stays on its CPU except where it waits.
     _pinned: Pinned<Kernel>,
 }
@@ -31,7 +31,7 @@ pub struct Blocked {
 impl Blocked {
     /// The thread that waits: a driver's interrupt handler unparks it.
     #[must_use]
-    pub fn thread(&self) -> &'static KernelThread {
+    pub(crate) fn thread(&self) -> &'static KernelThread {
         kthread::all().current().expect("a G runs on a thread")
     }
 
@@ -40,10 +40,10 @@ impl Blocked {
     /// # Panics
     ///
     /// The caller has turned preemption off.
-    pub fn wait_until(&self, mut is_done: impl FnMut() -> bool) {
+    pub(crate) fn wait_until(&self, mut is_done: impl FnMut() -> bool) {
         Kernel::assert_pinned_once();
         while !is_done() {
-            kthread::all().park(None);
+            kthread::park(None);
         }
     }
 
@@ -52,10 +52,10 @@ impl Blocked {
     /// # Panics
     ///
     /// The caller has turned preemption off.
-    pub fn wait_for(&self, deadline: Instant) {
+    pub(crate) fn wait_for(&self, deadline: Instant) {
         Kernel::assert_pinned_once();
         while kthread::now() < deadline {
-            kthread::all().park(Some(deadline));
+            kthread::park(Some(deadline));
         }
     }
 }

@@ -9,14 +9,14 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
 use crate::mm::flush;
 use crate::percpu::{self, CpuId};
-use crate::{console, cpus, idle, platform, watchdog};
+use crate::{console, contexts, cpus, idle, platform, watchdog};
 
 /// The CPUs of this machine, for kernel threads.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelCpu;
 
 /// A kernel thread of this machine.
-pub type KernelThread = Thread<KernelCpu>;
+pub(crate) type KernelThread = Thread<KernelCpu>;
 
 static THREADS: Once<&'static Threads<KernelCpu>> = Once::new();
 
@@ -98,6 +98,19 @@ pub(crate) fn all() -> &'static Threads<KernelCpu> {
     threads()
 }
 
+/// Blocks the calling thread until it is unparked, or until the deadline. The caller has pinned itself once. May return
+/// early.
+///
+/// # Panics
+/// If the caller may not block: see [`contexts`].
+#[track_caller]
+pub(crate) fn park(deadline: Option<Instant>) {
+    contexts::assert_may_block_pinned();
+    // SAFETY: not in a handler, as was just checked, so on the thread's own stack. Whoever calls this has a thread, hence
+    // runs pinned at least once, and was checked not to be more than that.
+    unsafe { all().park(deadline) };
+}
+
 /// The clock, in the scheduler's terms.
 pub(crate) fn now() -> Instant {
     Instant::from_nanos(timer::now())
@@ -121,12 +134,16 @@ fn arm_sooner(deadline: Instant) {
     });
 }
 
-/// The timer of this CPU has reached its deadline. Called on the interrupt stack, with interrupts off.
-pub fn timer_interrupt() {
+/// The timer of this CPU has reached its deadline.
+///
+/// # Safety
+/// Called on the interrupt stack, with interrupts off.
+pub(crate) unsafe fn timer_interrupt() {
     // The timer may fire before the scheduler is up.
     let Some(threads) = THREADS.get() else { return };
     let now = now();
-    let mut next = threads.timer_interrupt(now);
+    // SAFETY: the caller's promise.
+    let mut next = unsafe { threads.timer_interrupt(now) };
     if threads.current().is_some() {
         next = next.min(platform::tick(now));
     }
@@ -137,10 +154,14 @@ pub fn timer_interrupt() {
     }
 }
 
-/// Another CPU asks this one to look for work. Called on the interrupt stack, with interrupts off.
-pub fn reschedule_interrupt() {
+/// Another CPU asks this one to look for work.
+///
+/// # Safety
+/// Called on the interrupt stack, with interrupts off.
+pub(crate) unsafe fn reschedule_interrupt() {
     let Some(threads) = THREADS.get() else { return };
-    threads.reschedule_interrupt();
+    // SAFETY: the caller's promise.
+    unsafe { threads.reschedule_interrupt() };
     platform::preemption_interrupt();
     let look = watchdog::is_called(now().as_nanos());
     if look != u64::MAX {

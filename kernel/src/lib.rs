@@ -18,22 +18,39 @@
 //! interrupts and exceptions enter on stacks of their own, nothing is ever written to the 128 bytes below an
 //! interrupted stack pointer, and SSE is on before the first line of Rust on every CPU.
 //!
+//! # What is safe
+//!
+//! What is public and safe keeps its promises whatever a program does with it: the scheduler's interface ([`platform`]),
+//! locks ([`sync`]), devices, and what can be asked of the machine. What is not for programs is private, or `unsafe`
+//! where a test needs it. Which of it may be used where (in a G, with preemption off, with a lock of handlers held, in a
+//! handler) is one table that the kernel checks:
+//!
+#![doc = include_str!("contexts.md")]
+//!
+//! "Pinned" is with preemption off: with a [`PreemptGuard`](percpu::PreemptGuard) or a `PreemptMutex`. What is refused is
+//! a panic that names the context and the place where it began. No safe code of a program runs in a handler.
+//!
 //! # Map
 //!
 //! | module | what |
 //! |---|---|
-//! | `entry` | boot protocols, order of the start |
 //! | [`program`], [`args`], [`exit`] | what a program sees: `main!`, its arguments, its status |
-//! | [`console`] | `println!`, the log, input |
-//! | [`panic`](mod@panic), `isolation`, `inspection`, [`snapshot`], [`backtrace`] | the last words of a machine; where every CPU is |
-//! | [`percpu`], [`cpus`], [`sync`] | per-CPU data and the preempt count, the CPUs that are up, locks |
-//! | [`watchdog`] | finds CPUs that have interrupts or preemption off for too long |
-//! | [`mm`] | frames, page tables, stacks, heap |
-//! | [`arch`] | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs |
-//! | [`acpi`] | what the firmware's tables say |
-//! | `pci`, `virtio`, [`disk`] | devices on the bus, and what a program sees of them |
-//! | [`platform`], [`kthread`] | the scheduler's side: the one file that knows both worlds, kernel threads |
-//! | [`storm`] | preemptions every few microseconds, for tests |
+//! | [`platform`] | the scheduler, for this machine: Gs, channels, locks that block |
+//! | [`console`], [`disk`], [`clock`] | `println!` and input, disks, time |
+//! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
+//! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
+//!
+//! Private:
+//!
+//! | module | what |
+//! |---|---|
+//! | `entry` | boot protocols, order of the start |
+//! | `contexts` | the table above, and its checks |
+//! | `kthread`, `blocking`, `idle` | kernel threads; blocking in a driver; what a CPU does that has nothing to run |
+//! | `arch` | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs |
+//! | `acpi`, `pci`, `virtio` | what the firmware's tables say, devices on the bus |
+//! | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace` | the last words of a machine; where every CPU is |
+//! | `storm`, `internals` | preemptions every few microseconds; what else the tests inside the machine need |
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -41,15 +58,16 @@
 extern crate alloc;
 
 #[expect(unsafe_code, reason = "reads firmware tables from physical memory")]
-pub mod acpi;
+mod acpi;
 #[expect(unsafe_code, reason = "the processor's own interface")]
-pub mod arch;
+mod arch;
 pub mod args;
 #[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
-pub mod backtrace;
-pub mod blocking;
+mod backtrace;
+mod blocking;
 #[expect(unsafe_code, reason = "names the serial port's registers")]
 pub mod console;
+mod contexts;
 pub mod cpus;
 pub mod disk;
 #[expect(unsafe_code, reason = "boot protocols hand over raw memory")]
@@ -58,14 +76,17 @@ mod entry;
 pub mod exit;
 mod idle;
 mod inspection;
+#[doc(hidden)]
+#[expect(unsafe_code, reason = "passes on what only tests may break")]
+pub mod internals;
 mod isolation;
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]
-pub mod kthread;
+mod kthread;
 #[expect(unsafe_code, reason = "what the compiler expects from the C library")]
 mod memory;
 #[expect(unsafe_code, reason = "makes memory")]
 pub mod mm;
-pub mod panic;
+mod panic;
 #[expect(unsafe_code, reason = "reads and writes registers of devices")]
 mod pci;
 #[expect(unsafe_code, reason = "reads per-CPU words through GS")]
@@ -75,13 +96,18 @@ pub mod platform;
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub mod program;
 #[expect(unsafe_code, reason = "keeps a place as a pointer")]
-pub mod snapshot;
-pub mod storm;
+mod snapshot;
+mod storm;
 #[expect(unsafe_code, reason = "locks")]
 pub mod sync;
 #[expect(unsafe_code, reason = "shares memory with devices")]
 mod virtio;
 pub mod watchdog;
+
+/// The machine's clock, in nanoseconds. Readable in every context.
+pub mod clock {
+    pub use crate::arch::x86_64::timer::{now, since_power_on};
+}
 
 /// What nearly every program uses.
 pub mod prelude {

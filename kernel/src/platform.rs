@@ -18,11 +18,12 @@ use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::arch::x86_64::{apic, cpu};
+use crate::contexts::Act;
 use crate::kthread::{self, KernelThread};
 use crate::mm::object_cache;
 use crate::mm::stack::{Slot, Stack};
 use crate::percpu::{self, CpuId};
-use crate::{args, cpus, exit, idle, isolation, panic, program, storm};
+use crate::{args, contexts, cpus, exit, idle, isolation, panic, program, storm};
 
 /// The platform type of this machine.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,7 @@ impl Points for Kernel {
     #[track_caller]
     fn assert_not_preemptible() {
         debug_assert!(
-            percpu::preempt_count() != 0 || !interrupts::are_enabled(),
+            percpu::is_preemption_off() || !interrupts::are_enabled(),
             "a lock of the scheduler is taken by a G that may be preempted"
         );
     }
@@ -84,9 +85,20 @@ unsafe impl Platform for Kernel {
     }
 
     #[inline(always)]
-    #[track_caller]
     fn is_pinned_once() -> bool {
-        !percpu::is_preempt_count_above_one()
+        contexts::may_block_pinned()
+    }
+
+    #[cold]
+    #[track_caller]
+    fn refuse_to_block() -> ! {
+        contexts::refuse(Act::Block)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn assert_may_spawn() {
+        contexts::assert_may_spawn();
     }
 
     #[inline(always)]
@@ -118,8 +130,7 @@ unsafe impl Platform for Kernel {
 
     fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
         let _ = pinned;
-        Self::assert_pinned_once();
-        kthread::all().park(deadline);
+        kthread::park(deadline);
     }
 
     fn unpark_thread(machine: &'static Machine<Self>) {
@@ -185,7 +196,7 @@ pub(crate) fn list_goroutines(out: &mut impl fmt::Write) -> fmt::Result {
 
 /// The G that runs this, if it is in code of its own: not in the scheduler, in a driver or in a handler.
 pub(crate) fn goroutine_in_user_code() -> Option<&'static Goroutine<Kernel>> {
-    if percpu::in_trap() || percpu::preempt_count() != 0 || !interrupts::are_enabled() {
+    if percpu::trap_depth() != 0 || percpu::is_preemption_off() || !interrupts::are_enabled() {
         return None;
     }
     // Not to be moved to another CPU between the look at the M and the look at its G.
@@ -216,17 +227,21 @@ fn run_sysmon(_: usize) -> ! {
     let scheduler = scheduler().expect("sysmon starts after the scheduler");
     let mut sysmon = Sysmon::new(scheduler);
     loop {
-        kthread::all().park(None);
+        kthread::park(None);
         while scheduler.is_any_in_syscall() {
             let delay = sysmon.look();
-            kthread::all().park(Some(kthread::now().after(delay)));
+            kthread::park(Some(kthread::now().after(delay)));
         }
     }
 }
 
 /// The boot CPU, on its own stack, with interrupts off, when all CPUs that answer are up: starts the scheduler, and the
 /// program as its main G.
-pub fn boot_main() -> ! {
+///
+/// # Safety
+///
+/// That is so, and it is called once.
+pub(crate) unsafe fn boot_main() -> ! {
     idle::init();
     kthread::init();
     cpus::all().filter_map(percpu::of).for_each(|cpu| cpu.last_frames.fill());
@@ -246,15 +261,21 @@ pub fn boot_main() -> ! {
     for cpu in 1..cpus::count() {
         apic::send(CpuId::new(cpu), RESCHEDULE);
     }
-    kthread::all().idle_loop()
+    // SAFETY: the caller's promise; the pin is the one that every CPU starts with.
+    unsafe { kthread::all().idle_loop() }
 }
 
 /// Every other CPU, on its own stack, with interrupts off.
-pub fn cpu_main() -> ! {
+///
+/// # Safety
+///
+/// That is so, and it is called once on each CPU.
+pub(crate) unsafe fn cpu_main() -> ! {
     while !kthread::is_up() {
         cpu::wait_for_interrupt();
     }
-    kthread::all().idle_loop()
+    // SAFETY: the caller's promise; the pin is the one that every CPU starts with.
+    unsafe { kthread::all().idle_loop() }
 }
 
 /// The shortest slice: below that the machine does little else than switch.
@@ -341,7 +362,8 @@ pub(crate) fn cached_stacks() -> usize {
 /// Does what was asked of the G on this CPU: lets a ready thread run, due timers fire, the next G run. Gives the pin
 /// back, perhaps on another CPU.
 pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
-    kthread::all().displace();
+    // SAFETY: the caller has pinned a G in user code, once, for this; it is on the G's stack.
+    unsafe { kthread::all().displace() };
     preempt::give_way(pinned)
 }
 

@@ -137,9 +137,8 @@ fn write_place(f: &mut fmt::Formatter<'_>, place: &AtomicPtr<Location<'static>>)
     place.map_or(Ok(()), |place| write!(f, " since {place}"))
 }
 
-/// Asks a CPU where it is. Does not wait. Callable from everywhere. Public for a test.
-#[doc(hidden)]
-pub fn ask(cpu: CpuId) {
+/// Asks a CPU where it is. Does not wait. Callable from everywhere.
+pub(crate) fn ask(cpu: CpuId) {
     if let Some(local) = percpu::of(cpu) {
         // Ordering: before the command to the APIC, which is to memory of a device.
         local.snapshot.asked.fetch_add(1, Ordering::SeqCst);
@@ -147,9 +146,8 @@ pub fn ask(cpu: CpuId) {
     }
 }
 
-/// The number of the last question that a CPU has answered; 0 if it is not up. Public for a test.
-#[doc(hidden)]
-pub fn answers(cpu: CpuId) -> u32 {
+/// The number of the last question that a CPU has answered; 0 if it is not up.
+pub(crate) fn answers(cpu: CpuId) -> u32 {
     percpu::of(cpu).map_or(0, |local| local.snapshot.answered.load(Ordering::Relaxed))
 }
 
@@ -214,7 +212,7 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_all(out: &mut impl fmt::Write) -> fmt::Result {
+pub(crate) fn write_all(out: &mut impl fmt::Write) -> fmt::Result {
     let _asking = ASKING.lock();
     writeln!(out, "CPU {} runs this:", percpu::current())?;
     write!(out, "{}", Frames(Backtrace::here()))?;

@@ -57,7 +57,7 @@ pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Durati
     }
     // Code of the scheduler is left alone: a G that it lets run in a moment would have to go before its first instruction,
     // and where the machine is slow none would ever get further.
-    if percpu::preempt_count() == 0
+    if !percpu::is_preemption_off()
         && let Some(machine) = machine
     {
         preempt::end_slice(machine);

@@ -274,7 +274,7 @@ fn look_for_interrupts(cpu: CpuId, local: &CpuLocal, now: u64) -> bool {
     let (watch, suspicion) = (&local.watch, &local.watch.interrupts_off);
     let interrupts = watch.interrupts.load(Ordering::Relaxed);
     // One that halts takes none, unless it has not come back from a handler.
-    let halts = !watch.lookout.is_busy() && local.trap_depth.load(Ordering::Relaxed) == 0;
+    let halts = !watch.lookout.is_busy() && !local.is_in_trap();
     if halts || interrupts != suspicion.seen.load(Ordering::Relaxed) {
         suspicion.seen.store(interrupts, Ordering::Relaxed);
         let since = suspicion.since.load(Ordering::Relaxed);

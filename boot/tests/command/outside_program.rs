@@ -103,7 +103,7 @@ fn times() {
         let sleeper = |number: u64| {
             go(move || {
                 sleep(Duration::from_micros((number * 37 % 101 + round % 7) * unit));
-                kernel::arch::x86_64::timer::now()
+                kernel::clock::now()
             })
         };
         let sleepers: Vec<_> = (0..20).map(sleeper).collect();

@@ -251,13 +251,19 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().all(|cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
-    /// Blocks the calling thread until it has its token, or until the deadline. The caller is pinned exactly once, and
-    /// still is afterwards, perhaps on another CPU. May return early.
+    /// Blocks the calling thread until it has its token, or until the deadline. The caller is still pinned afterwards,
+    /// perhaps on another CPU. May return early.
     ///
     /// # Panics
     ///
     /// Called from the idle loop.
-    pub fn park(&'static self, deadline: Option<Instant>) {
+    ///
+    /// # Safety
+    ///
+    /// The caller runs on the thread's own stack, not in a handler, and is pinned exactly once: a pin goes with the CPU,
+    /// not with the thread.
+    #[expect(unsafe_code, reason = "leaves the stack of a thread")]
+    pub unsafe fn park(&'static self, deadline: Option<Instant>) {
         let me = self.current().expect("the idle loop cannot park");
         if me.token.take() {
             return;

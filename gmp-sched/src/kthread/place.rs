@@ -70,7 +70,12 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// Another CPU put a thread on this CPU's list. Called by the interrupt handler.
-    pub fn reschedule_interrupt(&'static self) {
+    ///
+    /// # Safety
+    ///
+    /// Interrupts are off on this CPU.
+    #[expect(unsafe_code, reason = "the state of a CPU changes with interrupts off only")]
+    pub unsafe fn reschedule_interrupt(&'static self) {
         // Also while the CPU is on its way out of the idle loop, with a thread that is to be displaced at once.
         if self.make_room() {
             C::request_displacement();
@@ -78,8 +83,13 @@ impl<C: Cpu> Threads<C> {
     }
 
     /// Lets a ready thread run in place of the calling one, if that is to make room; the calling one goes to another CPU or
-    /// waits its turn. The caller is pinned exactly once and was in user code: nothing that other threads wait for is held.
-    pub fn displace(&'static self) {
+    /// waits its turn.
+    ///
+    /// # Safety
+    ///
+    /// As for [`park`](Self::park); and the caller was in user code: nothing that other threads wait for is held.
+    #[expect(unsafe_code, reason = "leaves the stack of a thread")]
+    pub unsafe fn displace(&'static self) {
         let Some(me) = self.current() else { return };
         if self.here().is_displaced.load(Ordering::Relaxed)
             && let Some(next) = take_from(self.here())
@@ -88,9 +98,13 @@ impl<C: Cpu> Threads<C> {
         }
     }
 
-    /// What a CPU does while it has no thread. Called once on each CPU, pinned, with interrupts off, on the stack that
-    /// is to be its idle stack.
-    pub fn idle_loop(&'static self) -> ! {
+    /// What a CPU does while it has no thread.
+    ///
+    /// # Safety
+    ///
+    /// Called once on each CPU, pinned, with interrupts off, on the stack that is to be its idle stack.
+    #[expect(unsafe_code, reason = "the stack it is called on becomes the idle stack")]
+    pub unsafe fn idle_loop(&'static self) -> ! {
         loop {
             match self.take_ready_or_be_idle() {
                 Some(next) => {

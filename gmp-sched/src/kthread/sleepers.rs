@@ -21,9 +21,14 @@ impl<C: Cpu> Threads<C> {
         C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));
     }
 
-    /// Wakes the threads whose deadline is over; gives the next deadline on this CPU. Called by the timer's interrupt
+    /// Wakes the threads whose deadline is over; returns the next deadline on this CPU. Called by the timer's interrupt
     /// handler.
-    pub fn timer_interrupt(&'static self, now: Instant) -> Instant {
+    ///
+    /// # Safety
+    ///
+    /// Interrupts are off on this CPU.
+    #[expect(unsafe_code, reason = "takes a lock of handlers")]
+    pub unsafe fn timer_interrupt(&'static self, now: Instant) -> Instant {
         let cpu = self.here();
         let mut next = Instant::NEVER;
         let mut sleepers = cpu.sleepers.lock();

@@ -102,7 +102,11 @@ impl SimCpu {
         self.in_handler.set(true);
         if self.kicked.get() && (woke || !world.is_interrupt_late()) {
             self.kicked.set(false);
-            world.threads.reschedule_interrupt();
+            #[expect(unsafe_code, reason = "stands for an interrupt")]
+            // SAFETY: interrupts are off.
+            unsafe {
+                world.threads.reschedule_interrupt();
+            }
             if self.machine.get().is_some_and(preempt::is_wanted) {
                 self.is_pending.set(true);
             }
@@ -122,7 +126,9 @@ impl SimCpu {
     fn timer_interrupt(&self) {
         let world = current();
         let now = world.instant();
-        let mut next = world.threads.timer_interrupt(now);
+        #[expect(unsafe_code, reason = "stands for an interrupt")]
+        // SAFETY: interrupts are off.
+        let mut next = unsafe { world.threads.timer_interrupt(now) };
         if world.threads.current().is_some() {
             if world.scheduler.get().is_some_and(|scheduler| scheduler.is_any_in_syscall())
                 && let Some(sysmon) = world.sysmon.get()

@@ -180,7 +180,7 @@ pub fn block(duration: Duration) {
         let until = world::current().instant().after(duration);
         let _pinned = Pinned::<Sim>::new();
         while world::current().instant() < until {
-            platform::threads().park(Some(until));
+            platform::park(Some(until));
         }
     });
     blocked.expect("the simulated machine has threads to spare");

@@ -25,6 +25,14 @@ pub(super) fn threads() -> &'static Threads<Sim> {
     current().threads
 }
 
+/// Blocks the calling thread, which is pinned once.
+#[expect(unsafe_code, reason = "leaves the stack of a thread")]
+pub(super) fn park(deadline: Option<Instant>) {
+    Sim::assert_pinned_once();
+    // SAFETY: pinned once, as has just been checked; simulated handlers do not park.
+    unsafe { threads().park(deadline) };
+}
+
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: a flow of control leaves its CPU only where it switches, or gives way with a pin count of zero. Stacks are mapped
 // with guards and stay until the run is over. A thread starts when it is unparked, pinned.
@@ -76,8 +84,7 @@ unsafe impl Platform for Sim {
     }
 
     fn park_thread(_: &Pinned<Self>, deadline: Option<Instant>) {
-        Self::assert_pinned_once();
-        threads().park(deadline);
+        park(deadline);
     }
 
     fn unpark_thread(machine: &'static Machine<Self>) {
@@ -140,10 +147,10 @@ pub(super) fn run_sysmon(_: usize) -> ! {
         let scheduler = current().scheduler.get().expect("sysmon starts after the scheduler");
         let mut sysmon = Sysmon::new(scheduler);
         loop {
-            threads().park(None);
+            park(None);
             while scheduler.is_any_in_syscall() {
                 let delay = sysmon.look();
-                threads().park(Some(current().instant().after(delay)));
+                park(Some(current().instant().after(delay)));
             }
         }
     })
@@ -165,7 +172,11 @@ fn message_of(panic: &(dyn core::any::Any + Send)) -> String {
 /// Does what is asked of the G on this CPU. The pin is raised once; lowers it.
 pub(super) fn honour_pending() {
     cpu::give_way_and_lower(|pinned| {
-        threads().displace();
+        #[expect(unsafe_code, reason = "leaves the stack of a thread")]
+        // SAFETY: the pin is raised once, and what called `honour_pending` was user code.
+        unsafe {
+            threads().displace();
+        }
         preempt::give_way(pinned)
     });
 }

@@ -159,7 +159,8 @@ impl World {
     #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
     fn boot(&self) {
         extern "sysv64" fn idle(_: usize, _: usize, _: usize, _: usize) -> ! {
-            current().threads.idle_loop()
+            // SAFETY: a CPU begins here, once, pinned, with interrupts off.
+            unsafe { current().threads.idle_loop() }
         }
         for cpu in &self.cpus {
             // SAFETY: the stack is fresh and stays this CPU's until the run is over.

@@ -1,3 +1,3 @@
 //! What depends on the processor.
 
-pub mod x86_64;
+pub(crate) mod x86_64;

@@ -51,7 +51,7 @@ fn ask() {
 }
 
 /// Sets what the interrupt calls, on its stack, after input has arrived. Only the first call has an effect.
-pub fn set_input_waker(waker: fn()) {
+pub(super) fn set_input_waker(waker: fn()) {
     WAKER.call_once(|| waker);
 }
 

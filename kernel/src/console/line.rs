@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
-use crate::percpu;
+use crate::contexts;
 
 /// What fits on the caller's stack.
 const SHORT: usize = 256;
@@ -57,7 +57,7 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
         return write(&short.bytes);
     }
     let mut long = Vec::new();
-    if !percpu::in_trap() && long.try_reserve_exact(short.length).is_ok() {
+    if contexts::may_allocate() && long.try_reserve_exact(short.length).is_ok() {
         let mut long = Long(long);
         let _ = long.write_fmt(arguments);
         write(&long.0);

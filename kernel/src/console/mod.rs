@@ -46,7 +46,7 @@ use core::fmt;
 pub use boot_protocol::console::SincePowerOn;
 
 pub(crate) use self::emergency::Emergency;
-pub use self::input::{set_input_waker, try_read};
+pub use self::input::try_read;
 pub(crate) use self::line::LineWriter;
 pub use self::lines::read_line;
 pub(crate) use self::logger::write_history;

@@ -47,7 +47,8 @@ extern "C" fn start_devices() -> ! {
     ap_start::start(processors);
     console::enable_interrupt();
     disk::init();
-    platform::boot_main()
+    // SAFETY: on the stack of this CPU, once, with interrupts off.
+    unsafe { platform::boot_main() }
 }
 
 /// Continues in `next` on the stack that ends at `top`.

@@ -247,7 +247,7 @@ fn lock() -> InterruptMutexGuard<'static, Buddies> {
 ///
 /// # Errors
 /// If there is none left.
-pub fn allocate() -> Result<PhysFrame, OutOfMemory> {
+pub(crate) fn allocate() -> Result<PhysFrame, OutOfMemory> {
     allocate_contiguous(1)
 }
 
@@ -258,7 +258,7 @@ pub fn allocate() -> Result<PhysFrame, OutOfMemory> {
 ///
 /// # Panics
 /// If it is free already.
-pub unsafe fn free(frame: PhysFrame) {
+pub(crate) unsafe fn free(frame: PhysFrame) {
     // SAFETY: the caller's promise.
     unsafe { free_contiguous(frame, 1) }
 }
@@ -268,7 +268,7 @@ pub unsafe fn free(frame: PhysFrame) {
 ///
 /// # Errors
 /// If there is no such block, or more than 1024 pages are asked for, or none.
-pub fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory> {
+pub(crate) fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory> {
     allocate_for(Priority::Urgent, pages)
 }
 
@@ -298,17 +298,17 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
 ///
 /// # Panics
 /// If one of them is free already (not every such case is noticed).
-pub unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
+pub(crate) unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
     lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
 }
 
 /// How many frames are free.
-pub fn free_frames() -> usize {
+pub(crate) fn free_frames() -> usize {
     lock().free_frames
 }
 
 /// How many frames the allocator has taken over, free or not.
-pub fn total_frames() -> usize {
+pub(crate) fn total_frames() -> usize {
     lock().total_frames
 }
 

@@ -4,7 +4,8 @@
 //! everything larger is first-fit in one [`linked_list_allocator::Heap`], which grows by mapping frames at its end and
 //! keeps what it has.
 //!
-//! Not callable from interrupt handlers, which panic here instead of finding a half-changed list. When memory is
+//! Not callable from interrupt handlers, which panic here instead of finding a half-changed list, nor with an
+//! `InterruptMutex` held: see [`contexts`]. When memory is
 //! exhausted, `try_reserve` and its like get their error; other allocations panic.
 
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use linked_list_allocator::Heap;
 
 use super::paging::{HEAP, WINDOW_BYTES};
 use super::{OutOfMemory, PAGE_SIZE, VirtAddr, object_cache, paging, pressure};
-use crate::percpu;
+use crate::contexts;
 use crate::sync::PreemptMutex;
 
 pub(crate) use super::object_cache::CpuCache;
@@ -86,22 +87,14 @@ pub(super) unsafe fn free_large(memory: NonNull<u8>, layout: Layout) {
     unsafe { LARGE.lock().0.deallocate(memory, layout) }
 }
 
-#[cold]
-#[inline(never)]
-fn used_in_handler(layout: Layout) -> ! {
-    panic!("{} bytes allocated or freed in an interrupt or exception handler", layout.size());
-}
-
 /// The global allocator of every program.
 #[derive(Debug)]
-pub struct KernelHeap;
+pub(crate) struct KernelHeap;
 
 // SAFETY: memory is handed out once until it is freed, as large and aligned as asked for; see the two levels.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if percpu::in_trap() {
-            used_in_handler(layout);
-        }
+        contexts::assert_may_allocate();
         let memory = match object_cache::class_of(layout) {
             Some(class) => object_cache::allocate(class),
             None => allocate_large(layout),
@@ -110,9 +103,7 @@ unsafe impl GlobalAlloc for KernelHeap {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        if percpu::in_trap() {
-            used_in_handler(layout);
-        }
+        contexts::assert_may_allocate();
         let Some(memory) = NonNull::new(memory) else { return };
         match object_cache::class_of(layout) {
             // SAFETY: the caller's promise; the class depends on the layout only.

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::VirtAddr;
 
 /// Virtual minus physical address of the image, as it is linked.
-pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
+pub(crate) const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 
 /// Defines functions that give the addresses of linker symbols.
 macro_rules! symbols {
@@ -15,7 +15,7 @@ macro_rules! symbols {
         }
         $(
             $(#[$attribute])*
-            pub fn $function() -> u64 {
+            pub(crate) fn $function() -> u64 {
                 (&raw const $symbol).addr() as u64
             }
         )*
@@ -40,13 +40,13 @@ symbols! {
 }
 
 /// The code: where return addresses point.
-pub fn text() -> Range<u64> {
+pub(crate) fn text() -> Range<u64> {
     text_start()..text_end()
 }
 
 /// What kind of access a page of the image allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub(crate) enum Access {
     /// Code: read and execute.
     Execute,
     /// Constants: read.
@@ -56,7 +56,7 @@ pub enum Access {
 }
 
 /// The access that the page at `address`, in the image, allows.
-pub fn access(address: VirtAddr) -> Access {
+pub(crate) fn access(address: VirtAddr) -> Access {
     let address = address.as_u64();
     if text().contains(&address) {
         Access::Execute

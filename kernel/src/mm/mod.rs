@@ -6,21 +6,21 @@
 //!
 //! | from | what | pages |
 //! |---|---|---|
-//! | `0xffff_8000_0000_0000` | all physical memory ([`PHYSICAL_OFFSET`]) | large, not executable |
-//! | `0xffff_c000_0000_0000` | device registers ([`paging::map_device`]) | 4 KiB, uncached |
-//! | `0xffff_d000_0000_0000` | stacks with guard pages ([`stack`]) | 4 KiB, most of them committed on first touch |
-//! | `0xffff_e000_0000_0000` | the heap ([`heap`]) | 4 KiB |
+//! | `0xffff_8000_0000_0000` | all physical memory (`PHYSICAL_OFFSET`) | large, not executable |
+//! | `0xffff_c000_0000_0000` | device registers (`paging`) | 4 KiB, uncached |
+//! | `0xffff_d000_0000_0000` | stacks with guard pages (`stack`) | 4 KiB, most of them committed on first touch |
+//! | `0xffff_e000_0000_0000` | the heap (`heap`) | 4 KiB |
 //! | `0xffff_ffff_8000_0000` | the image: text read-only, the rest not executable | 4 KiB |
 
 pub(crate) mod dma;
 pub(crate) mod flush;
-pub mod frame;
-pub mod heap;
-pub mod layout;
+pub(crate) mod frame;
+pub(crate) mod heap;
+pub(crate) mod layout;
 pub(crate) mod object_cache;
-pub mod paging;
+pub(crate) mod paging;
 mod pressure;
-pub mod stack;
+pub(crate) mod stack;
 mod usage;
 
 use core::fmt;
@@ -31,14 +31,13 @@ pub use flush::is_halted;
 pub use pressure::free_cached_memory;
 pub(crate) use pressure::make_room;
 pub use usage::{Usage, usage};
-pub use x86_64::structures::paging::PhysFrame;
-pub use x86_64::{PhysAddr, VirtAddr};
+pub(crate) use x86_64::{PhysAddr, VirtAddr};
 
 /// Bytes in a page and in a frame.
-pub const PAGE_SIZE: usize = 4096;
+pub(crate) const PAGE_SIZE: usize = 4096;
 
 /// Where physical address 0 is mapped, and all other memory behind it.
-pub const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
+pub(crate) const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
 
 /// There is no memory left for what was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,14 +53,9 @@ impl core::error::Error for OutOfMemory {}
 
 /// Where the memory at a physical address is mapped. Says nothing about whether there is memory.
 #[inline]
-pub const fn physical_to_virtual(physical: PhysAddr) -> VirtAddr {
+pub(crate) const fn physical_to_virtual(physical: PhysAddr) -> VirtAddr {
     // A physical address has at most 52 bits and the map is 2^46 bytes long: what a machine has fits.
     VirtAddr::new_truncate(physical.as_u64() + PHYSICAL_OFFSET)
-}
-
-/// The physical address of mapped memory, or `None` if nothing is mapped there. Callable from everywhere.
-pub fn virtual_to_physical(address: VirtAddr) -> Option<PhysAddr> {
-    paging::translate(address)
 }
 
 /// Takes over the memory: frames first, then the kernel's own page tables, then the memory that only those reach.

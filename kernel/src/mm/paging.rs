@@ -177,7 +177,7 @@ pub(super) fn add(
 ///
 /// # Errors
 /// If there is no memory for page tables, or the window is used up.
-pub fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
     let offset = physical.as_u64() % PAGE_SIZE as u64;
     let pages = (offset + bytes as u64).div_ceil(PAGE_SIZE as u64);
@@ -260,7 +260,7 @@ fn entry(table: PhysAddr, index: PageTableIndex) -> &'static AtomicU64 {
 
 /// The physical address behind `address`, or `None` if nothing is mapped there. Takes no lock; callable from
 /// everywhere.
-pub fn translate(address: VirtAddr) -> Option<PhysAddr> {
+pub(crate) fn translate(address: VirtAddr) -> Option<PhysAddr> {
     let mut table = Cr3::read().0.start_address();
     let indices = [address.p4_index(), address.p3_index(), address.p2_index(), address.p1_index()];
     for (index, shift) in indices.into_iter().zip([39, 30, 21, 12]) {

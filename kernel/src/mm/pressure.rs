@@ -1,7 +1,7 @@
 //! What is done when frames run out: memory that is only kept for later goes back.
 
 use super::{PAGE_SIZE, frame, stack};
-use crate::{percpu, platform};
+use crate::{contexts, platform};
 
 /// Stacks of dead Gs asked of the scheduler at a time.
 const STACKS_AT_ONCE: usize = 64;
@@ -9,10 +9,11 @@ const STACKS_AT_ONCE: usize = 64;
 const FRAMES_AT_ONCE: usize = 64;
 
 /// Frees `frames` frames of what is only kept for later, or as many as there are, and gives their number. Locks of the
-/// scheduler are taken: not for the path of a page fault, and in interrupts nothing is done.
+/// scheduler are taken: not for the path of a page fault; where one must not
+/// allocate nothing is done.
 #[cold]
 pub(super) fn relieve(frames: usize) -> usize {
-    if percpu::in_trap() {
+    if !contexts::may_allocate() {
         return 0;
     }
     let mut freed = 0;

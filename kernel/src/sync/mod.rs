@@ -1,5 +1,8 @@
 //! Locks for the kernel's own data: short critical sections, never held across a switch.
 //!
+//! What a holder may do, and where which lock may be taken: see the table in [the crate's documentation](crate). A holder of either that blocks, yields or
+//! ends panics.
+//!
 //! Both are test-and-test-and-set on [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse where virtual CPUs
 //! share host cores: the next in line may not be running.
 //!
@@ -19,11 +22,14 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::instructions::interrupts;
 
 use self::holder::Holder;
+use crate::contexts;
 use crate::percpu::{self, CpuId, PreemptGuard};
 
-/// A lock that interrupt handlers may take: interrupts are off on this CPU while it is held, and as before afterwards.
+/// A lock that interrupt handlers may take: interrupts are off on this CPU from the first such lock held to the last, in
+/// whatever order they are freed.
 ///
-/// Critical sections are tens of instructions. A holder may take other `InterruptMutex`es, never a [`PreemptMutex`].
+/// Critical sections are tens of instructions. A holder may take other `InterruptMutex`es, print, and wake threads; it
+/// panics if it takes a [`PreemptMutex`], allocates, frees, spawns, blocks, yields or ends.
 pub struct InterruptMutex<T> {
     holder: Holder,
     mutex: SpinMutex<T>,
@@ -35,10 +41,11 @@ impl<T> InterruptMutex<T> {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock, with interrupts off. Spins with interrupts as they were. Callable from everywhere.
+    /// Takes the lock, with interrupts off. Spins with interrupts as they were. Callable from everywhere but handlers of
+    /// non-maskable interrupts.
     ///
     /// # Panics
-    /// If this CPU holds the lock.
+    /// If this CPU holds the lock, or is in a handler of a non-maskable interrupt.
     #[track_caller]
     pub fn lock(&self) -> InterruptMutexGuard<'_, T> {
         loop {
@@ -57,27 +64,23 @@ impl<T> InterruptMutex<T> {
         self.holder.is(cpu)
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free. Callable as [`lock`](Self::lock).
+    ///
+    /// # Panics
+    /// In a handler of a non-maskable interrupt.
     #[track_caller]
     pub fn try_lock(&self) -> Option<InterruptMutexGuard<'_, T>> {
-        let enable_after = interrupts::are_enabled();
+        let were_on = interrupts::are_enabled();
         interrupts::disable();
         let Some(guard) = self.mutex.try_lock() else {
-            if enable_after {
+            if were_on {
                 interrupts::enable();
             }
             return None;
         };
-        if enable_after {
-            percpu::set_interrupts_off_at(Some(Location::caller()));
-        }
+        percpu::enter_interrupt_lock(were_on, Location::caller());
         self.holder.set(Location::caller());
-        Some(InterruptMutexGuard {
-            guard: ManuallyDrop::new(guard),
-            holder: &self.holder,
-            enable_after,
-            not_send: PhantomData,
-        })
+        Some(InterruptMutexGuard { guard: ManuallyDrop::new(guard), holder: &self.holder, not_send: PhantomData })
     }
 }
 
@@ -95,7 +98,6 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
 pub struct InterruptMutexGuard<'a, T> {
     guard: ManuallyDrop<SpinMutexGuard<'a, T>>,
     holder: &'a Holder,
-    enable_after: bool,
     /// Interrupts are off on the CPU that took the lock.
     not_send: PhantomData<*mut ()>,
 }
@@ -119,10 +121,7 @@ impl<T> Drop for InterruptMutexGuard<'_, T> {
         self.holder.clear();
         // SAFETY: dropped here only, and not used afterwards. The lock must be free before interrupts come back on.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
-        if self.enable_after {
-            percpu::set_interrupts_off_at(None);
-            interrupts::enable();
-        }
+        percpu::leave_interrupt_lock();
     }
 }
 
@@ -138,13 +137,13 @@ impl<T> PreemptMutex<T> {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock, with preemption off. Not callable from interrupt handlers.
+    /// Takes the lock, with preemption off. Not callable from interrupt handlers, nor with an [`InterruptMutex`] held.
     ///
     /// # Panics
-    /// If this CPU holds the lock; in debug builds also if the caller is an interrupt handler.
+    /// If this CPU holds the lock, is in a handler, or holds an [`InterruptMutex`].
     #[track_caller]
     pub fn lock(&self) -> PreemptMutexGuard<'_, T> {
-        debug_assert!(!percpu::in_trap(), "an interrupt handler takes a lock that is held with interrupts on");
+        contexts::assert_may_take_preempt_mutex();
         let preempt = PreemptGuard::new();
         let guard = loop {
             if let Some(guard) = self.mutex.try_lock() {

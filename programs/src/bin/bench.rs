@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use gmp_sched::select;
-use kernel::arch::x86_64::timer::now;
+use kernel::clock::now;
 use kernel::mm;
 use kernel::platform::{Chan, Sender, channel};
 use kernel::prelude::*;

@@ -9,7 +9,7 @@ use core::time::Duration;
 use gmp_sched::Counts;
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::scheduler::Scheduler;
-use kernel::arch::x86_64::timer;
+use kernel::clock;
 use kernel::console::SincePowerOn;
 use kernel::disk;
 use kernel::percpu;
@@ -20,7 +20,7 @@ use kernel::watchdog::longest_windows;
 kernel::main!(main);
 
 fn main(_: &[&str]) {
-    let up = SincePowerOn(Duration::from_nanos(timer::since_power_on()));
+    let up = SincePowerOn(Duration::from_nanos(clock::since_power_on()));
     println!("main is G 1, and began {up}.");
     println!("{} CPUs are up; {} Gs may run at once.\n", num_cpu(), procs());
     spread();
@@ -33,7 +33,7 @@ fn main(_: &[&str]) {
 fn drawn(body: impl FnOnce()) {
     let Some(scheduler) = scheduler() else { return };
     let first = next_id();
-    let start = timer::now();
+    let start = clock::now();
     scheduler.start_trace(EVENTS).expect("memory for a trace");
     body();
     scheduler.stop_trace();
@@ -44,7 +44,7 @@ fn drawn(body: impl FnOnce()) {
     for line in scheduler.picture(COLUMNS, letter, |goroutine| goroutine == GoroutineId::MAIN).lines() {
         println!("   {line}");
     }
-    let column = Duration::from_nanos((timer::now() - start) / COLUMNS as u64);
+    let column = Duration::from_nanos((clock::now() - start) / COLUMNS as u64);
     println!("   (a letter is a G, @ is main; a column is {}.{:03} ms)", column.as_millis(), column.as_micros() % 1000);
 }
 
@@ -68,7 +68,7 @@ fn spread() {
     let (mut primes, mut took) = (0, Duration::ZERO);
     let mut by_cpu = vec![0; num_cpu()];
     drawn(|| {
-        let start = timer::now();
+        let start = clock::now();
         let parts: Vec<_> = (0..PARTS)
             .map(|part| {
                 go(move || {
@@ -82,7 +82,7 @@ fn spread() {
             primes += count;
             by_cpu[cpu] += 1;
         }
-        took = Duration::from_nanos(timer::now() - start);
+        took = Duration::from_nanos(clock::now() - start);
     });
     print!("   Gs by CPU:");
     by_cpu.iter().for_each(|gs| print!(" {gs}"));

@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
-use kernel::arch::x86_64::timer;
+use kernel::clock;
 use kernel::disk::{self, Disk, DiskError, disks};
 use kernel::platform::scheduler;
 use kernel::prelude::*;
@@ -20,10 +20,10 @@ guest_test!(no_disk_is_no_error);
 
 /// Instructions in place of time: many Gs blocked in the device at once take as long as one.
 fn delays_overlap() {
-    let start = timer::now();
+    let start = clock::now();
     let blocked: Vec<_> = (0..32).map(|_| go(|| disk::delay(Duration::from_millis(5)).unwrap())).collect();
     blocked.into_iter().for_each(|handle| handle.join().unwrap());
-    let took = timer::now() - start;
+    let took = clock::now() - start;
     assert!((5_000_000..20_000_000).contains(&took), "{took} ns");
 }
 guest_test!(delays_overlap, smp = &[1, 8], icount);

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
-use kernel::arch::x86_64::timer::now;
+use kernel::clock::now;
 use kernel::cpus;
 use kernel::prelude::*;
 use kernel::watchdog::interrupts;

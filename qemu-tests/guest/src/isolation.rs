@@ -8,11 +8,13 @@ use core::time::Duration;
 use gmp_sched::JoinError;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::platform::Pinned;
-use kernel::arch::x86_64::{apic, interrupts};
+use kernel::internals;
+use kernel::internals::Storm;
 use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
-use kernel::storm::Storm;
+
+use crate::vectors;
 
 /// The addresses of the caller's stack.
 fn my_stack() -> (usize, usize) {
@@ -127,7 +129,7 @@ fn what_it_held_stays_held() {
     let dead = go(move || {
         let _owned = &owned;
         let _guard = LOCK.lock();
-        assert!(percpu::preempt_count() != 0, "dies with a lock");
+        assert!(internals::preempt_count() != 0, "dies with a lock");
     });
     assert_eq!(dead.join(), Err(JoinError::Panicked));
     assert!(LOCK.try_lock().is_none());
@@ -197,9 +199,9 @@ guest_test!(
 );
 
 fn in_a_handler_the_machine_ends() {
-    let vector = interrupts::allocate(|_| panic!("a handler dies"), 0).expect("a vector is free");
+    let vector = vectors::allocate(|_| panic!("a handler dies"));
     let _ = go(move || {
-        apic::send(percpu::CpuId::BOOT, vector);
+        vectors::send(percpu::CpuId::BOOT, vector);
         loop {
             core::hint::spin_loop();
         }

@@ -3,14 +3,15 @@
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use kernel::arch::x86_64::interrupts::{self, Vector};
-use kernel::arch::x86_64::{apic, cpu, timer};
+use kernel::clock;
 use kernel::cpus;
+use kernel::internals::{self, Vector};
 use kernel::percpu::{self, CpuId, PreemptGuard};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 
 use crate::registry::{arguments, expected_cpus};
+use crate::vectors;
 
 guest_test!(
     prints_lines,
@@ -57,9 +58,9 @@ fn all_cpus_are_up() {
 
 guest_test!(clock_never_goes_back, smp = &[1, 2, 8]);
 fn clock_never_goes_back() {
-    let mut last = timer::now();
+    let mut last = clock::now();
     for _ in 0..200_000 {
-        let now = timer::now();
+        let now = clock::now();
         assert!(now >= last, "{now} after {last}");
         last = now;
     }
@@ -71,7 +72,7 @@ fn clock_is_one_for_all_cpus() {
     let read = || {
         for _ in 0..20_000 {
             let seen = LATEST.load(Ordering::SeqCst);
-            let now = timer::now();
+            let now = clock::now();
             assert!(now >= seen, "{now} after {seen}");
             LATEST.fetch_max(now, Ordering::SeqCst);
         }
@@ -85,9 +86,9 @@ fn sleep_takes_as_long_as_asked() {
     // Where instructions are counted, no other load makes a wake-up late: what is left are the kernel's own paths.
     const LATENESS: Duration = Duration::from_micros(100);
     for asked in [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000].map(Duration::from_micros) {
-        let start = timer::now();
+        let start = clock::now();
         sleep(asked);
-        let slept = Duration::from_nanos(timer::now() - start);
+        let slept = Duration::from_nanos(clock::now() - start);
         assert!(slept >= asked, "asked for {asked:?}, slept {slept:?}");
         assert!(slept < asked + LATENESS, "asked for {asked:?}, slept {slept:?}");
     }
@@ -103,9 +104,9 @@ guest_test!(
 /// As long as QEMU's TCG has no such timer. Where there is one, this runs on it.
 fn a_timer_that_is_not_there_is_not_used() {
     for millis in [1, 5, 20] {
-        let start = timer::now();
+        let start = clock::now();
         sleep(Duration::from_millis(millis));
-        assert!(timer::now() - start >= millis * 1_000_000);
+        assert!(clock::now() - start >= millis * 1_000_000);
     }
 }
 
@@ -113,9 +114,9 @@ guest_test!(sleep_outlasts_the_hardware_timer, smp = &[1, 8], icount);
 fn sleep_outlasts_the_hardware_timer() {
     // The one-shot counter has 32 bits, 4.29 seconds.
     let asked = Duration::from_secs(10);
-    let start = timer::now();
+    let start = clock::now();
     sleep(asked);
-    let slept = Duration::from_nanos(timer::now() - start);
+    let slept = Duration::from_nanos(clock::now() - start);
     assert!((asked..asked + Duration::from_micros(100)).contains(&slept), "{slept:?}");
 }
 
@@ -158,7 +159,7 @@ fn prints_from_every_cpu() {
         println!("[from an interrupt handler]");
         HANDLED.fetch_add(1, Ordering::SeqCst);
     };
-    let vector = interrupts::allocate(handler, 0).expect("a vector");
+    let vector = vectors::allocate(handler);
     let print = |g: usize| {
         READY.fetch_add(1, Ordering::SeqCst);
         while READY.load(Ordering::SeqCst) < procs() {
@@ -171,7 +172,7 @@ fn prints_from_every_cpu() {
     let printing: Vec<_> = (1..procs()).map(|g| go(move || print(g))).collect();
     let interrupting = go(move || {
         for round in 1..=ROUNDS {
-            apic::send_to_others(vector);
+            vectors::send_to_others(vector);
             while HANDLED.load(Ordering::SeqCst) < round * (num_cpu() - 1) {
                 yield_now();
             }
@@ -195,12 +196,12 @@ fn interrupts_go_round_a_ring_and_none_is_lost() {
             ASTRAY.fetch_add(1, Ordering::SeqCst);
         }
         if hop + 1 < HOPS {
-            apic::send(CpuId::new((hop + 1) % num_cpu()), Vector(VECTOR.load(Ordering::SeqCst)));
+            vectors::send(CpuId::new((hop + 1) % num_cpu()), Vector(VECTOR.load(Ordering::SeqCst)));
         }
     };
-    let vector = interrupts::allocate(pass_on, 0).expect("a vector");
+    let vector = vectors::allocate(pass_on);
     VECTOR.store(vector.0, Ordering::SeqCst);
-    apic::send(CpuId::BOOT, vector);
+    vectors::send(CpuId::BOOT, vector);
     while HOP.load(Ordering::SeqCst) < HOPS {
         sleep(Duration::from_millis(1));
     }
@@ -214,12 +215,12 @@ fn one_command_interrupts_all_others() {
     const ROUNDS: u64 = 300;
     static TAKEN: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
     let count = |_| _ = TAKEN[percpu::current().index()].fetch_add(1, Ordering::SeqCst);
-    let vector = interrupts::allocate(count, 0).expect("a vector");
+    let vector = vectors::allocate(count);
     let mut expected = [0; 8];
     for _ in 0..ROUNDS {
         let pinned = PreemptGuard::new();
         let me = percpu::current().index();
-        apic::send_to_others(vector);
+        vectors::send_to_others(vector);
         drop(pinned);
         let others = (0..num_cpu()).filter(|&cpu| cpu != me);
         others.clone().for_each(|cpu| expected[cpu] += 1);
@@ -235,12 +236,12 @@ fn one_command_interrupts_all_others() {
 
 guest_test!(interrupts_that_nobody_expects_are_counted, smp = &[1, 8], isolated);
 fn interrupts_that_nobody_expects_are_counted() {
-    let before = interrupts::unexpected_count();
-    apic::send(percpu::current(), Vector(0xe0));
-    while interrupts::unexpected_count() == before {
+    let before = internals::unexpected_interrupts();
+    vectors::send(percpu::current(), Vector(0xe0));
+    while internals::unexpected_interrupts() == before {
         yield_now();
     }
-    assert_eq!(interrupts::unexpected_count(), before + 1);
+    assert_eq!(internals::unexpected_interrupts(), before + 1);
 }
 
 guest_test!(
@@ -271,8 +272,8 @@ fn every_cpu_is_in_the_state_that_the_kernel_wants() {
         processor::check();
         SEEN.fetch_add(1, Ordering::SeqCst);
     };
-    let vector = interrupts::allocate(look, 0).expect("a vector");
-    cpus::all().for_each(|cpu| apic::send(cpu, vector));
+    let vector = vectors::allocate(look);
+    cpus::all().for_each(|cpu| vectors::send(cpu, vector));
     while SEEN.load(Ordering::SeqCst) < num_cpu() {
         sleep(Duration::from_millis(1));
     }
@@ -283,7 +284,7 @@ fn whatever_firmware_left_a_cpu_gets_into_that_state() {
     let masked = InterruptMutex::new(());
     let masked = masked.lock();
     processor::spoil();
-    cpu::init();
+    internals::init_cpu();
     processor::check();
     drop(masked);
 }

@@ -11,6 +11,7 @@ extern crate alloc;
 #[macro_use]
 mod registry;
 
+mod contexts;
 mod disks;
 mod failing;
 mod idle;
@@ -30,6 +31,8 @@ mod scheduler;
 mod signals;
 mod soak;
 mod stacks;
+#[expect(unsafe_code, reason = "takes vectors")]
+mod vectors;
 mod world;
 
 use boot_protocol::report::{Report, SERVE};

@@ -4,7 +4,7 @@ use core::hint::spin_loop;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
-use kernel::arch::x86_64::timer;
+use kernel::clock;
 use kernel::percpu::PreemptGuard;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
@@ -114,7 +114,7 @@ fn a_cpu_that_keeps_the_console_ends_the_machine() {
 
 #[inline(never)]
 fn keeps_the_console() {
-    kernel::console::with_all_locked(|| {
+    kernel::internals::with_console_locked(|| {
         loop {
             spin_loop();
         }
@@ -124,9 +124,9 @@ fn keeps_the_console() {
 guest_test!(nobody_is_accused_wrongly, smp = &[1, 2, 8], isolated, seconds = 60);
 /// Busy for some seconds, in every way: computing, in the scheduler, printing, asleep.
 fn nobody_is_accused_wrongly() {
-    let end = timer::now() + 4_000_000_000;
+    let end = clock::now() + 4_000_000_000;
     let busy = move |how: usize| {
-        while timer::now() < end {
+        while clock::now() < end {
             match how % 4 {
                 0 => spin_for(Duration::from_millis(300)),
                 1 => (0..10_000).for_each(|_| yield_now()),
@@ -141,8 +141,8 @@ fn nobody_is_accused_wrongly() {
 }
 
 fn spin_for(duration: Duration) {
-    let start = timer::now();
-    while Duration::from_nanos(timer::now() - start) < duration {
+    let start = clock::now();
+    while Duration::from_nanos(clock::now() - start) < duration {
         spin_loop();
     }
 }

@@ -2,12 +2,13 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use kernel::arch::x86_64::{apic, interrupts};
 use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::channel;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
-use kernel::{cpus, mm, snapshot, watchdog};
+use kernel::{cpus, internals, mm, watchdog};
+
+use crate::vectors;
 
 /// Wakes the worker, on a CPU that halts, together with non-maskable interrupts to the CPUs that halt. One that comes before
 /// the interrupt that was sent with the work lets that CPU find the work without any interrupt.
@@ -31,7 +32,7 @@ fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
         (0..2_000).for_each(|_| core::hint::spin_loop());
         let here = PreemptGuard::new();
         let me = percpu::current();
-        let ask_others = || cpus::all().filter(|&cpu| cpu != me).for_each(snapshot::ask);
+        let ask_others = || cpus::all().filter(|&cpu| cpu != me).for_each(internals::ask);
         if round % 2 == 0 {
             ask_others();
             (0..round % 64).for_each(|_| core::hint::spin_loop());
@@ -56,13 +57,13 @@ guest_test!(a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_threa
 /// interrupt, which may have been all that was to come.
 fn one_between_sti_and_hlt_does_not_hide_an_interrupt() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
-    let vector = interrupts::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst), 0).expect("a vector");
+    let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
     for round in 1..=20 {
         // By the tick that is due in any case, at the latest, such a halt is over. So what counts is what was taken.
         let masked = InterruptMutex::new(());
         let masked = masked.lock();
         let before = watchdog::interrupts(percpu::current());
-        apic::send(percpu::current(), vector);
+        vectors::send(percpu::current(), vector);
         shadow::take_non_maskable_interrupt_before_the_halt();
         let taken = watchdog::interrupts(percpu::current()) - before;
         drop(masked);
@@ -78,7 +79,7 @@ guest_test!(one_between_sti_and_hlt_does_not_hide_an_interrupt, smp = &[1], isol
 mod shadow {
     use core::arch::{asm, naked_asm};
 
-    use kernel::arch::x86_64::cpu::halt_address;
+    use kernel::internals::halt_address;
 
     const NON_MASKABLE: usize = 2;
 

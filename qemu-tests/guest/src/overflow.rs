@@ -4,11 +4,11 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use gmp_sched::JoinError;
+use kernel::internals::Storm;
 use kernel::mm;
 use kernel::percpu::PreemptGuard;
 use kernel::platform::{scheduler, scope};
 use kernel::prelude::*;
-use kernel::storm::Storm;
 
 use crate::isolation::DeadStacks;
 use crate::provoke;
@@ -106,7 +106,7 @@ fn without_memory_the_machine_ends() {
         // Its own pages it has.
         core::hint::black_box([0u8; 56 * 1024]);
         mm::free_cached_memory();
-        while mm::frame::allocate().is_ok() {}
+        while kernel::internals::allocate_frame().is_ok() {}
         provoke::stack_overflow();
     })
     .join();

@@ -3,9 +3,9 @@
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use kernel::internals;
 use kernel::percpu::{self, CpuId};
 use kernel::prelude::*;
-use kernel::snapshot;
 use kernel::sync::InterruptMutex;
 
 use crate::provoke;
@@ -218,7 +218,7 @@ fn every_cpu_says_where_it_is_and_goes_on() {
     for _ in 0..5 {
         text.clear();
         let _pinned = percpu::PreemptGuard::new();
-        snapshot::write_all(&mut text).expect("strings take everything");
+        internals::write_all_cpus(&mut text).expect("strings take everything");
     }
     print!("{text}");
     for cpu in 0..num_cpu() {
@@ -256,7 +256,7 @@ guest_test!(
     texts = &["panic on CPU", "nobody can print", "with_all_locked"],
 );
 fn a_panic_gets_past_the_locks_of_the_console() {
-    kernel::console::with_all_locked(|| {
+    internals::with_console_locked(|| {
         panic!("nobody can print");
     });
 }
@@ -301,7 +301,7 @@ fn questions_that_come_together_are_all_questions() {
         .map(|_| {
             go(move || {
                 // All ask the same one, as long as somebody does not have to wait for his turn on the host.
-                (0..6_000).for_each(|round| snapshot::ask(CpuId::new(round / 1_000 % num_cpu())));
+                (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
             })
         })
         .collect();

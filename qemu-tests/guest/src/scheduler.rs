@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use kernel::arch::x86_64::timer;
+use kernel::clock;
 use kernel::disk;
 use kernel::percpu;
 use kernel::platform::{Kernel, scheduler};
@@ -14,7 +14,7 @@ fn counts() -> gmp_sched::Counts {
 }
 
 fn nanoseconds(since: u64) -> u64 {
-    timer::now() - since
+    clock::now() - since
 }
 
 fn join_gives_results() {
@@ -102,7 +102,7 @@ guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
 fn blocked_machines_hand_their_processors_off() {
     let before = counts().handoffs;
     let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
-    let start = timer::now();
+    let start = clock::now();
     yield_now();
     let busy: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
     busy.into_iter().enumerate().for_each(|(n, handle)| assert_eq!(handle.join().unwrap(), n));
@@ -135,7 +135,7 @@ guest_test!(sysmon_retakes_from_a_long_system_call, smp = &[1, 2, 8]);
 
 fn sleeps_are_not_short_and_end_in_order() {
     static ORDER: spin::Mutex<Vec<u64>> = spin::Mutex::new(Vec::new());
-    let start = timer::now();
+    let start = clock::now();
     let handles: Vec<_> = [60u64, 20, 40]
         .map(|milliseconds| {
             go(move || {

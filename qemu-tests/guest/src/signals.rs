@@ -6,11 +6,12 @@ use core::time::Duration;
 
 use gmp_sched::platform::Platform;
 use gmp_sched::poller::Signal;
-use kernel::arch::x86_64::apic;
-use kernel::arch::x86_64::interrupts::{self, Vector};
+use kernel::internals::Vector;
 use kernel::percpu::CpuId;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
+
+use crate::vectors;
 use spin::Once;
 
 /// A device whose interrupt can be sent to any CPU.
@@ -21,13 +22,13 @@ fn device() -> (&'static Signal<Kernel>, Vector) {
             signal.raise(scheduler);
         }
     }
-    *SIGNAL.call_once(|| (Box::leak(Box::default()), interrupts::allocate(raise, 0).expect("a vector")))
+    *SIGNAL.call_once(|| (Box::leak(Box::default()), vectors::allocate(raise)))
 }
 
 fn wait_for_interrupts_on_all_cpus(rounds: usize) {
     let (signal, vector) = device();
     for round in 0..rounds {
-        apic::send(CpuId::new(round % num_cpu()), vector);
+        vectors::send(CpuId::new(round % num_cpu()), vector);
         signal.wait();
     }
 }

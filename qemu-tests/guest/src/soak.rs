@@ -9,11 +9,11 @@ use core::time::Duration;
 use gmp_sched::JoinError;
 use gmp_sched::goroutine::{GoroutineId, Status};
 use gmp_sched::processor::ProcessorStatus;
-use kernel::arch::x86_64::timer::now;
+use kernel::clock::now;
 use kernel::disk;
+use kernel::internals::Storm;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
-use kernel::storm::Storm;
 use kernel::watchdog::longest_windows;
 
 use crate::provoke;

@@ -5,12 +5,12 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use gmp_sched::spawn::spawn;
-use kernel::mm::stack::{Slot, Stack};
-use kernel::mm::{self, PAGE_SIZE, frame};
+use kernel::internals::Storm;
+use kernel::internals::{PAGE_SIZE, PhysFrame, Slot, Stack, allocate_frame, free_frame};
+use kernel::mm;
 use kernel::percpu::PreemptGuard;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
-use kernel::storm::Storm;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -241,7 +241,7 @@ fn stacks_are_given_back_to_the_heap() {
 }
 
 /// Takes every frame there is, also those kept for later, and gives them back when dropped.
-struct NoMemory(Vec<mm::PhysFrame>);
+struct NoMemory(Vec<PhysFrame>);
 
 impl NoMemory {
     fn new() -> Self {
@@ -256,7 +256,7 @@ impl NoMemory {
 
     /// Takes the frames that are free now.
     fn take_rest(&mut self) {
-        while let Ok(frame) = frame::allocate() {
+        while let Ok(frame) = allocate_frame() {
             self.0.push(frame);
         }
     }
@@ -268,7 +268,7 @@ impl Drop for NoMemory {
             #[expect(unsafe_code, reason = "gives frames back")]
             // SAFETY: `new` allocated it, and nobody uses it.
             unsafe {
-                frame::free(frame);
+                free_frame(frame);
             }
         }
     }

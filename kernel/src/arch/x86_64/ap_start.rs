@@ -229,7 +229,8 @@ extern "C" fn ap_main() -> ! {
     prepared.local.started_at.store(timer::now(), Ordering::Relaxed);
     // Ordering: pairs with the load in `start`.
     UP.fetch_add(1, Ordering::Release);
-    platform::cpu_main()
+    // SAFETY: on the stack of this CPU, which starts once, with interrupts off.
+    unsafe { platform::cpu_main() }
 }
 
 /// Says so if the clock of a CPU was not between what the boot CPU read before and after its start: then [`timer::now`]

@@ -126,19 +126,19 @@ pub(super) fn id() -> u32 {
 
 /// Tells the APIC that the handler of the interrupt in service is done.
 #[inline]
-pub fn end_of_interrupt() {
+pub(crate) fn end_of_interrupt() {
     local_apic().end_of_interrupt();
 }
 
 /// Interrupts a CPU. Nothing happens if it is not up. Callable from everywhere.
-pub fn send(to: CpuId, vector: Vector) {
+pub(crate) fn send(to: CpuId, vector: Vector) {
     if let Some(local) = percpu::of(to) {
         command(To::Id(local.apic_id()), Command::Interrupt(vector.0));
     }
 }
 
 /// Interrupts all CPUs but the calling one, by one command. Callable from everywhere.
-pub fn send_to_others(vector: Vector) {
+pub(crate) fn send_to_others(vector: Vector) {
     // Not for non-maskable interrupts: they would also reach CPUs that were left out, which have nowhere to take them.
     if cpus::count() > 1 {
         command(To::Others, Command::Interrupt(vector.0));

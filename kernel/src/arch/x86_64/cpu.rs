@@ -1,6 +1,5 @@
 //! Control registers and features of the processor.
 
-use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::arch::{asm, naked_asm};
 
 use x86_64::instructions::{hlt, interrupts};
@@ -22,9 +21,8 @@ pub(super) const DEFAULT_MXCSR: u32 = 0x1f80;
 
 /// Puts this CPU into the state that the kernel wants, whatever its firmware and boot path left: control registers, x87,
 /// MXCSR, machine checks. Write protection holds also for ring 0, and there are no-execute pages. The interrupt descriptor
-/// table is loaded. Public for a test.
-#[doc(hidden)]
-pub fn init() {
+/// table is loaded.
+pub(crate) fn init() {
     let clear =
         Cr0Flags::EMULATE_COPROCESSOR | Cr0Flags::TASK_SWITCHED | Cr0Flags::CACHE_DISABLE | Cr0Flags::NOT_WRITE_THROUGH;
     let set = Cr0Flags::MONITOR_COPROCESSOR | Cr0Flags::NUMERIC_ERROR | Cr0Flags::WRITE_PROTECT;
@@ -58,9 +56,8 @@ pub(crate) extern "sysv64" fn wait_for_interrupt() {
     naked_asm!("sti", "hlt", "cli", "ret")
 }
 
-/// The address of the halt in [`wait_for_interrupt`]. Public for a test.
-#[doc(hidden)]
-pub fn halt_address() -> u64 {
+/// The address of the halt in [`wait_for_interrupt`].
+pub(crate) fn halt_address() -> u64 {
     // `sti` has one byte.
     wait_for_interrupt as *const () as u64 + 1
 }
@@ -75,22 +72,10 @@ pub(super) fn skip_halt(frame: &mut TrapFrame) {
 }
 
 /// Stops this CPU for good.
-pub fn halt() -> ! {
+pub(crate) fn halt() -> ! {
     interrupts::disable();
     loop {
         // Left by NMIs and the like.
         hlt();
     }
-}
-
-/// The id of the APIC of this CPU, as the processor itself knows it.
-pub fn apic_id() -> u32 {
-    // Leaf 0xb has all 32 bits where it exists (SDM volume 2, CPUID).
-    if __cpuid(0).eax >= 0xb {
-        let topology = __cpuid_count(0xb, 0);
-        if topology.ebx != 0 {
-            return topology.edx;
-        }
-    }
-    __cpuid(1).ebx >> 24
 }

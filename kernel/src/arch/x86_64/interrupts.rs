@@ -18,13 +18,13 @@ const FIRST_DEVICE: u8 = 0x30;
 const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
 /// The local APIC's timer.
-pub const TIMER: Vector = Vector(0xf0);
+pub(crate) const TIMER: Vector = Vector(0xf0);
 /// Another CPU asks this one to look for work.
-pub const RESCHEDULE: Vector = Vector(0xf1);
+pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The local APIC found an error.
-pub const ERROR: Vector = Vector(0xfe);
+pub(crate) const ERROR: Vector = Vector(0xfe);
 /// The interrupt that was signalled is gone. Takes no end-of-interrupt.
-pub const SPURIOUS: Vector = Vector(0xff);
+pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
 /// What to call for a vector, on the interrupt stack, with interrupts off.
 type Handler = (fn(usize), usize);
@@ -50,7 +50,7 @@ impl core::error::Error for NoVectorLeft {}
 ///
 /// # Errors
 /// If all are taken.
-pub fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
+pub(crate) fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
     let index = ALLOCATED
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < DEVICES).then_some(count + 1))
         .map_err(|_| NoVectorLeft)?;
@@ -59,7 +59,7 @@ pub fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorL
 }
 
 /// How many interrupts came that nobody had asked for, spurious ones included.
-pub fn unexpected_count() -> usize {
+pub(crate) fn unexpected_count() -> usize {
     UNEXPECTED.load(Ordering::Relaxed)
 }
 
@@ -83,7 +83,8 @@ pub(super) fn handle(vector: Vector) {
     flush::pass();
     match vector {
         TIMER => timer::interrupt(),
-        RESCHEDULE => kthread::reschedule_interrupt(),
+        // SAFETY: this is the handler, with interrupts off.
+        RESCHEDULE => unsafe { kthread::reschedule_interrupt() },
         ERROR => apic::report_error(),
         SPURIOUS => {
             UNEXPECTED.fetch_add(1, Ordering::Relaxed);

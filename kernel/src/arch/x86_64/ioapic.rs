@@ -68,7 +68,7 @@ impl IoApic {
 
 /// No I/O APIC has this interrupt, or the CPU is not up, or out of reach for its id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoSuchInterrupt;
+pub(crate) struct NoSuchInterrupt;
 
 impl fmt::Display for NoSuchInterrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +100,7 @@ pub(crate) fn init() {
 ///
 /// # Errors
 /// If there is no such interrupt.
-pub fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
+pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
     let source = acpi::tables().isa_interrupt(irq);
     // Eight bits are all that an I/O APIC has for the receiver.
     let apic_id = percpu::of(cpu).and_then(|local| u8::try_from(local.apic_id()).ok()).ok_or(NoSuchInterrupt)?;

@@ -3,16 +3,16 @@
 //! "SDM" in this module is Intel's *Software Developer's Manual*, volume 3, by section.
 
 pub(crate) mod ap_start;
-pub mod apic;
-pub mod cpu;
+pub(crate) mod apic;
+pub(crate) mod cpu;
 pub(crate) mod exception;
 pub(crate) mod gdt;
 pub(crate) mod idt;
-pub mod interrupts;
-pub mod ioapic;
+pub(crate) mod interrupts;
+pub(crate) mod ioapic;
 mod machine_check;
 mod page_fault;
-pub mod preempt;
+pub(crate) mod preempt;
 mod reference_clock;
-pub mod timer;
-pub mod trap;
+pub(crate) mod timer;
+pub(crate) mod trap;

@@ -44,7 +44,7 @@ fn overflow(frame: &mut TrapFrame, slot: Slot) {
         panic::exception(frame)
     };
     let is_in_user_code =
-        percpu::trap_depth() == 1 && percpu::preempt_count() == 0 && frame.rflags & INTERRUPT_FLAG != 0;
+        percpu::trap_depth() == 1 && !percpu::is_preemption_off() && frame.rflags & INTERRUPT_FLAG != 0;
     if !(is_in_user_code && isolation::covers(goroutine) && divert_to_another_stack(frame, slot)) {
         panic::stack_overflow(frame, goroutine.id(), slot)
     }

@@ -51,8 +51,7 @@ static UNSKIPPED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// Has preemptions inside of `code` write into the red zone of what they interrupt, which loses what is kept there. For
 /// the test of the tests.
-#[doc(hidden)]
-pub fn leave_red_zone_unprotected_in(code: Range<u64>) {
+pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[0].store(code.start, Ordering::Relaxed);
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
 }
@@ -73,7 +72,7 @@ pub(super) const MODES: u64 = TRAP_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNME
 
 /// Called at the end of every interrupt, after the end-of-interrupt, on the interrupt stack, with interrupts off. May
 /// change where the interrupted code continues.
-pub fn on_interrupt_return(frame: &mut TrapFrame) {
+pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     if percpu::is_pending() {
         divert(frame, give_way);
     }
@@ -83,7 +82,7 @@ pub fn on_interrupt_return(frame: &mut TrapFrame) {
 /// code and its stack has room. Returns whether it will. `function` is called with interrupts on and pinned once, and
 /// returns pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
-    if percpu::preempt_count() != 0 {
+    if percpu::is_preemption_off() {
         return false;
     }
     // Else each preemption could put another set of registers below the last one, until the stack overflows.
@@ -190,9 +189,10 @@ extern "sysv64" fn give_way() {
 
 /// Called by [`preempt_enable`](percpu::preempt_enable) when the count has become zero with a request pending.
 #[cold]
-pub fn honour_pending() {
-    // In a handler the return from it deals with the request; with interrupts off the caller cannot be left.
-    if percpu::in_trap() || !interrupts::are_enabled() {
+pub(crate) fn honour_pending() {
+    // A handler, whose return deals with the request, does not come here, since it counts itself. With interrupts off the
+    // caller cannot be left.
+    if !interrupts::are_enabled() {
         return;
     }
     loop {

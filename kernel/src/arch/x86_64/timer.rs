@@ -183,18 +183,10 @@ pub(crate) fn init_cpu() {
 /// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or at once if that is over; an earlier deadline is
 /// forgotten. Then [`kthread::timer_interrupt`] is called. Callable from everywhere; the caller should not be able to
 /// migrate.
-pub fn arm(deadline: u64) {
+pub(crate) fn arm(deadline: u64) {
     without_interrupts(|| {
         percpu::local().timer_deadline.store(deadline, Ordering::Relaxed);
         start(deadline);
-    });
-}
-
-/// Forgets the deadline of this CPU. Callable as [`arm`] is.
-pub fn disarm() {
-    without_interrupts(|| {
-        percpu::local().timer_deadline.store(NEVER, Ordering::Relaxed);
-        apic::stop_timer(timer_mode());
     });
 }
 
@@ -235,5 +227,6 @@ pub(super) fn interrupt() {
     }
     crate::watchdog::note_lateness(local, deadline, now);
     local.timer_deadline.store(NEVER, Ordering::Relaxed);
-    kthread::timer_interrupt();
+    // SAFETY: called by the handler of the timer.
+    unsafe { kthread::timer_interrupt() };
 }

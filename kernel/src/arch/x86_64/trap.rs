@@ -7,7 +7,6 @@
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
-use core::sync::atomic::Ordering;
 
 use super::{cpu, exception, interrupts, preempt};
 use crate::{panic, percpu};
@@ -63,8 +62,7 @@ const WITH_ERROR_CODE: u32 = 1 << Vector::DOUBLE_FAULT.0
 /// stands here.
 #[derive(Debug)]
 #[repr(C)]
-#[expect(missing_docs, reason = "names of the architecture")]
-pub struct TrapFrame {
+pub(crate) struct TrapFrame {
     pub xmm: [u128; 16],
     pub r15: u64,
     pub r14: u64,
@@ -116,7 +114,7 @@ impl TrapFrame {
     }
 
     /// Which interrupt or exception this is.
-    pub fn vector(&self) -> Vector {
+    pub(crate) fn vector(&self) -> Vector {
         Vector(self.vector.to_le_bytes()[0])
     }
 }
@@ -194,21 +192,20 @@ extern "C" fn enter() {
 /// Handles whatever has happened. Only interrupts, which come between instructions of any code, may end in a
 /// preemption.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
-    // A plain add: what comes in between on this CPU takes back what it adds.
-    let depth = &percpu::local().trap_depth;
-    depth.store(depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     let vector = frame.vector();
+    let is_nmi = vector == Vector::NON_MASKABLE;
+    percpu::enter_trap(is_nmi);
     let is_interrupt = vector.0 >= Vector::FIRST_INTERRUPT;
     if is_interrupt {
         percpu::local().watch.note_interrupt();
         interrupts::handle(vector);
-    } else if vector == Vector::NON_MASKABLE {
+    } else if is_nmi {
         panic::non_maskable(frame);
         cpu::skip_halt(frame);
     } else {
         exception::handle(frame);
     }
-    depth.store(depth.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    percpu::leave_trap(is_nmi);
     if is_interrupt {
         preempt::on_interrupt_return(frame);
     }

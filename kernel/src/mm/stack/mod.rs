@@ -33,14 +33,14 @@ pub(super) use touch::touch_ahead;
 pub(crate) use touch::{LastFrames, Source, Touch, first_touch, touch_pages_ahead};
 
 /// Bytes of the stack on which a CPU boots and later idles.
-pub const CPU_STACK_BYTES: usize = 64 * 1024;
+pub(crate) const CPU_STACK_BYTES: usize = 64 * 1024;
 
 /// Bytes below a G's stack that are left to preemption: the red zone and the registers of the G, and the scheduler that is
 /// called below them.
 ///
 /// Enough for unoptimised code, which takes six times as much as optimised code. A crate is not told at compile time how it
 /// is optimised, and the room takes nothing but addresses as long as it is not used. A test measures both.
-pub const RESERVE: usize = 3 * PAGE_SIZE;
+pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// A stack. Dropping it frees it; nothing may run on it then.
 #[derive(PartialEq, Eq, Debug)]
@@ -60,7 +60,7 @@ impl Stack {
     ///
     /// # Errors
     /// If there is no memory for it, or more than 4 MiB are asked for.
-    pub fn allocate_whole(bytes: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn allocate_whole(bytes: usize) -> Result<Self, OutOfMemory> {
         Self::take(bytes, Commit::Whole)
     }
 
@@ -74,17 +74,17 @@ impl Stack {
     }
 
     /// The lowest address of what was asked for.
-    pub fn bottom(&self) -> usize {
+    pub(crate) fn bottom(&self) -> usize {
         self.0.bottom()
     }
 
     /// The end: the first push goes below it. A multiple of the page size.
-    pub fn top(&self) -> usize {
+    pub(crate) fn top(&self) -> usize {
         self.0.top()
     }
 
     /// Gives the stack up without freeing it: its [`top`](Self::top) stands for it.
-    pub fn into_raw(self) -> usize {
+    pub(crate) fn into_raw(self) -> usize {
         let top = self.top();
         core::mem::forget(self);
         top
@@ -97,7 +97,7 @@ impl Stack {
     ///
     /// # Panics
     /// If it cannot come from there.
-    pub unsafe fn from_raw(top: usize) -> Self {
+    pub(crate) unsafe fn from_raw(top: usize) -> Self {
         let slot = Slot::containing(top - 1).filter(|slot| slot.top() == top);
         Self(slot.expect("not the top of a stack"))
     }

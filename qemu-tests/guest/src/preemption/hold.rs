@@ -4,12 +4,11 @@
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use kernel::arch::x86_64::preempt::leave_red_zone_unprotected_in;
-use kernel::mm::stack::Slot;
-use kernel::mm::{self, PAGE_SIZE};
+use kernel::cpus;
+use kernel::internals::{PAGE_SIZE, Slot, answers, ask, leave_red_zone_unprotected_in};
+use kernel::mm;
 use kernel::percpu::{self, PreemptGuard};
 use kernel::prelude::*;
-use kernel::{cpus, snapshot};
 
 use super::state::{Lost, State};
 use super::{preemptions, storm};
@@ -143,7 +142,7 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     STOP.store(false, Ordering::Relaxed);
     ASKED.store(0, Ordering::Relaxed);
-    let answers = || cpus::all().map(|cpu| u64::from(snapshot::answers(cpu))).sum::<u64>();
+    let answers = || cpus::all().map(|cpu| u64::from(answers(cpu))).sum::<u64>();
     let before = answers();
     let asker = go(|| {
         while !STOP.load(Ordering::Relaxed) {
@@ -152,7 +151,7 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
                 let me = percpu::current();
                 cpus::all().filter(|&cpu| cpu != me).collect::<Vec<_>>()
             };
-            others.into_iter().for_each(snapshot::ask);
+            others.into_iter().for_each(ask);
             // So that they are spread over what the others do.
             (0..ASKED.fetch_add(1, Ordering::Relaxed) % 500).for_each(|_| core::hint::spin_loop());
         }
@@ -193,9 +192,12 @@ guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], isolated, se
 
 /// The test of the test: without the skip over the red zone that is lost, and nothing else.
 fn without_the_skip_the_red_zone_is_lost() {
-    leave_red_zone_unprotected_in(State::new(1).code());
+    #[expect(unsafe_code, reason = "has something lost")]
+    // SAFETY: what is lost there is noted, and nothing depends on it.
+    let unprotect = |code| unsafe { leave_red_zone_unprotected_in(code) };
+    unprotect(State::new(1).code());
     let tally = hold_through(5_000, stay);
-    leave_red_zone_unprotected_in(0..0);
+    unprotect(0..0);
     // How many of the preemptions fall into code that uses its red zone depends on the host's speed: 600 to 2,000.
     assert!(tally.lost.len() > 100, "only {} losses: the test does not test much", tally.lost.len());
     let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));

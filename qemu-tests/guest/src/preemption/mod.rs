@@ -10,11 +10,11 @@ use core::time::Duration;
 
 use gmp_sched::platform::Pinned;
 use gmp_sched::preempt;
-use kernel::arch::x86_64::timer::now;
+use kernel::clock::now;
+use kernel::internals::Storm;
 use kernel::percpu::PreemptGuard;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
-use kernel::storm::Storm;
 use kernel::sync::{InterruptMutex, PreemptMutex};
 
 fn preemptions() -> u64 {

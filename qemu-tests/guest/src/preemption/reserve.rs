@@ -6,7 +6,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use kernel::mm::stack::{RESERVE, Slot};
+use kernel::internals::{RESERVE, Slot};
 use kernel::platform::{channel, stop_the_world};
 use kernel::prelude::*;
 

@@ -1,0 +1,174 @@
+//! What is refused in which context: each refused combination of the table in `kernel::contexts` is a panic that names the
+//! context.
+
+use kernel::internals;
+use kernel::percpu::{CpuId, PreemptGuard};
+use kernel::prelude::*;
+use kernel::sync::{InterruptMutex, PreemptMutex};
+
+use crate::vectors;
+
+static HANDLERS: InterruptMutex<()> = InterruptMutex::new(());
+static THREADS: PreemptMutex<()> = PreemptMutex::new(());
+
+fn block() {
+    static GROUP: WaitGroup = WaitGroup::new();
+    GROUP.add(1);
+    GROUP.wait();
+}
+
+fn spawn() {
+    go(|| ()).detach();
+}
+
+fn allocate() {
+    core::hint::black_box(Box::new(0));
+}
+
+fn take_preempt_mutex() {
+    drop(THREADS.lock());
+}
+
+fn make_system_call() {
+    let _ = kernel::disk::delay(core::time::Duration::from_micros(1));
+}
+
+/// Interrupts the calling G on a machine with one CPU, and has `body` run in the handler.
+fn in_handler(body: fn()) {
+    static BODY: InterruptMutex<Option<fn()>> = InterruptMutex::new(None);
+    *BODY.lock() = Some(body);
+    let vector = vectors::allocate(|_| {
+        let body = *BODY.lock();
+        body.expect("set before the interrupt")();
+    });
+    vectors::send(CpuId::BOOT, vector);
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+fn with_interrupt_mutex_held(body: fn()) {
+    let _held = HANDLERS.lock();
+    body();
+}
+
+fn pinned(body: fn()) {
+    let _pinned = PreemptGuard::new();
+    body();
+}
+
+fn in_nmi(body: fn()) {
+    internals::as_if_in_nmi(body);
+}
+
+/// Tests that `$act`, done `$context`, ends the machine as a broken invariant, with texts that say what was done where.
+macro_rules! refused {
+    ($name:ident: $context:ident($act:expr), $what:literal, $place:literal $(, $more:literal)*) => {
+        fn $name() {
+            $context($act);
+        }
+        guest_test!(
+            $name,
+            isolated,
+            smp = &[1],
+            status = 101,
+            texts = &["panic on CPU 0", concat!($what, " ", $place) $(, $more)*, stringify!($name)]
+        );
+    };
+}
+
+refused!(handler_that_blocks_is_refused: in_handler(block), "a G blocks, yields or ends", "in the handler of an interrupt");
+refused!(handler_that_yields_is_refused: in_handler(yield_now), "a G blocks, yields or ends", "in the handler of an interrupt");
+refused!(handler_that_exits_is_refused: in_handler(|| exit()), "a G blocks, yields or ends", "in the handler of an interrupt");
+refused!(handler_that_spawns_is_refused: in_handler(spawn), "a G is spawned", "in the handler of an interrupt");
+refused!(handler_that_allocates_is_refused: in_handler(allocate), "memory is allocated or freed", "in the handler of an interrupt");
+refused!(handler_that_makes_a_system_call_is_refused: in_handler(make_system_call), "a G blocks, yields or ends", "in the handler of an interrupt");
+refused!(
+    handler_that_takes_a_preempt_mutex_is_refused: in_handler(take_preempt_mutex),
+    "a `PreemptMutex` is taken", "in the handler of an interrupt"
+);
+
+refused!(
+    blocking_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(block),
+    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    yielding_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(yield_now),
+    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    spawning_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(spawn),
+    "a G is spawned", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    allocating_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(allocate),
+    "memory is allocated or freed", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    preempt_mutex_under_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(take_preempt_mutex),
+    "a `PreemptMutex` is taken", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+refused!(
+    system_call_with_an_interrupt_mutex_is_refused: with_interrupt_mutex_held(make_system_call),
+    "a G blocks, yields or ends", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:"
+);
+
+refused!(pinned_goroutine_that_blocks_is_refused: pinned(block), "a G blocks, yields or ends", "with preemption turned off");
+refused!(pinned_goroutine_that_yields_is_refused: pinned(yield_now), "a G blocks, yields or ends", "with preemption turned off");
+refused!(pinned_goroutine_that_exits_is_refused: pinned(|| exit()), "a G blocks, yields or ends", "with preemption turned off");
+refused!(
+    pinned_goroutine_that_makes_a_system_call_is_refused: pinned(make_system_call),
+    "a G blocks, yields or ends", "with preemption turned off"
+);
+
+refused!(
+    nmi_that_takes_an_interrupt_mutex_is_refused: in_nmi(|| drop(HANDLERS.lock())),
+    "an `InterruptMutex` is taken", "in the handler of a non-maskable interrupt"
+);
+refused!(nmi_that_prints_is_refused: in_nmi(|| println!("from an NMI")), "an `InterruptMutex` is taken", "in the handler of a non-maskable");
+refused!(nmi_that_blocks_is_refused: in_nmi(block), "a G blocks, yields or ends", "in the handler of a non-maskable");
+refused!(nmi_that_spawns_is_refused: in_nmi(spawn), "a G is spawned", "in the handler of a non-maskable");
+refused!(nmi_that_allocates_is_refused: in_nmi(allocate), "memory is allocated or freed", "in the handler of a non-maskable");
+
+/// What is allowed: with preemption off one spawns, allocates and takes locks; with a lock of handlers held, and in a
+/// handler, one prints and takes other locks of handlers.
+fn what_the_table_allows_works() {
+    static OTHER: InterruptMutex<u32> = InterruptMutex::new(0);
+    pinned(|| {
+        spawn();
+        allocate();
+        take_preempt_mutex();
+    });
+    with_interrupt_mutex_held(|| {
+        *OTHER.lock() += 1;
+        println!("printed with an `InterruptMutex` held: {:>300}", "long");
+    });
+    let vector = vectors::allocate(|_| {
+        *OTHER.lock() += 1;
+        println!("printed in a handler: {:>300}", "long");
+    });
+    vectors::send(CpuId::BOOT, vector);
+    while *OTHER.lock() < 2 {
+        yield_now();
+    }
+}
+guest_test!(what_the_table_allows_works, smp = &[1, 2, 8]);
+
+/// Interrupts stay off until the last of several is free, in whatever order: else a handler that takes it would find it
+/// held by its own CPU.
+fn interrupt_mutexes_may_be_freed_in_any_order() {
+    static SECOND: InterruptMutex<u32> = InterruptMutex::new(0);
+    let vector = vectors::allocate(|_| *SECOND.lock() += 1);
+    for round in 1..=1_000 {
+        let first = HANDLERS.lock();
+        let second = SECOND.lock();
+        drop(first);
+        vectors::send(CpuId::BOOT, vector);
+        (0..1_000).for_each(|_| core::hint::spin_loop());
+        drop(second);
+        while *SECOND.lock() < round {
+            yield_now();
+        }
+    }
+}
+guest_test!(interrupt_mutexes_may_be_freed_in_any_order, smp = &[1, 2]);
