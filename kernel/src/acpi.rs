@@ -11,7 +11,7 @@ use kernel_formats::soft_off::{self, SleepTypes};
 use spin::Once;
 use x86_64::instructions::port::Port;
 
-use crate::mm::{self, PAGE_SIZE, PhysAddr, paging};
+use crate::mm::{self, PAGE_SIZE, PHYSICAL_MAP_BYTES, PhysAddr, paging};
 use crate::percpu::MAX_CPUS;
 
 /// Most I/O APICs that are noted.
@@ -155,7 +155,7 @@ fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
         tables.add(&entry);
     }
     tables.power = read_power(&acpi);
-    tables.hpet = HpetInfo::new(&acpi).ok().map(|hpet| PhysAddr::new(hpet.base_address as u64));
+    tables.hpet = HpetInfo::new(&acpi).ok().and_then(|hpet| PhysAddr::try_new(hpet.base_address as u64).ok());
     Ok(tables)
 }
 
@@ -229,8 +229,11 @@ struct PhysicalMemory;
 
 impl AcpiHandler for PhysicalMemory {
     unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
+        let size = size.max(size_of::<T>()).max(1);
+        let is_in_map = (physical_address as u64).checked_add(size as u64).is_some_and(|end| end <= PHYSICAL_MAP_BYTES);
+        // The trait has no way to say so. The firmware's tables are elsewhere than it says: nothing of them can be relied on.
+        assert!(is_in_map, "the firmware says that a table of {size} bytes is at {physical_address:#x}");
         let physical = PhysAddr::new(physical_address as u64);
-        let size = size.max(size_of::<T>());
         let mapped = mm::physical_to_virtual(physical);
         let mut pages = (0..size).step_by(PAGE_SIZE).chain([size - 1]);
         let pointer = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {

@@ -2,9 +2,15 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use boot_protocol::command_line;
 use spin::Once;
+
+use crate::exit;
+
+/// Exit status of a machine whose options cannot be used, as of a command that is called wrongly (`EX_USAGE`).
+const WRONG_USE: u8 = 64;
 
 /// The command line, taken apart.
 struct CommandLine {
@@ -33,14 +39,18 @@ pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
 }
 
-/// The value of the kernel option `KEY=NUMBER`; what is no number is reported and left out.
-pub(crate) fn number(key: &str) -> Option<u64> {
+/// The value of the kernel option `KEY=NUMBER`, `None` if it was not given. Anything but a number in `range` ends the
+/// machine with a message and the status of wrong use: a value that was meant otherwise is not taken for another one.
+pub(crate) fn number(key: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let value = option(key)?;
-    let number = value.parse().ok();
-    if number.is_none() {
-        log::warn!("{key}={value}: not a number");
+    match value.parse() {
+        Ok(number) if range.contains(&number) => Some(number),
+        _ => {
+            let (from, to) = (range.start(), range.end());
+            crate::println!("kernel option {key}={value}: expected a number from {from} to {to}");
+            exit::exit(WRONG_USE)
+        }
     }
-    number
 }
 
 /// The values of all kernel options `KEY=VALUE` with this key, in order.

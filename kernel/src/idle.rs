@@ -26,6 +26,9 @@ use crate::mm::flush;
 /// For how long the last CPU polls, in nanoseconds.
 static POLL_NS: AtomicU64 = AtomicU64::new(0);
 
+/// The longest time that can be asked for: ten seconds.
+const LONGEST_POLL_US: u64 = 10_000_000;
+
 /// How often the polling CPU looks before it lets others go on where all CPUs take turns on one thread: about a thousand
 /// instructions. QEMU takes the pause instruction for the end of a turn; without it this turn would last until the polling
 /// ends, and another CPU's timer would have to wait. With it in every look, the turns would take most of the host's time.
@@ -33,8 +36,8 @@ const LOOKS_IN_A_ROW: u64 = 32;
 
 /// Reads the kernel option. Called by the boot CPU before kernel threads are set up.
 pub(crate) fn init() {
-    let wanted = args::number("halt_poll_us").map_or(Duration::ZERO, Duration::from_micros);
-    POLL_NS.store(u64::try_from(wanted.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    let wanted = args::number("halt_poll_us", 0..=LONGEST_POLL_US).unwrap_or(0);
+    POLL_NS.store(wanted * 1_000, Ordering::Relaxed);
 }
 
 /// Waits for an interrupt and handles it; may also return without one. Called and returns with interrupts off, in the idle

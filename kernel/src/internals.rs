@@ -8,10 +8,11 @@ use core::ops::Range;
 use x86_64::instructions::interrupts::without_interrupts;
 
 use crate::arch::x86_64::{apic, cpu, interrupts, preempt};
-use crate::mm::{OutOfMemory, frame};
+use crate::mm::{OutOfMemory, flush, frame};
 use crate::{console, percpu, snapshot};
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
+pub use crate::console::output::Stalled;
 pub use crate::mm::stack::{Slot, Stack};
 pub use crate::percpu::CpuId;
 pub use crate::storm::Storm;
@@ -122,6 +123,11 @@ pub fn write_all_cpus(out: &mut impl fmt::Write) -> fmt::Result {
 /// Puts the control registers of this CPU into the state that the kernel wants.
 pub fn init_cpu() {
     cpu::init();
+}
+
+/// Whether this CPU is in a halt for which no epoch waits. The caller is pinned.
+pub fn is_halted() -> bool {
+    flush::is_halted()
 }
 
 /// The address of the instruction at which a CPU halts that has nothing to run.

@@ -35,6 +35,9 @@ const MSIX_BAR: u32 = 0b111;
 /// Where a device writes to interrupt the CPU whose APIC id stands in bits 12 to 19 (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
+/// Configuration space, which capabilities follow after the header of 64 bytes, has room for so many.
+const MAX_CAPABILITIES: usize = (256 - 64) / 4;
+
 /// Register of a bridge with the number of the bus behind it, in bits 8 to 15.
 const BUS_NUMBERS: u8 = 0x18;
 
@@ -96,6 +99,20 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
         next += 1;
     }
     found
+}
+
+/// Checks that the list of a device's capabilities ends.
+///
+/// # Errors
+/// It does not: it is a ring.
+pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Result<(), PciError> {
+    root.capabilities(function).nth(MAX_CAPABILITIES).map_or(Ok(()), |_| Err(PciError::NoRegisters))
+}
+
+/// The word `at` bytes after the beginning of a capability that a device has at `offset`, as it says; `None` if that is
+/// outside of its configuration space.
+pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
+    Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
 }
 
 /// Why a device cannot be used.
@@ -252,7 +269,7 @@ pub(crate) fn route_messages(
     let apic_id = percpu::of(cpu).map(|local| local.apic_id()).filter(|&id| id < 0xff).ok_or(PciError::NoSuchCpu)?;
     let capability =
         root.capabilities(function).find(|capability| capability.id == MSIX).ok_or(PciError::NoMessages)?;
-    let table = ConfigurationPorts.read_word(function, capability.offset + 4);
+    let table = read_capability(function, capability.offset, 4).ok_or(PciError::NoMessages)?;
     let bar = map_bar(root, function, (table & MSIX_BAR) as u8)?;
     let entry = bar.part((table & !MSIX_BAR) as usize, 16).ok_or(PciError::NoRegisters)?;
     // Address, upper half of the address, data, control (bit 0: masked).

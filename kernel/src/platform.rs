@@ -1,7 +1,7 @@
 //! The scheduler's platform: the one file that knows both worlds, [`gmp_sched`] and this machine.
 
 use core::fmt::{self, Arguments};
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use core::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::arch::x86_64::{apic, cpu};
 use crate::contexts::Act;
 use crate::kthread::{self, KernelThread};
-use crate::mm::object_cache;
 use crate::mm::stack::{Slot, Stack};
+use crate::mm::{PAGE_SIZE, frame, object_cache};
 use crate::percpu::{self, CpuId};
 use crate::{args, contexts, cpus, exit, idle, isolation, panic, program, storm};
 
@@ -235,6 +235,29 @@ fn run_sysmon(_: usize) -> ! {
     }
 }
 
+/// Frames that the scheduler and the first Gs take, whatever the number of CPUs: 320 in a machine with 64 MiB, most of
+/// them the heap's.
+const START_FRAMES: usize = 512;
+/// What each CPU adds to that: the stack of an M and its page tables, frames put aside for page faults, an M.
+const START_FRAMES_PER_CPU: usize = 32;
+/// What each P adds, above those of every machine.
+const BYTES_PER_PROCESSOR: usize = 2 * size_of::<Processor<Kernel>>();
+
+/// How many frames a machine with `cpus` CPUs needs to start the program, with a little for that to begin with.
+pub(crate) fn frames_for_start(cpus: usize) -> usize {
+    let processors = cpus.saturating_sub(PROCS_LIMIT) * BYTES_PER_PROCESSOR;
+    START_FRAMES + cpus * START_FRAMES_PER_CPU + processors.div_ceil(PAGE_SIZE)
+}
+
+/// Ends the machine with a message if there is too little memory to start the scheduler.
+fn assert_memory_suffices() {
+    let (needed, free) = (frames_for_start(cpus::count()), frame::free_frames());
+    if free < needed {
+        let (needed, free) = (needed * PAGE_SIZE / 1024, free * PAGE_SIZE / 1024);
+        panic::fatal(format_args!("not enough memory: the scheduler needs {needed} KiB, and {free} KiB are free"));
+    }
+}
+
 /// The boot CPU, on its own stack, with interrupts off, when all CPUs that answer are up: starts the scheduler, and the
 /// program as its main G.
 ///
@@ -242,12 +265,12 @@ fn run_sysmon(_: usize) -> ! {
 ///
 /// That is so, and it is called once.
 pub(crate) unsafe fn boot_main() -> ! {
+    assert_memory_suffices();
     idle::init();
     kthread::init();
     cpus::all().filter_map(percpu::of).for_each(|cpu| cpu.last_frames.fill());
-    SEED.store(args::number("seed").unwrap_or(0), Ordering::Relaxed);
-    SLICE_NS.store(wanted_slice().as_nanos() as u64, Ordering::Relaxed);
-    UNDISTURBED_NS.store(wanted_undisturbed().as_nanos() as u64, Ordering::Relaxed);
+    SEED.store(args::number("seed", 0..=u64::MAX).unwrap_or(0), Ordering::Relaxed);
+    read_times();
     isolation::init();
     let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
@@ -278,18 +301,21 @@ pub(crate) unsafe fn cpu_main() -> ! {
     unsafe { kthread::all().idle_loop() }
 }
 
-/// The shortest slice: below that the machine does little else than switch.
-const SHORTEST_SLICE: Duration = Duration::from_micros(100);
+/// The slices that can be chosen, in microseconds: with shorter ones the machine does little else than switch; nobody
+/// waits longer than ten seconds.
+const SLICES_US: RangeInclusive<u64> = 100..=10_000_000;
+/// How long a G may be left undisturbed, in microseconds: zero is not at all.
+const UNDISTURBED_US: RangeInclusive<u64> = 0..=10_000_000;
 
-/// Go's slice, or another by the kernel argument `slice_us`.
-fn wanted_slice() -> Duration {
-    args::number("slice_us").map_or(SLICE, Duration::from_micros).max(SHORTEST_SLICE)
-}
-
-/// How long a G runs before one that a timer readied displaces it, by the kernel argument `undisturbed_us`; zero is at
-/// once.
-fn wanted_undisturbed() -> Duration {
-    args::number("undisturbed_us").map_or(UNDISTURBED, Duration::from_micros)
+/// Reads the kernel options `slice_us`, Go's slice by default, and `undisturbed_us`, how long a G runs before one that a
+/// timer readied displaces it.
+fn read_times() {
+    for (key, range, nanos) in [("slice_us", SLICES_US, &SLICE_NS), ("undisturbed_us", UNDISTURBED_US, &UNDISTURBED_NS)]
+    {
+        if let Some(micros) = args::number(key, range) {
+            nanos.store(micros * 1_000, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Ps that there may be at most on a machine with fewer CPUs.
@@ -301,10 +327,10 @@ fn procs_limit() -> usize {
     cpus::count().max(PROCS_LIMIT)
 }
 
-/// As many Ps as CPUs, or another number by the kernel argument `procs`.
+/// As many Ps as CPUs, or another number by the kernel option `procs`.
 fn wanted_procs() -> usize {
-    let cpus = cpus::count();
-    args::number("procs").map_or(cpus, |procs| usize::try_from(procs).unwrap_or(cpus)).clamp(1, procs_limit())
+    let limit = procs_limit();
+    args::number("procs", 1..=limit as u64).map_or(cpus::count(), |procs| usize::try_from(procs).unwrap_or(limit))
 }
 
 /// The timer of a CPU that runs a thread has fired; gives when it is to fire again. In an interrupt.

@@ -4,6 +4,7 @@ mod child;
 mod debugger;
 #[cfg(target_os = "linux")]
 mod lifetime;
+mod limits;
 mod mistakes;
 mod outside;
 mod running;

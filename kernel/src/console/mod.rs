@@ -37,7 +37,7 @@ mod input;
 mod line;
 mod lines;
 mod logger;
-mod output;
+pub(crate) mod output;
 mod port;
 mod ring;
 
@@ -50,8 +50,9 @@ pub use self::input::try_read;
 pub(crate) use self::line::LineWriter;
 pub use self::lines::read_line;
 pub(crate) use self::logger::write_history;
+pub(crate) use self::output::with_all_locked;
 pub(crate) use self::output::{Hold, enable_interrupt, hold, tick};
-pub use self::output::{Stalled, flush, with_all_locked, write};
+pub use self::output::{flush, write};
 use crate::args;
 pub use crate::{print, println};
 

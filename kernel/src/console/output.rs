@@ -152,7 +152,7 @@ impl Console {
 /// Takes the lock. Handlers come first, so that each waits for one hold at most: the others spin with interrupts as they
 /// are, and take the lock again and again.
 fn lock() -> InterruptMutexGuard<'static, Console> {
-    if !percpu::in_trap() {
+    if percpu::trap_depth() == 0 {
         while HANDLERS.load(Ordering::Relaxed) != 0 {
             hint::spin_loop();
         }
@@ -218,8 +218,8 @@ pub(super) fn init() {
 
 /// Reads the kernel options.
 pub(super) fn configure() {
-    if let Some(seconds) = args::number("drain_s") {
-        PATIENCE.store(seconds.saturating_mul(1_000_000_000), Ordering::Relaxed);
+    if let Some(seconds) = args::number("drain_s", 0..=1_000_000) {
+        PATIENCE.store(seconds * 1_000_000_000, Ordering::Relaxed);
     }
 }
 
@@ -382,17 +382,16 @@ impl Hold {
 }
 
 /// Calls `body` while nobody can print and what was printed stays in the ring: for a test of what a panic gets past.
-#[doc(hidden)]
-pub fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
+pub(crate) fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
     locked(|_| body())
 }
 
 /// The port takes nothing as long as this exists, as if nobody read: for tests.
-#[doc(hidden)]
 #[derive(Debug)]
 pub struct Stalled(());
 
 impl Stalled {
+    /// Stalls the port.
     #[expect(clippy::new_without_default, reason = "it has an effect")]
     pub fn new() -> Self {
         locked(|console| console.port.is_stalled = true);

@@ -40,8 +40,7 @@ pub(crate) fn halt(wait: impl FnOnce()) {
     percpu::local().epoch.halt(&EPOCHS, wait, tlb::flush_all);
 }
 
-/// Whether this CPU is in [`halt`] and no interrupt has come since. The caller is pinned. Public for a test.
-#[doc(hidden)]
-pub fn is_halted() -> bool {
+/// Whether this CPU is in [`halt`] and no interrupt has come since. The caller is pinned.
+pub(crate) fn is_halted() -> bool {
     percpu::local().epoch.is_halted()
 }

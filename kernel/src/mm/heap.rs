@@ -23,6 +23,7 @@ pub(crate) use super::object_cache::CpuCache;
 
 /// The heap grows by this at least: short enough to map with preemption off.
 const STEP_PAGES: usize = 64;
+const STEP_BYTES: usize = STEP_PAGES * PAGE_SIZE;
 
 static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty()));
 
@@ -30,10 +31,26 @@ static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty(
 struct LargeHeap(Heap);
 
 impl LargeHeap {
+    /// How many bytes from the end on memory that is aligned more than a step would leave unused.
+    ///
+    /// # Errors
+    /// If it would not lie within the window.
+    fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
+        let end = self.end() as usize;
+        let start = end.checked_next_multiple_of(layout.align()).ok_or(OutOfMemory)?;
+        let last = start.checked_add(layout.size()).ok_or(OutOfMemory)?;
+        let is_in_window = last as u64 <= HEAP + WINDOW_BYTES;
+        is_in_window.then_some((start - end) / STEP_BYTES * STEP_BYTES).ok_or(OutOfMemory)
+    }
+
+    fn end(&self) -> u64 {
+        if self.0.size() == 0 { HEAP } else { self.0.top().addr() as u64 }
+    }
+
     /// Adds one step of memory at the end.
     fn grow(&mut self) -> Result<(), OutOfMemory> {
-        let end = if self.0.size() == 0 { HEAP } else { self.0.top().addr() as u64 };
-        if end + (STEP_PAGES * PAGE_SIZE) as u64 > HEAP + WINDOW_BYTES {
+        let end = self.end();
+        if end + STEP_BYTES as u64 > HEAP + WINDOW_BYTES {
             return Err(OutOfMemory);
         }
         let pages = STEP_PAGES;
@@ -59,7 +76,8 @@ pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory>
             if let Ok(memory) = large.0.allocate_first_fit(layout) {
                 return Ok(memory);
             }
-            (layout.size() / PAGE_SIZE).saturating_sub(large.0.free() / PAGE_SIZE)
+            let skipped = large.skipped_for(layout)?;
+            (layout.size() / PAGE_SIZE).saturating_sub(large.0.free() / PAGE_SIZE) + skipped / PAGE_SIZE
         };
         // What cannot fit is refused before all memory is taken for it.
         if pressure::frames_within_reach(wanted) < wanted {

@@ -27,7 +27,6 @@ use core::fmt;
 
 use bootloader_api::info::MemoryRegion;
 #[doc(hidden)]
-pub use flush::is_halted;
 pub use pressure::free_cached_memory;
 pub(crate) use pressure::make_room;
 pub use usage::{Usage, usage};
@@ -38,6 +37,9 @@ pub(crate) const PAGE_SIZE: usize = 4096;
 
 /// Where physical address 0 is mapped, and all other memory behind it.
 pub(crate) const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
+
+/// Bytes of that map: up to the windows. Memory beyond is not used.
+pub(crate) const PHYSICAL_MAP_BYTES: u64 = 1 << 46;
 
 /// There is no memory left for what was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,10 +53,10 @@ impl fmt::Display for OutOfMemory {
 
 impl core::error::Error for OutOfMemory {}
 
-/// Where the memory at a physical address is mapped. Says nothing about whether there is memory.
+/// Where the memory at a physical address, which is within the map, is mapped. Says nothing about whether there is memory.
 #[inline]
 pub(crate) const fn physical_to_virtual(physical: PhysAddr) -> VirtAddr {
-    // A physical address has at most 52 bits and the map is 2^46 bytes long: what a machine has fits.
+    debug_assert!(physical.as_u64() < PHYSICAL_MAP_BYTES);
     VirtAddr::new_truncate(physical.as_u64() + PHYSICAL_OFFSET)
 }
 

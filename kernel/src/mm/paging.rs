@@ -18,7 +18,7 @@ use x86_64::structures::paging::{
 
 use super::frame::{self, Frames, Priority};
 use super::layout::{self, Access};
-use super::{OutOfMemory, PAGE_SIZE, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
+use super::{OutOfMemory, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 
 /// Where device registers are mapped.
 const DEVICES: u64 = 0xffff_c000_0000_0000;
@@ -32,6 +32,8 @@ pub(super) const HEAP: u64 = 0xffff_e000_0000_0000;
 pub(super) const WINDOW_BYTES: u64 = ENTRY_BYTES;
 /// What one entry of the top table maps.
 const ENTRY_BYTES: u64 = 1 << 39;
+/// Where physical addresses end, on every processor.
+const PHYSICAL_END: u64 = 1 << 52;
 
 /// Bits of a page table entry that hold the physical address.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
@@ -130,7 +132,7 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
         if region.kind != MemoryRegionKind::Usable && region.end > 1 << 32 {
             continue;
         }
-        for start in (region.start / LARGE * LARGE..region.end).step_by(LARGE as usize) {
+        for start in (region.start / LARGE * LARGE..region.end.min(PHYSICAL_MAP_BYTES)).step_by(LARGE as usize) {
             let frame = PhysFrame::<Size2MiB>::containing_address(PhysAddr::new(start));
             let page = Page::containing_address(physical_to_virtual(frame.start_address()));
             // SAFETY: the map is where unsafe code reaches memory it owns; nothing else relies on what is mapped here.
@@ -180,12 +182,12 @@ pub(super) fn add(
 pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
     let offset = physical.as_u64() % PAGE_SIZE as u64;
-    let pages = (offset + bytes as u64).div_ceil(PAGE_SIZE as u64);
-    let length = pages * PAGE_SIZE as u64;
-    let start = NEXT_DEVICE.fetch_add(length, Ordering::Relaxed);
-    if start + length > DEVICES + WINDOW_BYTES {
-        return Err(OutOfMemory);
-    }
+    // The device or the firmware says where and how much.
+    let length = offset.checked_add(bytes as u64).and_then(|end| end.checked_next_multiple_of(PAGE_SIZE as u64));
+    let length = length.filter(|&length| length <= PHYSICAL_END - (physical.as_u64() - offset)).ok_or(OutOfMemory)?;
+    let pages = length / PAGE_SIZE as u64;
+    let room = |start: u64| start.checked_add(length).filter(|&end| end <= DEVICES + WINDOW_BYTES);
+    let start = NEXT_DEVICE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).map_err(|_| OutOfMemory)?;
     let first_frame = PhysFrame::<Size4KiB>::containing_address(physical);
     for index in 0..pages {
         let page = VirtAddr::new(start + index * PAGE_SIZE as u64);

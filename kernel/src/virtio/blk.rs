@@ -95,6 +95,7 @@ impl BlockDevice {
         cpu: CpuId,
         handler: (fn(usize), usize),
     ) -> Result<Self, SetupError> {
+        transport::check(root, function)?;
         pci::map_bars(root, function)?;
         pci::enable(root, function);
         let vector = interrupts::allocate(handler.0, handler.1).map_err(|_| SetupError::NoVector)?;

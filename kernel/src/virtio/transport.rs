@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use virtio_drivers::transport::pci::bus::{ConfigurationAccess as _, DeviceFunction, PCI_CAP_ID_VNDR};
+use virtio_drivers::transport::pci::bus::{DeviceFunction, PCI_CAP_ID_VNDR};
 use virtio_drivers::transport::pci::{PciTransport, VIRTIO_PCI_CAP_COMMON_CFG, VIRTIO_PCI_CAP_NOTIFY_CFG};
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{PhysAddr, Result};
@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::SetupError;
 use super::hal::DmaPool;
-use crate::pci::{self, ConfigurationPorts, PciError, Registers};
+use crate::pci::{self, PciError, Registers};
 
 /// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
 const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
@@ -56,7 +56,21 @@ impl Doorbell {
     }
 }
 
-/// Opens a device whose BARs are mapped, and the doorbell of its queue 0.
+/// Bytes of the longest capability of virtio (virtio 1.2, 4.1.4.4).
+const CAPABILITY_BYTES: u8 = 20;
+
+/// Checks what a device says of its capabilities, since virtio-drivers adds to these numbers without looking.
+///
+/// # Errors
+/// They are a ring, or leave the configuration space.
+pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result::Result<(), SetupError> {
+    pci::check_capabilities(root, function)?;
+    let ends = |offset: u8| offset.checked_add(CAPABILITY_BYTES - 1).is_some();
+    let mut capabilities = root.capabilities(function).filter(|capability| capability.id == PCI_CAP_ID_VNDR);
+    if capabilities.all(|capability| ends(capability.offset)) { Ok(()) } else { Err(SetupError::NotVirtio) }
+}
+
+/// Opens a device that was [checked](check) and whose BARs are mapped, and the doorbell of its queue 0.
 pub(super) fn open(
     root: &mut pci::Root,
     function: DeviceFunction,
@@ -66,6 +80,7 @@ pub(super) fn open(
     let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
     select_queue(common, 0);
+    // At most 2^48: the device says both.
     let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
     let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
     Ok((MessageTransport { device, common }, Doorbell { register, queue: 0 }))
@@ -83,8 +98,8 @@ fn structure(
         .capabilities(function)
         .find(|capability| capability.id == PCI_CAP_ID_VNDR && is_wanted(capability.private_header))
         .ok_or(SetupError::NotVirtio)?;
-    let [bar, offset, bytes, more] =
-        [4, 8, 12, 16].map(|at| ConfigurationPorts.read_word(function, capability.offset + at));
+    let word = |at| pci::read_capability(function, capability.offset, at).ok_or(SetupError::NotVirtio);
+    let (bar, offset, bytes, more) = (word(4)?, word(8)?, word(12)?, word(16)?);
     let bar = pci::map_bar(root, function, bar.to_le_bytes()[0])?;
     Ok((bar.part(offset as usize, bytes as usize).ok_or(PciError::NoRegisters)?, more))
 }

@@ -1,6 +1,7 @@
 //! The heap and the memory under it.
 
 use alloc::collections::VecDeque;
+use core::alloc::Layout;
 
 use kernel::prelude::*;
 
@@ -78,6 +79,20 @@ fn running_out_of_memory_is_an_error() {
     let mut huge = Vec::<u8>::new();
     assert!(huge.try_reserve(1 << 40).is_err());
     assert!(huge.try_reserve(1 << 20).is_ok());
+}
+
+guest_test!(an_alignment_that_cannot_be_had_takes_no_memory);
+fn an_alignment_that_cannot_be_had_takes_no_memory() {
+    for (size, align) in [(16, 1 << 40), (1 << 21, 1 << 46), (4096, 1 << 62), (1 << 20, 1 << 32)] {
+        let layout = Layout::from_size_align(size, align).expect("a layout");
+        let before = kernel::mm::usage().free;
+        #[expect(unsafe_code, reason = "asks the allocator itself")]
+        // SAFETY: the layout has a size.
+        let memory = unsafe { alloc::alloc::alloc(layout) };
+        assert!(memory.is_null(), "{layout:?}");
+        let taken = before.saturating_sub(kernel::mm::usage().free);
+        assert!(taken < 1 << 20, "{taken} bytes were taken for {layout:?}");
+    }
 }
 
 guest_test!(little_memory_is_enough, memory = 64);

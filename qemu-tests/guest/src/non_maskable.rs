@@ -6,7 +6,7 @@ use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::channel;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
-use kernel::{cpus, internals, mm, watchdog};
+use kernel::{cpus, internals, watchdog};
 
 use crate::vectors;
 
@@ -21,7 +21,7 @@ fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
         while let Ok(round) = woken.recv() {
             {
                 let _here = PreemptGuard::new();
-                unflushed += usize::from(mm::is_halted());
+                unflushed += usize::from(internals::is_halted());
             }
             DONE.store(round, Ordering::Release);
         }

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use kernel::arch::x86_64::{apic, interrupts, timer};
-use kernel::console::Stalled;
+use kernel::internals::Stalled;
 use kernel::percpu::{self, PreemptGuard};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;

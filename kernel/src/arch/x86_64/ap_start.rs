@@ -143,11 +143,15 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
     }
 }
 
-/// Makes ready what `count` CPUs need. Returns for how many there was memory.
+/// Makes ready what `count` CPUs need. Returns for how many there was memory: what the scheduler needs for them, and a
+/// little for the program, is left.
 fn prepare(count: usize) -> usize {
     let mut prepared = heapless::Vec::new();
     let mut stacks = heapless::Vec::new();
     for index in 1..=count {
+        if frame::free_frames() < PREPARED_FRAMES + platform::frames_for_start(index + 1) {
+            break;
+        }
         let Ok((resources, stack)) = prepare_one(CpuId::new(index)) else { break };
         if prepared.push(resources).is_err() || stacks.push(stack).is_err() {
             break;
@@ -156,6 +160,9 @@ fn prepare(count: usize) -> usize {
     PREPARED.call_once(|| prepared);
     STACKS.call_once(|| stacks).len()
 }
+
+/// What [`prepare_one`] takes at most, in frames: stacks for the CPU and its interrupts, and page tables for them.
+const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
     let local = heap::leak(CpuLocal::new(id, 0))?;

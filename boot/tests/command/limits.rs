@@ -1,0 +1,54 @@
+//! Machines with too little, and options that ask for what cannot be.
+
+use crate::outside::{boot_outside, finish, status, text};
+
+#[test]
+fn machine_with_little_memory_for_its_cpus_runs_with_fewer() {
+    for memory in [8, 10, 12, 16, 24] {
+        let output =
+            finish(boot_outside(&["--smp=64", &format!("--memory={memory}"), "--timeout=60"], &["status", "7"]));
+        let printed = text(&output.stdout);
+        assert_eq!(status(&output), Some(7), "{memory} MiB: {printed}");
+        assert!(printed.contains("no memory for ") && printed.contains(" of 63 other CPUs"), "{memory} MiB: {printed}");
+    }
+}
+
+#[test]
+fn machine_with_too_little_memory_says_so() {
+    let output = finish(boot_outside(&["--smp=4", "--memory=4", "--timeout=60"], &["status", "7"]));
+    let printed = text(&output.stdout);
+    assert_eq!(status(&output), Some(2), "{printed}");
+    assert!(printed.contains("fatal error: not enough memory: the scheduler needs "), "{printed}");
+}
+
+#[test]
+fn kernel_option_out_of_range_is_refused() {
+    for (option, range) in [
+        ("slice_us=99", "100 to 10000000"),
+        ("slice_us=18446744073709551", "100 to 10000000"),
+        ("slice_us=fast", "100 to 10000000"),
+        ("undisturbed_us=18446744073709552", "0 to 10000000"),
+        ("undisturbed_us=-1", "0 to 10000000"),
+        ("halt_poll_us=10000001", "0 to 10000000"),
+        ("procs=0", "1 to 64"),
+        ("procs=65", "1 to 64"),
+        ("seed=many", "0 to 18446744073709551615"),
+    ] {
+        let output = finish(boot_outside(&["--smp=1", "--kernel-option", option], &["status", "7"]));
+        assert_eq!(
+            text(&output.stdout),
+            format!("kernel option {option}: expected a number from {range}\n"),
+            "{}",
+            text(&output.stderr)
+        );
+        assert_eq!(status(&output), Some(64), "{option}");
+    }
+}
+
+#[test]
+fn kernel_option_at_the_end_of_its_range_is_taken() {
+    for option in ["slice_us=100", "slice_us=10000000", "undisturbed_us=0", "undisturbed_us=10000000", "procs=64"] {
+        let output = finish(boot_outside(&["--smp=1", "--kernel-option", option], &["status", "7"]));
+        assert_eq!(status(&output), Some(7), "{option}: {}", text(&output.stdout));
+    }
+}
