@@ -4,12 +4,14 @@ use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use kernel::arch::x86_64::{apic, interrupts, timer};
+use kernel::clock;
 use kernel::internals::Stalled;
 use kernel::percpu::{self, PreemptGuard};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::longest_windows;
+
+use crate::vectors;
 
 /// More than the console keeps for a G: with 64 bytes a line, 128 KiB.
 const MANY: usize = 2_000;
@@ -107,12 +109,12 @@ fn many_printers_have_the_same_share() {
 
 guest_test!(many_printers_are_no_lockup, smp = &[4, 8], isolated, seconds = 60);
 fn many_printers_are_no_lockup() {
-    let end = timer::now() + 4_000_000_000;
+    let end = clock::now() + 4_000_000_000;
     let printers: Vec<_> = (0..procs())
         .map(|g| {
             go(move || {
                 let mut number = 0;
-                while timer::now() < end {
+                while clock::now() < end {
                     print_line(g, number);
                     number += 1;
                 }
@@ -130,11 +132,11 @@ fn waiting_for_the_console_is_no_lockup() {
     let stalled = Stalled::new();
     let printers: Vec<_> =
         (0..procs()).map(|g| go(move || (0..MANY).for_each(|number| print_line(g, number)))).collect();
-    let end = timer::now() + 3_000_000_000;
+    let end = clock::now() + 3_000_000_000;
     let hogs: Vec<_> = (1..procs())
         .map(|_| {
             go(move || {
-                while timer::now() < end {
+                while clock::now() < end {
                     spin_loop();
                 }
             })
@@ -158,11 +160,11 @@ fn handlers_never_wait_for_room_and_the_loss_is_said() {
         (0..2 * MANY).for_each(|number| print_line(0, number));
         IS_DONE.store(true, Ordering::Release);
     };
-    let vector = interrupts::allocate(handler, 0).expect("a vector");
+    let vector = vectors::allocate(handler);
     let stalled = Stalled::new();
     {
         let _pinned = PreemptGuard::new();
-        apic::send(percpu::current(), vector);
+        vectors::send(percpu::current(), vector);
     }
     while !IS_DONE.load(Ordering::Acquire) {
         spin_loop();
