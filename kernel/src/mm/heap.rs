@@ -67,9 +67,18 @@ impl LargeHeap {
     }
 }
 
+/// Refuses an alignment so large that the next aligned address after the window is beyond the end of memory: the arithmetic of
+/// `linked_list_allocator` wraps around there, and it would write outside of the heap.
+fn refuse_wrapping(layout: Layout) -> Result<(), OutOfMemory> {
+    let window_end = (HEAP + WINDOW_BYTES) as usize;
+    let aligned = window_end.checked_next_multiple_of(layout.align()).ok_or(OutOfMemory)?;
+    aligned.checked_add(layout.size()).map(|_| ()).ok_or(OutOfMemory)
+}
+
 /// Takes memory from the large heap. Grows it in steps, with preemption possible in between.
 #[inline(never)]
 pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
+    refuse_wrapping(layout)?;
     loop {
         let wanted = {
             let mut large = LARGE.lock();
