@@ -5,7 +5,7 @@
     gmp processors        the Ps that an M holds
     gmp backtrace ID      where a G that does not run will go on, and how it got there
 
-What lies where is read from the machine (GMP_LAYOUT, gmp-sched/src/debugger.rs), so the script also works with the line
+What lies where is read from the machine (GMP_LAYOUT, gmp-sched/src/report/debugger.rs), so the script also works with the line
 tables alone that an optimised build has.
 """
 

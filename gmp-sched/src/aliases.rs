@@ -302,7 +302,7 @@ macro_rules! platform_aliases {
         }
 
         /// Locks the calling G to its thread until the guard is dropped. See
-        /// [`locked::lock_thread`]($crate::locked::lock_thread).
+        /// [`locked::lock_thread`]($crate::lock_os_thread::lock_thread).
         ///
         /// # Errors
         ///
@@ -312,17 +312,17 @@ macro_rules! platform_aliases {
         ///
         /// The caller is not a G.
         pub fn lock_thread()
-        -> ::core::result::Result<$crate::locked::LockedThread<$platform>, $crate::platform::OutOfResources> {
-            $crate::locked::lock_thread()
+        -> ::core::result::Result<$crate::lock_os_thread::LockedThread<$platform>, $crate::platform::OutOfResources> {
+            $crate::lock_os_thread::lock_thread()
         }
 
-        /// Stops all other Gs until the guard is dropped. See [`world::stop_the_world`]($crate::world::stop_the_world).
+        /// Stops all other Gs until the guard is dropped. See [`world::stop_the_world`]($crate::stop_the_world::stop_the_world).
         ///
         /// # Panics
         ///
         /// The caller is not a G.
-        pub fn stop_the_world() -> $crate::world::WorldStopped<$platform> {
-            $crate::world::stop_the_world($crate::world::StopReason::Program)
+        pub fn stop_the_world() -> $crate::stop_the_world::WorldStopped<$platform> {
+            $crate::stop_the_world::stop_the_world($crate::stop_the_world::StopReason::Program)
         }
 
         /// Lets the calling G sleep. See [`sleep::sleep`]($crate::sleep::sleep).

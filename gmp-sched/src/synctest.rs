@@ -1,7 +1,7 @@
 //! Bubbles: groups of Gs with a clock of their own, which jumps to the next timer when all of them wait. For tests of what
 //! takes time, on threads as in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
 //!
-//! A G started in a bubble is in it. In there [`time::now`](crate::time::now) is the bubble's clock, and timers are
+//! A G started in a bubble is in it. In there [`time::now`](crate::library::time::now) is the bubble's clock, and timers are
 //! the bubble's own, run by the G that called [`test()`]. The bubble counts those of its Gs that do not [wait
 //! durably](#what-waits-durably), its *active* ones; whoever takes the count to zero readies the G in [`wait`] or the one in
 //! [`test()`], and that one lets time go on.
@@ -13,20 +13,20 @@
 //!
 //! | a G of a bubble waits for | durably? |
 //! |---|---|
-//! | somebody at the other end of a channel, [`Timer`](crate::time::Timer), [`Ticker`](crate::time::Ticker) | if that was made in the bubble |
-//! | one of several, in a [select](mod@crate::select) | if each of them was |
-//! | nobody: at a [`never`](crate::chan::Receiver::never), in a select without cases | yes |
+//! | somebody at the other end of a channel, [`Timer`](crate::library::time::Timer), [`Ticker`](crate::library::time::Ticker) | if that was made in the bubble |
+//! | one of several, in a [select](mod@crate::library::select) | if each of them was |
+//! | nobody: at a [`never`](crate::library::chan::Receiver::never), in a select without cases | yes |
 //! | a point in time | yes |
-//! | a [`WaitGroup`](crate::sync::WaitGroup) | if what is under way was added in the bubble |
-//! | another G, by its handle or as a [coroutine](crate::coroutine) | if that one is in the bubble |
-//! | the children of a [scope](crate::scope) | yes |
-//! | a [`Once`](crate::sync::Once) and what is built on it, also a [`SingleFlight`](crate::sync::SingleFlight) | if a G of the bubble is doing it |
-//! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: who ends the wait from outside of the bubble panics |
-//! | the end of a [context](crate::cancel) | yes, wherever it was made: who cancels it is to be in the bubble |
+//! | a [`WaitGroup`](crate::library::sync::WaitGroup) | if what is under way was added in the bubble |
+//! | another G, by its handle or as a [coroutine](crate::library::coroutine) | if that one is in the bubble |
+//! | the children of a [scope](crate::library::scope) | yes |
+//! | a [`Once`](crate::library::sync::Once) and what is built on it, also a [`SingleFlight`](crate::library::sync::SingleFlight) | if a G of the bubble is doing it |
+//! | a [`Condvar`](crate::library::sync::Condvar), [`Barrier`](crate::library::sync::Barrier), [`Semaphore`](crate::library::sync::Semaphore) | yes, wherever it was made: who ends the wait from outside of the bubble panics |
+//! | the end of a [context](crate::library::cancel) | yes, wherever it was made: who cancels it is to be in the bubble |
 //! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
-//! | what it has told others of by [`park`](crate::park::park) | no |
+//! | what it has told others of by [`park`](crate::engine::park::park) | no |
 //!
-//! A deadline or a context besides, a [`Limit`](crate::cancel::Limit), changes nothing: while a wait that is not durable
+//! A deadline or a context besides, a [`Limit`](crate::library::cancel::Limit), changes nothing: while a wait that is not durable
 //! holds the clock no deadline comes. The reason shown for a wait that
 //! could be either says `(durable)`, as Go's. (In Go joining, once and semaphores, which are made of mutexes and channels
 //! there, are what these are; the rest is the same.)
@@ -38,19 +38,19 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::caller::Caller;
-use crate::goroutine::{Goroutine, WaitReason};
-use crate::join::JoinHandle;
-use crate::list::{Linked, List};
-use crate::lock::Lock;
-use crate::machine::Machine;
-use crate::park::{park_because, park_pinned, queue, ready_pinned};
+use crate::base::atomic::{AtomicU64, Ordering, StaticU64};
+use crate::base::list::{Linked, List};
+use crate::base::reference::AtomicRef;
+use crate::base::spin_lock::Lock;
+use crate::engine::caller::Caller;
+use crate::engine::park::{park_because, park_pinned, queue, ready_pinned};
+use crate::engine::timers::Timers;
+use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::machine::Machine;
+use crate::library::time::Instant;
+use crate::lifecycle::join::JoinHandle;
+use crate::lifecycle::spawn::spawn;
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::primitives::{AtomicU64, Ordering, StaticU64};
-use crate::reference::AtomicRef;
-use crate::spawn::spawn;
-use crate::time::Instant;
-use crate::timers::Timers;
 
 /// A bubble. Like Gs it is never freed, only reused. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
@@ -165,7 +165,7 @@ const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 ///
 /// Blocks the calling G; not callable from interrupts. Gs outside may wake those inside that do not [wait
 /// durably](self#what-waits-durably): time stands still until they do. What is the bubble's own they are not to touch: its
-/// [channels](crate::chan#bubbles), timers, functions that run later, groups that count in it, and conditions that its Gs
+/// [channels](crate::library::chan#bubbles), timers, functions that run later, groups that count in it, and conditions that its Gs
 /// wait for; that is a panic for whoever does. Contexts may be used everywhere; but a deadline is compared with the clock of
 /// whoever asks, so one that was made elsewhere says nothing.
 ///
@@ -279,7 +279,7 @@ pub fn wait<P: Platform>() {
 /// As [`wait`].
 #[doc(alias = "Sleep")]
 pub fn sleep<P: Platform>(duration: Duration) {
-    crate::sleep::sleep::<P>(duration);
+    crate::engine::sleep::sleep::<P>(duration);
     wait::<P>();
 }
 

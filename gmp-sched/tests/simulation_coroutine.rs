@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use gmp_sched::locked::LockedThread;
+use gmp_sched::lock_os_thread::LockedThread;
 use gmp_sched::sim::{Pull, Sim, block_on, go, lock_thread, pull};
 
 use anything::anything;

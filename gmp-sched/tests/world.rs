@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use gmp_sched::native;
 use gmp_sched::procs::ProcsError;
-use gmp_sched::world::StopReason;
+use gmp_sched::stop_the_world::StopReason;
 use threads::THREADS;
 
 /// What the Gs of a test have in common.

@@ -20,7 +20,7 @@
 //! its handler passes nothing, since it may have interrupted a pass. So [`CpuEpoch::halt`] encloses the halt and passes when
 //! it is over, whatever has ended it.
 
-use crate::primitives::{AtomicU64, Ordering, fence};
+use crate::base::atomic::{AtomicU64, Ordering, fence};
 
 /// Set in the word of a CPU that halts.
 const HALTS: u64 = 1 << 63;

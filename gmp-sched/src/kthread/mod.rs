@@ -28,12 +28,12 @@ use core::fmt;
 use core::fmt::Debug;
 use core::time::Duration;
 
-use crate::context::SavedContext;
-use crate::list::{Linked, List};
+use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, SpinMutex};
+use crate::base::list::{Linked, List};
+use crate::base::reference::AtomicRef;
+use crate::library::time::Instant;
+use crate::platform::context::SavedContext;
 use crate::platform::{Points, Relax};
-use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, SpinMutex};
-use crate::reference::AtomicRef;
-use crate::time::Instant;
 use token::Token;
 
 /// A spinlock taken with interrupts off, by handlers too.

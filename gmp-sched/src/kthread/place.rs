@@ -7,8 +7,8 @@
 //! claimed passes the claim on to the next idle CPU: the thread that it was claimed for stands on a list already.
 
 use super::{Cpu, CpuState, Thread, Threads};
+use crate::base::atomic::{Ordering, fence};
 use crate::platform::Site;
-use crate::primitives::{Ordering, fence};
 
 /// Whether a thread that became ready takes the CPU from the one that runs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Parking with a deadline: each CPU keeps the threads that parked on it, and its timer wakes them.
 
 use super::{Cpu, Thread, Threads};
-use crate::primitives::Ordering;
-use crate::time::Instant;
+use crate::base::atomic::Ordering;
+use crate::library::time::Instant;
 
 impl<C: Cpu> Threads<C> {
     /// Has this CPU wake `thread`, the calling one, at `deadline`; gives the CPU.

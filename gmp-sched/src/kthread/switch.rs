@@ -6,9 +6,9 @@ use core::ops::Range;
 
 use super::token::Token;
 use super::{Cpu, Thread, Threads};
-use crate::context::{self, SavedContext, Transfer};
-use crate::primitives::{AtomicU32, AtomicU64, Ordering};
-use crate::reference::AtomicRef;
+use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::reference::AtomicRef;
+use crate::platform::context::{self, SavedContext, Transfer};
 
 /// What is done on the far side for the thread that left.
 type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);

@@ -4,8 +4,8 @@
 use core::fmt;
 use core::marker::PhantomData;
 
+use crate::base::atomic::{AtomicU8, Ordering};
 use crate::platform::{Points, Site};
-use crate::primitives::{AtomicU8, Ordering};
 
 /// The thread runs, or is ready to, and has no token.
 const RUNNING: u8 = 0;

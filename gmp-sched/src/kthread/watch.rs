@@ -8,7 +8,7 @@
 //! looking takes itself out of the count, fences, and asks once more who is busy. Either the first sees that it has to
 //! call, or the second sees that it has to stay.
 
-use crate::primitives::{AtomicBool, AtomicUsize, Ordering, fence};
+use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// How many CPUs of a machine look.
 #[derive(Debug)]

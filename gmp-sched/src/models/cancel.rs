@@ -6,13 +6,13 @@ use core::time::Duration;
 
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::cancel::{Cause, ContextError, Node};
-use crate::goroutine::{Goroutine, Status, Ticket};
-use crate::machine::Machine;
+use crate::engine::syscall::enter_syscall;
+use crate::engine::timers::{Action, arm};
+use crate::entities::goroutine::{Goroutine, Status, Ticket};
+use crate::entities::machine::Machine;
+use crate::library::cancel::{Cause, ContextError, Node};
+use crate::library::time::{Instant, TimerSlot};
 use crate::platform::Pinned;
-use crate::syscall::enter_syscall;
-use crate::time::{Instant, TimerSlot};
-use crate::timers::{Action, arm};
 
 /// Due at the first look at the clock.
 const DUE: Instant = Instant::from_nanos(1);

@@ -10,15 +10,15 @@ use std::sync::Once;
 
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point, pass_point};
-use crate::chan::{Channel, Receiver, Sender, Side, channel};
-use crate::goroutine::{Goroutine, ParkedStatus, Status, Ticket, WaitReason};
-use crate::machine::Machine;
-use crate::park::ready_pinned;
+use crate::base::atomic::{AtomicBool, Ordering};
+use crate::engine::park::ready_pinned;
+use crate::engine::stand_in;
+use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, Ticket, WaitReason};
+use crate::entities::machine::Machine;
+use crate::library::chan::{Channel, Receiver, Sender, Side, channel};
+use crate::library::select::{self, Case, Select};
+use crate::library::time::Instant;
 use crate::platform::Pinned;
-use crate::primitives::{AtomicBool, Ordering};
-use crate::select::{self, Case, Select};
-use crate::stand_in;
-use crate::time::Instant;
 
 /// As many Ms as that, each with a G that runs.
 fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {

@@ -6,14 +6,14 @@ use alloc::sync::Arc;
 use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::body::put_result;
-use crate::coroutine::Shared;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
-use crate::join::{JoinHandle, finished, has_result};
-use crate::machine::Machine;
-use crate::park::ready_pinned;
+use crate::engine::park::ready_pinned;
+use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::entities::machine::Machine;
+use crate::library::coroutine::Shared;
+use crate::library::time::Instant;
+use crate::lifecycle::body::put_result;
+use crate::lifecycle::join::{JoinHandle, finished, has_result};
 use crate::platform::Pinned;
-use crate::time::Instant;
 
 /// A value on its way: both sides use the memory.
 struct Value(Arc<Checked>);

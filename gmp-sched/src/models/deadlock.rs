@@ -2,10 +2,10 @@
 
 use super::explore_every_point;
 use super::platform::{Setting, spawn_as};
-use crate::goroutine::{ParkedStatus, WaitReason};
-use crate::park::ready_pinned;
+use crate::engine::park::ready_pinned;
+use crate::entities::goroutine::{ParkedStatus, WaitReason};
+use crate::library::time::Instant;
 use crate::platform::Pinned;
-use crate::time::Instant;
 
 /// One G waits for a future, the other for that G. At no moment does it look as if nobody was going to wake either.
 #[test]

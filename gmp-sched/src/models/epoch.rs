@@ -5,8 +5,8 @@ use core::cell::Cell;
 use core::iter;
 
 use super::{explore_every_point, pass_point};
+use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::kthread::epoch::{CpuEpoch, Epochs};
-use crate::primitives::{AtomicBool, AtomicU32, Ordering};
 
 const NO_PAGE: u32 = 0;
 const OLD: u32 = 1;

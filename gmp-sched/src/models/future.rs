@@ -1,4 +1,4 @@
-//! The cell between a G in [`block_on`](crate::future::block_on) and its waker: no call of the waker is lost, the G is
+//! The cell between a G in [`block_on`](crate::library::future::block_on) and its waker: no call of the waker is lost, the G is
 //! readied once, and the next poll sees what the caller of the waker did before.
 
 use alloc::sync::Arc;
@@ -7,11 +7,11 @@ use alloc::task::Wake;
 use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::future::Cell;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::base::atomic::{AtomicU32, Ordering};
+use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::library::future::Cell;
+use crate::library::time::Instant;
 use crate::platform::Pinned;
-use crate::primitives::{AtomicU32, Ordering};
-use crate::time::Instant;
 
 /// A future that is ready when its values are there, and the G that polls it.
 struct Scene {

@@ -2,9 +2,9 @@
 
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};
-use crate::find::find_runnable;
-use crate::park::ready_pinned;
-use crate::syscall::{enter_blocking, take_processor_back};
+use crate::engine::find::find_runnable;
+use crate::engine::park::ready_pinned;
+use crate::engine::syscall::{enter_blocking, take_processor_back};
 
 /// The fences of submit.1 and idle.2, and the look in between. There is a third P, so that an M may search while
 /// another is counted as spinning.

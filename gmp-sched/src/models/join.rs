@@ -6,13 +6,13 @@ use alloc::sync::Arc;
 use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::body::{put_result, take_result};
-use crate::goroutine::{Goroutine, Status, WaitReason};
-use crate::join::{Audience, JoinHandle, finished, has_result, release_slot, wait_for};
-use crate::machine::Machine;
+use crate::entities::goroutine::{Goroutine, Status, WaitReason};
+use crate::entities::machine::Machine;
+use crate::library::time::Instant;
+use crate::lifecycle::body::{put_result, take_result};
+use crate::lifecycle::join::{Audience, JoinHandle, finished, has_result, release_slot, wait_for};
+use crate::lifecycle::spawn::bury;
 use crate::platform::Pinned;
-use crate::spawn::bury;
-use crate::time::Instant;
 
 /// What lies on the stack of the G that finishes, and on that of the one that waits for it.
 #[derive(Default)]

@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 use core::cell::Cell;
 
 use super::explore;
+use crate::base::atomic::{AtomicBool, Ordering};
 use crate::kthread::{Cpu, Thread, Threads};
+use crate::library::time::Instant;
 use crate::platform::Points;
-use crate::primitives::{AtomicBool, Ordering};
-use crate::time::Instant;
 
 const CPUS: usize = 3;
 

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use super::checked::Checked;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{Unwatched, explore};
-use crate::chan::SpinningLock;
+use crate::library::chan::SpinningLock;
 
 /// A lock that is never freed, and what it guards.
 type Guarded = (SpinningLock<Unwatched>, Checked);

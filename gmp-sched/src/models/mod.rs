@@ -36,8 +36,8 @@ mod world;
 
 use core::cell::Cell;
 
+use crate::base::atomic::{AtomicU32, Ordering};
 use crate::platform::Points;
-use crate::primitives::{AtomicU32, Ordering};
 
 /// Preemptions in one run of a model.
 const PREEMPTIONS: usize = 3;
@@ -90,7 +90,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(move || {
         RUNS.set(RUNS.get() + 1);
         assert!(RUNS.get() < RUNS_AT_MOST, "the model is too large");
-        crate::scheduler::restart_numbers();
+        crate::entities::scheduler::restart_numbers();
         // Made here, before there are other threads, to which loom would order what came before.
         pass_point();
         model();

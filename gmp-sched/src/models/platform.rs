@@ -9,16 +9,16 @@ use core::fmt::Arguments;
 use core::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::find::find_runnable;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
-use crate::idle::Errand;
-use crate::machine::{Machine, NewMachine};
+use crate::base::atomic::{AtomicBool, Ordering};
+use crate::engine::find::find_runnable;
+use crate::engine::idle::Errand;
+use crate::engine::syscall::enter_blocking;
+use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::entities::machine::{Machine, NewMachine};
+use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::scheduler::Scheduler;
+use crate::library::time::Instant;
 use crate::platform::{OutOfResources, Pinned, Platform, Points, Site};
-use crate::primitives::{AtomicBool, Ordering};
-use crate::processor::{Processor, ProcessorStatus};
-use crate::scheduler::Scheduler;
-use crate::syscall::enter_blocking;
-use crate::time::Instant;
 
 /// A machine of loom's threads.
 #[derive(Debug)]

@@ -10,15 +10,15 @@ use alloc::vec::Vec;
 use super::checked::Checked;
 use super::platform::{Model, Setting, is_asked, run_as, spawn_as};
 use super::{explore, explore_every_point};
-use crate::due::take_due;
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
-use crate::machine::Machine;
+use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::engine::due::take_due;
+use crate::engine::poller::{Found, Signal};
+use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::library::time::Instant;
 use crate::platform::{Pinned, Points, Site};
-use crate::poller::{Found, Signal};
-use crate::primitives::{AtomicBool, AtomicU32, Ordering};
-use crate::processor::Processor;
-use crate::scheduler::Scheduler;
-use crate::time::Instant;
 
 /// Due at the first look at the clock.
 const DUE: Instant = Instant::from_nanos(1);

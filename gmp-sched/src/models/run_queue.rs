@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::checked::Checked;
 use super::{Unwatched, explore};
-use crate::run_queue::RunQueue;
+use crate::base::run_queue::RunQueue;
 
 type Queue = RunQueue<Item, Unwatched, 4>;
 

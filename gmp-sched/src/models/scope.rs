@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
-use crate::machine::Machine;
+use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::entities::machine::Machine;
+use crate::library::scope::Children;
+use crate::library::time::Instant;
+use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Pinned;
-use crate::scope::Children;
-use crate::spawn::spawn_scoped;
-use crate::time::Instant;
 
 struct Scene {
     parent: &'static Goroutine<Model>,

@@ -10,7 +10,7 @@ use loom::cell::UnsafeCell;
 
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
+use crate::library::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
 
 /// A number whose every use loom checks: a change must be ordered with all others, a look with all changes.
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Checked {
 
 /// Runs each of `bodies` as a G on an M of its own, and gives what they share when all are through.
 fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
-    crate::stand_in::reset();
+    crate::engine::stand_in::reset();
     let setting = Setting::new(bodies.len());
     let shared = Arc::new(shared);
     let (&here, others) = bodies.split_first().expect("there is something to do");

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use super::checked::Checked;
 use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::find::find_runnable;
-use crate::machine::Machine;
-use crate::park::ready_pinned;
+use crate::base::atomic::Ordering;
+use crate::engine::find::find_runnable;
+use crate::engine::park::ready_pinned;
+use crate::engine::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
+use crate::entities::machine::Machine;
 use crate::platform::Pinned;
-use crate::primitives::Ordering;
-use crate::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
 
 /// Enters a system call as the G that runs on `machine`.
 fn enter(machine: &'static Machine<Model>) {

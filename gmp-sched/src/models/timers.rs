@@ -2,15 +2,15 @@
 
 use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
-use crate::find::find_runnable;
-use crate::goroutine::{Goroutine, Ticket};
-use crate::machine::Machine;
-use crate::park::ready_pinned;
+use crate::base::atomic::Ordering;
+use crate::engine::find::find_runnable;
+use crate::engine::park::ready_pinned;
+use crate::engine::syscall::{enter_blocking, enter_syscall};
+use crate::engine::timers::{Action, arm};
+use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::machine::Machine;
+use crate::library::time::Instant;
 use crate::platform::{Pinned, Platform};
-use crate::primitives::Ordering;
-use crate::syscall::{enter_blocking, enter_syscall};
-use crate::time::Instant;
-use crate::timers::{Action, arm};
 
 /// Points in time that no model reaches, in their order.
 const AT_FIRST: Instant = Instant::from_nanos(1 << 49);

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use super::checked::Checked;
 use super::{Unwatched, explore};
+use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::kthread::token::Token;
-use crate::primitives::{AtomicBool, AtomicU32, Ordering};
 
 /// A thread whose saved context is `context`, and which whoever makes it ready "runs" by looking at that.
 struct Parking {

@@ -2,12 +2,12 @@
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_every_point};
-use crate::goroutine::{Goroutine, Status, WaitReason};
-use crate::locked::lock_thread;
-use crate::machine::Machine;
-use crate::park::ready_pinned;
+use crate::engine::lock_os_thread::lock_thread;
+use crate::engine::park::ready_pinned;
+use crate::entities::goroutine::{Goroutine, Status, WaitReason};
+use crate::entities::machine::Machine;
+use crate::library::time::Instant;
 use crate::platform::Pinned;
-use crate::time::Instant;
 
 /// A G that waits for something that others than the Ms of its scheduler may do, so that its wait is no deadlock.
 fn waiter(setting: &Setting) -> &'static Goroutine<Model> {

@@ -5,16 +5,18 @@ use alloc::sync::Arc;
 use super::checked::Checked;
 use super::explore_every_point;
 use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, spawn_as};
-use crate::goroutine::{Goroutine, Ticket};
-use crate::machine::Machine;
-use crate::park::ready_pinned;
+use crate::base::atomic::Ordering;
+use crate::engine::park::ready_pinned;
+use crate::engine::preempt::requeue_next;
+use crate::engine::syscall::{
+    enter_blocking, enter_syscall, has_to_stop, requeue_without_processor, take_processor_back,
+};
+use crate::engine::timers::{Action, arm};
+use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::machine::Machine;
+use crate::entities::processor::ProcessorStatus;
+use crate::library::time::Instant;
 use crate::platform::Pinned;
-use crate::preempt::requeue_next;
-use crate::primitives::Ordering;
-use crate::processor::ProcessorStatus;
-use crate::syscall::{enter_blocking, enter_syscall, has_to_stop, requeue_without_processor, take_processor_back};
-use crate::time::Instant;
-use crate::timers::{Action, arm};
 
 /// A machine whose world is to stop.
 struct Scene {
@@ -239,5 +241,5 @@ fn timers_are_kept_when_the_world_starts() {
 }
 
 fn make_runnable(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>) -> &'static Goroutine<Model> {
-    crate::park::make_runnable(pinned, goroutine).expect("it is not locked")
+    crate::engine::park::make_runnable(pinned, goroutine).expect("it is not locked")
 }

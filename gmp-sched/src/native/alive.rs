@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use std::sync::Mutex;
 
 use super::{Native, lock};
+use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
-use crate::scheduler::Scheduler;
 
 struct Alive {
     schedulers: Vec<&'static Scheduler<Native>>,

@@ -6,9 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::{BodyEnds, Native, alive, overflow};
+use crate::engine::sysmon::Sysmon;
+use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
-use crate::scheduler::Scheduler;
-use crate::sysmon::Sysmon;
 
 /// The most Ps that [`set_procs`](super::set_procs) can choose, unless [`run`](Threads::run) was given more.
 pub const PROCS_LIMIT: usize = 64;

@@ -25,7 +25,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | the G's stack, what it owns, a mutex of [`sync`](crate::sync) | moves with the G |
+//! | the G's stack, what it owns, a mutex of [`sync`](crate::library::sync) | moves with the G |
 //! | thread-local variables, `std::thread::current()`, locks of `std` that are held | stay with the thread |
 //! | a G that unwinds | stays on its thread, alone, until its body has ended, since the panic count of `std` stays |
 //! | a G that called [`lock_thread`] | stays on its thread, alone |
@@ -50,13 +50,13 @@ use std::time::Duration;
 use std::time::Instant as SystemInstant;
 
 use self::overflow::AlternateStack;
-use crate::goroutine::{Goroutine, Status, WaitReason};
-use crate::join::JoinError;
-use crate::machine::{Machine, NewMachine};
+use crate::entities::goroutine::{Goroutine, Status, WaitReason};
+use crate::entities::machine::{Machine, NewMachine};
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::library::time::Instant;
+use crate::lifecycle::join::JoinError;
 use crate::platform::{OutOfResources, Pinned, Platform, Points};
-use crate::processor::Processor;
-use crate::scheduler::Scheduler;
-use crate::time::Instant;
 
 mod alive;
 mod entry;
@@ -263,7 +263,7 @@ fn describe(goroutine: &Goroutine<Native>) {
 ///
 /// The caller is not a G.
 pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
-    crate::syscall::syscall::<Native, R>(call)
+    crate::engine::syscall::syscall::<Native, R>(call)
 }
 
 /// Runs `call`, which will block the thread, with the P given to another M at once.
@@ -276,5 +276,5 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 ///
 /// The caller is not a G.
 pub fn blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    crate::syscall::blocking::<Native, R>(call)
+    crate::engine::syscall::blocking::<Native, R>(call)
 }

@@ -13,7 +13,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 
 use super::stack::{self, PAGE};
 use super::{CURRENT, Native};
-use crate::goroutine::Goroutine;
+use crate::entities::goroutine::Goroutine;
 
 /// What was done about SIGSEGV before [`install`]: what is still done if the cause is no overflow of a G's stack.
 static PREVIOUS: OnceLock<SigAction> = OnceLock::new();

@@ -7,7 +7,7 @@
 use std::thread;
 
 use super::Native;
-use crate::goroutine::Status;
+use crate::entities::goroutine::Status;
 use crate::platform::{Pinned, Platform};
 
 /// Locks the calling G to its thread, the first time that it calls the scheduler while it unwinds.

@@ -36,10 +36,10 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Counts;
-use crate::machine::MachineId;
+use crate::engine::poller::Signal;
+use crate::engine::syscall;
+use crate::entities::machine::MachineId;
 use crate::platform::Pinned;
-use crate::poller::Signal;
-use crate::syscall;
 use world::World;
 
 /// The platform type of the simulated machine.

@@ -7,11 +7,11 @@ use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 
 use super::Sim;
-use crate::goroutine::Status;
-use crate::primitives::Ordering;
-use crate::processor::ProcessorStatus;
-use crate::scheduler::Scheduler;
-use crate::time::Instant;
+use crate::base::atomic::Ordering;
+use crate::entities::goroutine::Status;
+use crate::entities::processor::ProcessorStatus;
+use crate::entities::scheduler::Scheduler;
+use crate::library::time::Instant;
 
 /// Asked whenever every CPU halts; `wakes` is the next interrupt.
 pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {

@@ -12,13 +12,13 @@ use super::cpu::SimCpu;
 use super::exhaustive::memory::Home;
 use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
-use crate::context::{self, SavedContext, Transfer};
+use crate::engine::poller::Signal;
+use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Thread, Threads};
+use crate::library::time::Instant;
 use crate::native::stack;
 use crate::platform::Site;
-use crate::poller::Signal;
-use crate::scheduler::Scheduler;
-use crate::time::Instant;
+use crate::platform::context::{self, SavedContext, Transfer};
 
 std::thread_local! {
     static CURRENT: Cell<*const World> = const { Cell::new(core::ptr::null()) };

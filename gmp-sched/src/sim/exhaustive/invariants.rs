@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use core::ptr;
 
 use super::state::Explorable;
-use crate::goroutine::{Goroutine, Status};
-use crate::list::{Linked, List};
-use crate::machine::Machine;
-use crate::primitives::Ordering;
-use crate::processor::{Processor, ProcessorStatus};
-use crate::scheduler::Shared;
+use crate::base::atomic::Ordering;
+use crate::base::list::{Linked, List};
+use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::machine::Machine;
+use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::scheduler::Shared;
+use crate::library::time::Instant;
 use crate::sim::{Sim, oracle};
-use crate::time::Instant;
 
 /// Checks the state that `machine` is in; tells whether it is stable.
 pub(super) fn check(machine: &Explorable) -> Result<bool, String> {

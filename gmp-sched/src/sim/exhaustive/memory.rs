@@ -13,7 +13,7 @@ use core::ops::Range;
 use core::ptr;
 use std::alloc::System;
 
-use crate::primitives::{AtomicU32, AtomicUsize, Ordering};
+use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Bytes of an arena: first its heap, then its stacks.
 const ARENA: usize = 16 << 20;

@@ -46,8 +46,8 @@ use core::fmt;
 pub use memory::Memory;
 
 use super::world;
-use crate::goroutine::GoroutineId;
-use crate::machine::MachineId;
+use crate::entities::goroutine::GoroutineId;
+use crate::entities::machine::MachineId;
 use crate::platform::Site;
 
 /// What is explored.

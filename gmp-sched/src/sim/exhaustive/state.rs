@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 
 use super::memory::{Home, Snapshot};
 use super::{Choice, Setting, Who};
-use crate::goroutine::{Goroutine, Status};
+use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::machine::Machine;
+use crate::entities::scheduler::Scheduler;
 use crate::kthread::Thread;
-use crate::machine::Machine;
-use crate::scheduler::Scheduler;
+use crate::library::time::Instant;
 use crate::sim::world::{Explored, World};
 use crate::sim::{Config, Sim};
-use crate::time::Instant;
 
 /// A machine that is stopped at a point of each CPU.
 pub(super) struct Explorable {

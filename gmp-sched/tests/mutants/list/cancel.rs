@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "cancel/node.rs",
+        "library/cancel/node.rs",
         "a context that is made below one that has ended has not",
         "        if end.is_some() {
             child",
@@ -14,7 +14,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::a_child"),
     ),
     mutant(
-        "cancel/node.rs",
+        "library/cancel/node.rs",
         "a wait begins with a context that has ended",
         "        if state.end.is_none() {
             me.context_waiter",
@@ -23,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::a_cancellation"),
     ),
     mutant(
-        "cancel/node.rs",
+        "library/cancel/node.rs",
         "the timer of a wait is armed when the wait may be over",
         "            state.waiters.push_back(&me.context_waiter);
             arm();
@@ -35,21 +35,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::a_cancellation"),
     ),
     mutant(
-        "cancel/node.rs",
+        "library/cancel/node.rs",
         "a cancellation does not reach those below",
         "            others = Some(child);",
         "            drop(child);",
         Simulation("simulation_cancel", "no_child", 300),
     ),
     mutant(
-        "cancel/node.rs",
+        "library/cancel/node.rs",
         "a cancellation stops at one that has ended",
         "                return others;",
         "                return None;",
         Model("cancel::two_cancellations"),
     ),
     mutant(
-        "cancel/node.rs",
+        "library/cancel/node.rs",
         "a context that has been cancelled does not say so",
         "            state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);",
@@ -57,21 +57,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::two_cancellations"),
     ),
     mutant(
-        "time/slot.rs",
+        "library/time/slot.rs",
         "a firing of an earlier setting gives a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if now < setting.fired {",
         Model("cancel::a_timer_is_set_anew"),
     ),
     mutant(
-        "time/slot.rs",
+        "library/time/slot.rs",
         "a firing that was overtaken gives a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if setting.number != number {",
         Model("cancel::ticks_come"),
     ),
     mutant(
-        "time/slot.rs",
+        "library/time/slot.rs",
         "a firing on its way outlives the stop of its timer",
         "        setting.number += 1;
         // If it is not there",
@@ -79,7 +79,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::a_timer_is_stopped_while"),
     ),
     mutant(
-        "timers.rs",
+        "engine/timers.rs",
         "a timer that has moved to another P is looked for where it was",
         "            if !self.home.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, home)) {
                 continue;

@@ -5,28 +5,28 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "chan/channel.rs",
+        "library/chan/channel.rs",
         "a receiver is not told that its value has moved",
         "            receiver.outcome.store(MOVED, Ordering::Relaxed);",
         "",
         Model("channel::a_value"),
     ),
     mutant(
-        "chan/channel.rs",
+        "library/chan/channel.rs",
         "a sender that waits is taken for one whose value went directly, and there are others in the buffer",
         "        unsafe { self.ring.push(place) };",
         "        let _ = place;",
         Model("channel::the_buffer"),
     ),
     mutant(
-        "chan/channel.rs",
+        "library/chan/channel.rs",
         "the length of the buffer is not told",
         "            held.set_len(word, 1);",
         "",
         Model("channel::the_buffer"),
     ),
     mutant(
-        "chan/channel.rs",
+        "library/chan/channel.rs",
         "a sender does not see that the channel is closed",
         "        if word.is_special() && self.header.refuses() {
             return Attempt::Closed;
@@ -36,21 +36,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::sender_and_receiver"),
     ),
     mutant(
-        "chan/header.rs",
+        "library/chan/header.rs",
         "a close leaves the senders waiting",
         "        Some([self.header.senders.take_all(), self.header.receivers.take_all()])",
         "        Some([self.header.receivers.take_all(), self.header.receivers.take_all()])",
         Model("channel::a_close_ends"),
     ),
     mutant(
-        "chan/header.rs",
+        "library/chan/header.rs",
         "a close forgets what is in the buffer",
         "self.header.word().0 | SPECIAL | CLOSED",
         "SPECIAL | CLOSED",
         Model("channel::a_look_without"),
     ),
     mutant(
-        "chan/header.rs",
+        "library/chan/header.rs",
         "whoever looks without the lock looks first whether the channel is closed",
         "        !self.senders.is_empty() | (self.word_by_now().level() != 0)",
         "        let word = self.word_by_now();
@@ -59,35 +59,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::a_look_at"),
     ),
     mutant(
-        "waiter/queue.rs",
+        "library/waiter/queue.rs",
         "whoever looks without the lock sees an empty queue without what came before it",
         "        self.first.load(Ordering::Acquire).is_none()",
         "        self.first.load(Ordering::Relaxed).is_none()",
         Model("channel::a_look_at"),
     ),
     mutant(
-        "waiter/queue.rs",
+        "library/waiter/queue.rs",
         "a queue is empty before what came before that",
         "        self.first.store(None, Ordering::Release);",
         "        self.first.store(None, Ordering::Relaxed);",
         Model("channel::a_look_at"),
     ),
     mutant(
-        "waiter/queue.rs",
+        "library/waiter/queue.rs",
         "the first of several is taken for the only one",
         "        if self.is_first(waiter) && self.is_last(waiter) {",
         "        if self.is_first(waiter) {",
         Properties("leaves_from_the_middle"),
     ),
     mutant(
-        "waiter/mod.rs",
+        "library/waiter/mod.rs",
         "a waiter is taken whose wait is over",
         "            None => self.claim_of_several(),",
         "            None => self.claim_of_several().or(Some(self.goroutine_of_several())),",
         Model("channel::a_select"),
     ),
     mutant(
-        "goroutine.rs",
+        "entities/goroutine.rs",
         "two may end a wait",
         "        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
         "        let is_open = self.wait.load(Ordering::Relaxed) == ticket.0;
@@ -98,14 +98,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::a_select"),
     ),
     mutant(
-        "waiter/mod.rs",
+        "library/waiter/mod.rs",
         "whoever ends a wait for several does not leave word",
         "        goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
         "",
         Model("channel::a_select"),
     ),
     mutant(
-        "select/locks.rs",
+        "library/select/locks.rs",
         "a select leaves its waiters in the queues of the others",
         "            case.leave_queue(pinned);",
         "            if false {
@@ -114,7 +114,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::two_selects"),
     ),
     mutant(
-        "select/case.rs",
+        "library/select/case.rs",
         "a select waits in each queue as if it stood in that one alone",
         "        self.waiter.write(Waiter::of_several(me, ticket, place));",
         "        let waiter = self.waiter.write(Waiter::of_several(me, ticket, place));
@@ -122,49 +122,49 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::a_select"),
     ),
     mutant(
-        "select/locks.rs",
+        "library/select/locks.rs",
         "two selects lock their channels in different orders",
         "            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
         "            while false && position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
         Model("channel::two_selects"),
     ),
     mutant(
-        "chan/spinning.rs",
+        "library/chan/spinning.rs",
         "a lock is taken without Acquire",
         "        self.locked.fetch_or(1, Ordering::Acquire) & 1 == 0",
         "        self.locked.fetch_or(1, Ordering::Relaxed) & 1 == 0",
         Model("lock::a_lock_that_was_free"),
     ),
     mutant(
-        "chan/spinning.rs",
+        "library/chan/spinning.rs",
         "a lock that was waited for is taken without Acquire",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Relaxed) == 0",
         Model("lock::a_lock_that_the_far_side"),
     ),
     mutant(
-        "chan/spinning.rs",
+        "library/chan/spinning.rs",
         "a lock that is free when it is looked at is taken without asking again",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Acquire) <= 1",
         Model("lock::a_lock_that_the_far_side"),
     ),
     mutant(
-        "chan/spinning.rs",
+        "library/chan/spinning.rs",
         "a lock is freed without Release",
         "        self.locked.store(0, Ordering::Release);",
         "        self.locked.store(0, Ordering::Relaxed);",
         Model("lock::a_lock_that_was_free"),
     ),
     mutant(
-        "switch.rs",
+        "engine/switch.rs",
         "the far side frees a lock without Release",
         "    word.store(0, Ordering::Release);",
         "    word.store(0, Ordering::Relaxed);",
         Model("lock::a_lock_that_the_far_side"),
     ),
     mutant(
-        "select/mod.rs",
+        "library/select/mod.rs",
         "a select that may not block keeps its locks",
         "        unlock_all(self.cases, self.locked);
     }",
@@ -173,7 +173,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::a_caller"),
     ),
     mutant(
-        "select/mod.rs",
+        "library/select/mod.rs",
         "a select that parks frees one lock too few",
         "    let unlock = || unlock_each(cases.as_ref());",
         "    let unlock = || unlock_each(&cases.as_ref()[1..]);",

@@ -8,7 +8,7 @@ const ONE: u32 = 1;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M that comes back to an idle P stays counted as blocked",
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",
@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "handing_off_while_others_submit", ONE),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "an M that gives its P up for a stop is not put on the idle list",
         "        self.stopped_processor.store(Some(processor), Ordering::Relaxed);
         scheduler.put_idle_machine(&mut shared, self);",
@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "an M that gives its P up for a stop stays counted as spinning",
         "        if self.spinning.swap(false, Ordering::Relaxed) {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -34,7 +34,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
-        "procs.rs",
+        "engine/procs.rs",
         "a P that comes into use is not started along with the world",
         "            processor.status.set(ProcessorStatus::Stopped);
         }
@@ -45,14 +45,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(
-        "procs.rs",
+        "engine/procs.rs",
         "what was runnable on a P that goes out of use is forgotten",
         "        self.put_global_first(shared, &mut goroutines);",
         "",
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(
-        "procs.rs",
+        "engine/procs.rs",
         "an M in a system call whose P goes out of use is not counted as blocked",
         "        shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);",
@@ -60,14 +60,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "a P that was stopped in a system call stays stopped",
         "                    ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),",
         "                    ProcessorStatus::StoppedInSyscall => {}",
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "a P with work is put on the idle list when the world starts",
         "                    ProcessorStatus::Stopped if processor.has_work() => {",
         "                    ProcessorStatus::Stopped if false => {",

@@ -5,14 +5,14 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "future.rs",
+        "library/future.rs",
         "a parked G is published to its waker without Release",
         "compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed)",
         "compare_exchange(IDLE, WAITING, Ordering::Relaxed, Ordering::Relaxed)",
         Model("future::waker"),
     ),
     mutant(
-        "future.rs",
+        "library/future.rs",
         "a G parks though its waker has been called",
         "        self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()",
         "        self.state.swap(WAITING, Ordering::AcqRel);
@@ -20,28 +20,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("future::waker"),
     ),
     mutant(
-        "future.rs",
+        "library/future.rs",
         "a poll does not see what the caller of the waker did",
         "        self.state.swap(IDLE, Ordering::Acquire);",
         "        self.state.swap(IDLE, Ordering::Relaxed);",
         Model("future::waker"),
     ),
     mutant(
-        "future.rs",
+        "library/future.rs",
         "a waker does not publish what its caller did",
         "if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {",
         "if self.state.swap(WOKEN, Ordering::Acquire) == WAITING {",
         Model("future::waker"),
     ),
     mutant(
-        "future.rs",
+        "library/future.rs",
         "a waker readies a G whose context it does not see",
         "if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {",
         "if self.state.swap(WOKEN, Ordering::Release) == WAITING {",
         Model("future::waker"),
     ),
     mutant(
-        "future.rs",
+        "library/future.rs",
         "two calls of a waker may both ready the G",
         "        if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {",
         "        let before = self.state.load(Ordering::Acquire);
@@ -51,7 +51,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("future::two_calls"),
     ),
     mutant(
-        "coroutine.rs",
+        "library/coroutine.rs",
         "the end of a coroutine readies nobody",
         "        inner.set_waiter(me);
 ",
@@ -60,7 +60,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("coroutine::sides"),
     ),
     mutant(
-        "coroutine.rs",
+        "library/coroutine.rs",
         "one side of a coroutine is readied before the other has been left",
         "    park_because(caller, WaitReason::Coroutine, in_bubble, move |pinned, me| {
         if is_new {
@@ -79,7 +79,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation_coroutine", "coroutines_give", 1000),
     ),
     mutant(
-        "coroutine.rs",
+        "library/coroutine.rs",
         "a coroutine that ends itself does not end its caller",
         "        Err(JoinError::Exited) => exit::<P>(),",
         "        Err(JoinError::Exited) => {}",

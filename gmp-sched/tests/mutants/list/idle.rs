@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "submit has no fence",
         "        fence(Ordering::SeqCst);
         P::point(Site::Idle);
@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "submit has a fence that is too weak",
         "        fence(Ordering::SeqCst);
         P::point(Site::Idle);
@@ -26,21 +26,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "timers that are left behind for another P are nobody's",
         "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
         "",
         Model("timers::a_machine_leaves_timers_behind_for_another_processor"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that changes Ps tells of the timers that it leaves behind, and not of those in system calls",
         "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
         "            scheduler.tell_timekeeper(left.timers.earliest());",
         Model("timers::a_machine_changes_processors"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "going idle has no fence",
         "        // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
         fence(Ordering::SeqCst);",
@@ -48,14 +48,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that goes idle does not look again",
         "            if scheduler.is_work_visible() && self.take_back() {",
         "            if false {",
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that is given a P for other work does not look for what it was relied on",
         "                if owes_look {
                     self.pass_on_look();
@@ -66,21 +66,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_a_spinner_that_is_handed"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that is given a P for other work overlooks what is next on others",
         "                !queue.is_empty()",
         "                queue.len() != 0",
         Model("idle::a_submitter_against_a_spinner_that_is_handed"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that is given a P overlooks what is behind the next on it",
         "queue.len() + usize::from(queue.next().is_some()) > 1",
         "queue.len() > 1",
         Model("idle::a_submitter_that_blocks"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that has seen work and is given a P for other work takes it for seen to",
         "            let is_assigned = self.take_assigned();
             self.pass_on_look();
@@ -90,7 +90,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_a_spinner_that_is_handed"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that goes idle does not look at the global queue under the lock",
         "            if shared.has_work() || scheduler.is_stopping() {",
         "            if scheduler.is_stopping() {",
@@ -100,7 +100,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "a waker that finds no idle P does not look again",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
@@ -111,7 +111,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_waker"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "a waker that finds no idle P stays counted",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
@@ -121,7 +121,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_waker"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "a woken M is marked as spinning after it can see its P",
         "        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
@@ -132,28 +132,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M is given its P without Release",
         "        self.next_processor.store(Some(processor), Ordering::Release);",
         "        self.next_processor.store(Some(processor), Ordering::Relaxed);",
         Model("idle::"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M takes its P without Acquire",
         "self.next_processor.load(Ordering::Acquire)",
         "self.next_processor.load(Ordering::Relaxed)",
         Model("idle::"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that finds work stays on the idle list",
         "        shared.idle_machines.remove(self);",
         "",
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that finds work overlooks that it was given a P",
         "        if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
@@ -165,7 +165,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that finds work is not counted as spinning",
         "        self.spinning.store(true, Ordering::Relaxed);
         scheduler.spinning.fetch_add(1, Ordering::SeqCst);",
@@ -173,7 +173,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_of_two"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "a spinning M that goes idle stays counted",
         "            if self.spinning.swap(false, Ordering::Relaxed) {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -182,7 +182,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_a_spinning"),
     ),
     mutant(
-        "find.rs",
+        "engine/find.rs",
         "a spinning M that finds work does not wake the next",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",
@@ -190,7 +190,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::a_submitter_against_a_spinner_that_finds_work"),
     ),
     mutant(
-        "find.rs",
+        "engine/find.rs",
         "a spinning M that finds work wakes the next before it is off the count",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",

@@ -5,14 +5,14 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "a waiter's context is published without Release",
         "compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed)",
         "compare_exchange(ATTACHED, waiter, Ordering::Relaxed, Ordering::Relaxed)",
         Model("join::a_waiter"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "a waiter overwrites the result's mark",
         "    goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()",
         "    goroutine.completion.store(waiter, Ordering::Release);
@@ -20,49 +20,49 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("join::a_waiter"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "a result is published without Release",
         "    match me.completion.swap(RESULT, Ordering::AcqRel) {",
         "    match me.completion.swap(RESULT, Ordering::Acquire) {",
         Model("join::"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "a waiter is readied without its context being seen",
         "    match me.completion.swap(RESULT, Ordering::AcqRel) {",
         "    match me.completion.swap(RESULT, Ordering::Release) {",
         Model("join::a_waiter"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "a handle looks for a result without Acquire",
         "    matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)",
         "    matches!(goroutine.completion.load(Ordering::Relaxed), RESULT | DONE)",
         Model("join::a_waiter"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "a dropped handle drops the result without Acquire",
         "compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire)",
         "compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Relaxed)",
         Model("join::a_dropped"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "the slot is reused while its result is being read",
         "compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire)",
         "compare_exchange(RESULT, DETACHED, Ordering::Relaxed, Ordering::Acquire)",
         Model("join::"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "the slot is reused while the G takes its last steps",
         "compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire)",
         "compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Relaxed)",
         Model("join::"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "the handle reuses the slot whether the G has left it or not",
         "    if !far_side_does_it {
         recycle",
@@ -72,14 +72,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("join::"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "the far side marks the end without Release",
         "goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED",
         "goroutine.completion.swap(DONE, Ordering::Acquire) == DETACHED",
         Model("join::"),
     ),
     mutant(
-        "join.rs",
+        "lifecycle/join.rs",
         "the far side reuses the slot without Acquire",
         "goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED",
         "goroutine.completion.swap(DONE, Ordering::Release) == DETACHED",

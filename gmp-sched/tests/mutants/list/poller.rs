@@ -5,21 +5,21 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise is published without Release",
         "        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {",
         "        let found = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {",
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise does not see who waits",
         "        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {",
         "        let found = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {",
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise is taken without Acquire",
         "            match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
@@ -31,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::what_the_handler"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise overwrites the mark that the signal is on the ready list",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise overwrites the mark that another one has ended the wait",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::the_second"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise that comes while the G parks is forgotten",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
@@ -58,21 +58,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::a_wait_against"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise puts a signal on the ready list whose G has not left its stack",
         "                WAITING => with_ticket(QUEUED, ticket_of(word)),",
         "                WAITING | PARKING => with_ticket(QUEUED, ticket_of(word)),",
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "the commit of a wait overwrites a raise",
         "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();",
         "self.word.swap(waiting, Ordering::Release) == parking;",
         Model("poller::a_wait_against"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "the commit of a wait takes the next wait for its own",
         "    ticket.0 << TAG.count_ones() | state",
         "    let _ = ticket;
@@ -80,14 +80,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::a_deadline"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "the beginning of a wait overwrites a raise",
         "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;",
         "        self.word.swap(with_ticket(PARKING, ticket), Ordering::Acquire);",
         Model("poller::a_wait_against"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a second waiter overwrites the first before it knows that it is the second",
         "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;
         // Published by the exchange in `commit`, to `raise` and through it to `deliver`.
@@ -97,7 +97,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::the_second"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a wait begins without Acquire",
         "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;",
         "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Relaxed, Ordering::Relaxed).ok()?;",
@@ -108,42 +108,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "that a G has left its stack is published without Release",
         "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed)",
         "self.word.compare_exchange(parking, waiting, Ordering::Relaxed, Ordering::Relaxed)",
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a G that both its timer and the commit let go on goes on twice",
         "        waits || !me.claim(ticket)",
         "        waits",
         Model("poller::a_deadline_against_the_commit"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a wait that was ended by its deadline leaves its mark in the word",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| matches!(word & TAG, PARKING | DELIVERED).then_some(EMPTY);",
         Model("poller::a_deadline"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a wait that was ended by its deadline overwrites a raise",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| (word & TAG != QUEUED).then_some(EMPTY);",
         Model("poller::a_deadline"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise that found its wait ended by the deadline is dropped",
         "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);",
         "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { EMPTY }, Ordering::Release);",
         Model("poller::a_deadline_against_a_raise"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a delivery does not publish that it is through",
         "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);",
         "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Relaxed);",
@@ -154,14 +154,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a G that a raise has woken does not see what later raises were for",
         "        let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;",
         "        let word = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, ended).ok()?;",
         Model("poller::two_raises"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a delivered signal is marked as free before it is known whether the G waits",
         "        let waits = goroutine.claim(ticket);
         P::point(Site::Poller);",
@@ -170,7 +170,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a G that was woken by a raise is not told so",
         "        Some(word & TAG == DELIVERED)",
         "        let _ = word;
@@ -178,7 +178,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "the link of a signal is read when it may be on the list again",
         "            oldest_first = signal.next.load(Ordering::Relaxed);
             if let Some(goroutine) = signal.deliver() {
@@ -191,7 +191,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::a_raise_of_a_signal"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "the push to the ready list loses one that is pushed meanwhile",
         "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
                 break;
@@ -201,14 +201,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::two_signals"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "the push to the ready list does not publish the link",
         "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {",
         "            if ready.replace(first, Some(self), Ordering::Relaxed, Ordering::Relaxed) {",
         Model("poller::"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise has no fence before the look for an idle P",
         "        // Ordering: partner is the fence in `Machine::go_idle`.
         fence(Ordering::SeqCst);",
@@ -216,7 +216,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::a_raise_against"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise wakes nobody",
         "            P::unpark_thread(machine);
             return;",
@@ -225,14 +225,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("poller::a_raise_against"),
     ),
     mutant(
-        "poller.rs",
+        "engine/poller.rs",
         "a raise that finds no idle P asks nobody to give way",
         "            P::request_preemption(machine);",
         "            let _ = machine;",
         Model("poller::a_raise_while"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that goes idle does not look at the ready list",
         "            || self.poller.is_ready()
 ",

@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "body.rs",
+        "lifecycle/body.rs",
         "a G that ends keeps the stack that it leaves to the next",
         "    dead.set_stack_top(unused);
 ",
@@ -13,14 +13,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation", "trees", 300),
     ),
     mutant(
-        "body.rs",
+        "lifecycle/body.rs",
         "a G that has begun is given another stack",
         "if !context::is_fresh(&next.context, unused) {",
         "if false {",
         Simulation("simulation", "trees", 300),
     ),
     mutant(
-        "park.rs",
+        "engine/park.rs",
         "a G whose park is called off is not readied",
         "        if !commit(pinned, me) {
             ready_pinned(pinned, me);
@@ -29,28 +29,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation", "trees", 300),
     ),
     mutant(
-        "processor.rs",
+        "entities/processor.rs",
         "a P takes Gs from its ring as if there were no other",
         "if self.is_alone() { self.queue.pop_alone() }",
         "if true { self.queue.pop_alone() }",
         Simulation("simulation", "trees", 300),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "an owner without thieves takes an element twice",
         "        self.head.store(head.wrapping_add(1), Ordering::Release);",
         "",
         Properties("behaves_like"),
     ),
     mutant(
-        "find.rs",
+        "engine/find.rs",
         "a batch from the global queue loses Gs",
         ".take(share));",
         ".take(share).skip(1));",
         Simulation("simulation_preemption", "hogs", 300),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "the interrupt for a timer that came during a system call is not made up for",
         "    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
@@ -68,21 +68,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation", "trees", 300),
     ),
     mutant(
-        "find.rs",
+        "engine/find.rs",
         "a P takes less than its share of the global queue",
         "(shared.global.len() + 1) / scheduler.procs()",
         "shared.global.len() / scheduler.procs()",
         Properties("a_batch_of_the_global"),
     ),
     mutant(
-        "slots.rs",
+        "entities/free_list.rs",
         "a P that has too many dead Gs keeps them",
         "        self.count.load(Ordering::Relaxed) == BATCH",
         "        self.count.load(Ordering::Relaxed) > BATCH",
         Properties("slots_are_spilled"),
     ),
     mutant(
-        "list.rs",
+        "base/list.rs",
         "the last element that is taken leaves its place behind",
         "        if self.head.is_none() {
             self.tail = None;

@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a push publishes the slot without Release",
         "        // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
         self.tail.store(tail.wrapping_add(1), Ordering::Release);",
@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::owner_pushes"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a push writes the slot after the tail",
         "        self.slot(tail).store(Some(item), Ordering::Relaxed);
         // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
@@ -23,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::owner_pushes"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a push overruns a full ring",
         "        if tail.wrapping_sub(head) >= Self::SIZE {
             return Err(Full);",
@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a push after a pop publishes the slot without Release",
         "        // Ordering: as in `push_back`.
         self.tail.store(tail.wrapping_add(1), Ordering::Release);",
@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::owner_yields"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a push does not wait for thieves to have read the slot",
         "        let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "pop takes without a claim",
         "            if self.head.compare_exchange(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return item.map(|item| (item, Slice::New));
@@ -65,7 +65,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::two_thieves"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "pop takes runnext although a thief has it",
         "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
             // If",
@@ -75,7 +75,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "pop empties runnext without Release",
         "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
             // If",
@@ -84,14 +84,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::a_queue_with"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "is_empty looks at runnext without Acquire",
         "            let next = self.next.load(Ordering::Acquire);",
         "            let next = self.next.load(Ordering::Relaxed);",
         Model("run_queue::a_queue_with"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "is_empty does not look at the tail again",
         "            if self.tail.load(Ordering::Acquire) == tail {
                 return head == tail && next.is_none();
@@ -100,21 +100,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::a_queue_with"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "runnext is set without Release",
         "            self.next.store(Some(item), Ordering::Release);",
         "            self.next.store(Some(item), Ordering::Relaxed);",
         Model("run_queue::the_first_run_next"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "runnext is exchanged without Release",
         "        self.next.swap(Some(item), Ordering::AcqRel)",
         "        self.next.swap(Some(item), Ordering::Acquire)",
         Model("run_queue::run_next"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "what is kicked out of runnext may be a thief's already",
         "        self.next.swap(Some(item), Ordering::AcqRel)",
         "        let kicked = self.next.load(Ordering::Relaxed);
@@ -123,7 +123,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a thief takes runnext without a claim",
         "        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
         self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
@@ -133,7 +133,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a thief takes runnext without Acquire",
         "        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
         self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
@@ -141,7 +141,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a thief looks at the tail without Acquire",
         "            // Ordering: Acquire pairs with the Release store in `push_back`: the slots below `tail` are written.
             let tail = self.tail.load(Ordering::Acquire);",
@@ -149,7 +149,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::owner_pushes"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a thief claims without an exchange",
         "            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return half;
@@ -159,7 +159,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::two_thieves"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a thief copies after its claim",
         "            for offset in 0..half {
                 let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
@@ -180,14 +180,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::owner_wraps"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a thief publishes what it stole without Release",
         "            thief.tail.store(base.wrapping_add(kept), Ordering::Release);",
         "            thief.tail.store(base.wrapping_add(kept), Ordering::Relaxed);",
         Model("run_queue::a_thief_is_robbed"),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "a thief uses a head and a tail of different moments",
         "            if half > Self::SIZE / 2 {",
         "            if false {",
@@ -197,7 +197,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "run_queue.rs",
+        "base/run_queue.rs",
         "half of a full ring is moved away without a claim",
         "        if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;

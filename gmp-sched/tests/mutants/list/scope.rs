@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "scope/children.rs",
+        "library/scope/children.rs",
         "a parent registers as the waiter without a second look at the count",
         "            return None;
         }
@@ -18,7 +18,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("scope::parent_leaves"),
     ),
     mutant(
-        "spawn.rs",
+        "lifecycle/spawn.rs",
         "a child is counted after it can run",
         "    children.add(&pinned);
     let creator = begin(machine, processor, goroutine);
@@ -29,22 +29,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("scope::child_is_counted"),
     ),
     mutant(
-        "spawn.rs",
+        "lifecycle/spawn.rs",
         "a child is counted before its spawn can panic",
         "    let Here { pinned, machine, processor } = Here::<P>::new();
-    let goroutine = slots::take(machine, processor)?;
+    let goroutine = free_list::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::new());
     let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
-    let goroutine = slots::take(machine, processor)?;
+    let goroutine = free_list::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);",
         Model("scope::spawn_that_panics"),
     ),
     mutant(
-        "scope/children.rs",
+        "library/scope/children.rs",
         "a scope is opened by a G that cannot wait",
         "        let caller = Caller::<P>::new();
         let open_scope = &caller.me.open_scope;",
@@ -53,7 +53,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("unwinding", "scope_in_a_system_call"),
     ),
     mutant(
-        "scope/children.rs",
+        "library/scope/children.rs",
         "a scope is left when the parent cannot wait",
         "        P::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
         "        let _ = self.0;",
@@ -69,17 +69,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("unwinding", "panic_payload"),
     ),
     mutant(
-        "sync/wait_group.rs",
+        "library/sync/wait_group.rs",
         "a group goes on to count a G whose spawn panics",
         "        let done = OnDrop(move || group.done());
-        let spawned = crate::spawn::spawn::<P, _, _>(move || {
+        let spawned = crate::lifecycle::spawn::spawn::<P, _, _>(move || {
             let (body, _done) = (body, done);",
-        "        let spawned = crate::spawn::spawn::<P, _, _>(move || {
+        "        let spawned = crate::lifecycle::spawn::spawn::<P, _, _>(move || {
             let _done = OnDrop(move || group.done());",
         Test("unwinding", "group_whose_spawn"),
     ),
     mutant(
-        "sync/error_group.rs",
+        "library/sync/error_group.rs",
         "a group keeps the permit of a G whose spawn panics",
         "        let end = End(Arc::clone(&self.shared));
         let spawned = spawn::<P, _, _>(move || {

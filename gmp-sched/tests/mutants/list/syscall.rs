@@ -5,21 +5,21 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "processor.rs",
+        "entities/processor.rs",
         "a P is left behind without Release",
         "        self.0.store(status as u32, Ordering::Release);",
         "        self.0.store(status as u32, Ordering::Relaxed);",
         Model("syscall::retake"),
     ),
     mutant(
-        "processor.rs",
+        "entities/processor.rs",
         "a P is taken from a system call without Acquire",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed)",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Relaxed, Ordering::Relaxed)",
         Model("syscall::what_the_caller"),
     ),
     mutant(
-        "processor.rs",
+        "entities/processor.rs",
         "two may take a P from a system call",
         "        self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()",
         "        let is_free = self.0.load(Ordering::Acquire) == from as u32;
@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::retake"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M is counted as blocked after its P has been taken",
         "        if self.secure_successor().is_err() {
             return false;
@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::retake"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "a hand-off does not look for work of the others",
         "        if self.is_work_visible() {
             self.wake_processor();
@@ -58,14 +58,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::hand_off"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "a hand-off leaves a P with work idle",
         "            if has_work || shared.has_work() {",
         "            if shared.has_work() {",
         Nobody("the look at everything that follows finds that work and wakes an M for it, which takes longer."),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M without a P goes idle before its G is on a queue",
         "        scheduler.put_global_one(&mut shared, goroutine);
         match machine.processor() {
@@ -80,7 +80,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::the_return"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M without a P wakes nobody for its G",
         "    P::point(Site::Idle);
     scheduler.wake_processor();",
@@ -90,14 +90,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M blocks although it is the only one for its P",
         "                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {",
         "                if (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted {",
         Model("syscall::every_processor"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M that gets a P back stays counted as blocked",
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",
@@ -105,14 +105,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::"),
     ),
     mutant(
-        "preempt.rs",
+        "engine/preempt.rs",
         "a slice does not end during a system call",
         "            left.watch_slice(now, running);",
         "            let _ = (left, running);",
         Simulation("simulation_preemption", "system_calls_in_a_row", 60),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "a slice that is over goes on after a system call",
         "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
         "            let _ = is_wanted::<P>;
@@ -120,7 +120,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("sysmon finds the P in a call sooner or later, and takes it away since the slice is over."),
     ),
     mutant(
-        "sysmon.rs",
+        "engine/sysmon.rs",
         "sysmon leaves a P in a system call whose slice is over",
         "        if !processor.is_slice_over() {
             return false;
@@ -129,7 +129,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("the G gives way at the end of the call, which is a short one, since others came between two looks."),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M that gets an idle P goes on in the slice that was over there",
         "        processor.advance_tick();
 ",
@@ -137,7 +137,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("the G gives way sooner than it has to, and then begins a slice."),
     ),
     mutant(
-        "park.rs",
+        "engine/park.rs",
         "a G that is woken from outside is on no queue for a moment",
         "            let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);",

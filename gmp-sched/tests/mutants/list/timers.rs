@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "telling the timekeeper has no fence",
         "        fence(Ordering::SeqCst);
         P::point(Site::Timers);
@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::a_timer_against_a_machine"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "the timekeeper has no fence",
         "            // Ordering: partner is the fence in `tell_timekeeper`.
             fence(Ordering::SeqCst);",
@@ -23,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::a_timer_against_a_timekeeper"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "the timekeeper does not look again",
         "            if self.earliest_unkept() >= earliest {
                 return (earliest != Instant::NEVER).then_some(earliest);
@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::a_timer_against_a_timekeeper"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "the heir of the timekeeper is not woken",
         "                P::unpark_thread(heir);",
         "                let _ = heir;",
@@ -43,14 +43,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "the timekeeper that goes back to work keeps the role",
         "            scheduler.set_timekeeper(heir);",
         "",
         Model("timers::the_timekeeper_goes_back"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M that is not the timekeeper does not tell it of the timers it leaves",
         "                if earliest != Instant::NEVER {
                     self.tell_timekeeper(earliest);
@@ -60,27 +60,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::going_idle"),
     ),
     mutant(
-        "timers.rs",
+        "engine/timers.rs",
         "a timer that is the earliest now is not told",
         "pinned.machine().scheduler().tell_timekeeper(when);",
         "",
         Model("timers::a_timer_against_a_machine"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "a timekeeper that means to sleep for ever is not told",
         "            && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)",
         "            && (when.as_nanos() + 1..Instant::NEVER.as_nanos()).contains(&machine.deadline.load(Ordering::Relaxed))",
         Model("timers::a_processor_with_timers"),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "the timekeeper does not look after a P that an M left in a system call",
         "        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }
 
     /// Until when",
-        "        let kept = self.processors().iter().filter(|p| p.status() != crate::processor::ProcessorStatus::Syscall);
+        "        let kept = self.processors().iter().filter(|p| p.status() != crate::entities::processor::ProcessorStatus::Syscall);
         kept.map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }
 
@@ -88,21 +88,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::a_system_call"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "a hand-off does not tell the timekeeper of the timers it leaves",
         "        self.tell_timekeeper(self.earliest_unkept());",
-        "        crate::primitives::fence(Ordering::SeqCst);",
+        "        crate::base::atomic::fence(Ordering::SeqCst);",
         Model("timers::handing_off_timers"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "a hand-off tells the timekeeper of the timers that it leaves, and not of those in system calls",
         "        self.tell_timekeeper(self.earliest_unkept());",
         "        self.tell_timekeeper(processor.timers.earliest());",
         Model("timers::handing_off_beside"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "what is due at the same time comes out in any order",
         "                slot.earliest = slot.earliest.min(when);",
         "                slot.earliest = slot.earliest.min(when);
@@ -110,21 +110,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "a slot does not learn that something comes earlier",
         "                slot.earliest = slot.earliest.min(when);",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "a time that is over is not taken for the base",
         "when.as_nanos().max(self.base)",
         "when.as_nanos()",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "what is alone in its slot is taken out before its time, where something earlier has been removed",
         "            if when > now.as_nanos() {
                 // What was to come before has been removed.
@@ -135,7 +135,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("a_look_finds_out"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "a slot goes on with what was taken out of it",
         "        if is(*first, element) {
             *first = Some(next);
@@ -144,21 +144,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "an empty slot says that it is occupied",
         "        *group &= !(1 << (slot % GROUP));",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "an empty group of slots says that it is occupied",
         "            self.groups &= !(1 << (slot / GROUP));",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timers.rs",
+        "engine/timers.rs",
         "the earliest timer is not told when it is taken out",
         "            wheel.remove(self);
             home.publish_earliest(&wheel);",
@@ -166,7 +166,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::a_timer_is_stopped_in"),
     ),
     mutant(
-        "sleep.rs",
+        "engine/sleep.rs",
         "one that sleeps can be woken before it has left",
         "    processor.counters.parks.add(1);",
         "    drop(wheel);
@@ -175,7 +175,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation_time", "the_shortest_sleeps", 300),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "of two in a slot the one that came first is taken, be it due later",
         "                if next.place().when() < element.place().when() {
                     (element, next) = (next, element);
@@ -184,14 +184,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "the other of two in a slot is said to be due when the first was",
         "            self.slots[slot].earliest = next.place().when();",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "what is counted from moves on while a slot still has another",
         "            // One that was due at the same time, or the other of two: its slot is counted from where the base is.
 ",
@@ -200,7 +200,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "the first slot stays the first when it is empty",
         "        if slot == self.first {
             self.find_first();
@@ -209,14 +209,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "what is put before all others is not the first",
         "        if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {",
         "        if self.first == SLOTS {",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "who is taken out alone does not bring the next turn near",
         "            if slot >= NEAR_END && turn(old) != turn(when) {
                 self.enter_turn(old);
@@ -225,42 +225,42 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/mod.rs",
+        "base/timing_wheel/mod.rs",
         "those who move down do not bring the next turn near",
         "        if turn(old) != turn(self.base) {",
         "        if false && turn(old) != turn(self.base) {",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/levels.rs",
+        "base/timing_wheel/levels.rs",
         "the next turn may come before this one",
         "if turn(base).is_multiple_of(2) { 0 } else { TURN_GROUPS }",
         "if turn(base) == u64::MAX { TURN_GROUPS } else { 0 }",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/levels.rs",
+        "base/timing_wheel/levels.rs",
         "what is far is counted from where what is near is",
         "        _ => level_of_difference(far_base(base) ^ when),",
         "        _ => level_of_difference(base ^ when),",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "timing_wheel/levels.rs",
+        "base/timing_wheel/levels.rs",
         "what is of several turns is taken to be of one",
         "        u32::from(self.shift) <= TURN",
         "        u32::from(self.shift) <= 64 + TURN",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "due.rs",
+        "engine/due.rs",
         "timers that are due again and again keep all others from running",
         "processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
         "false && processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
         Simulation("simulation_time", "timers_that_are_always_due_leave_others", 100),
     ),
     mutant(
-        "due.rs",
+        "engine/due.rs",
         "timers that are due again and again starve the global queue",
         " || pinned.machine().scheduler().has_work_for_all();\n    let is_turn",
         ";\n    let is_turn",

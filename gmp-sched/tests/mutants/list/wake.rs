@@ -5,14 +5,14 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "goroutine.rs",
+        "entities/goroutine.rs",
         "a waker takes the Gs of all schedulers for its own",
         "        Self(scheduler << Self::SHIFT | Status::Waiting as u32)",
         "        Self((scheduler & 0) << Self::SHIFT | Status::Waiting as u32)",
         Model("wake::a_wake_from_another_scheduler"),
     ),
     mutant(
-        "park.rs",
+        "engine/park.rs",
         "nobody is woken for a G that is readied from outside",
         "            self.put_global_one(&mut shared, goroutine);
         }
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("wake::two_schedulers"),
     ),
     mutant(
-        "locked.rs",
+        "engine/lock_os_thread.rs",
         "the M of a locked G is given a P without a wake-up",
         "        drop(shared);
         P::unpark_thread(to);

@@ -5,14 +5,14 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "an M goes idle with its P while the world is to stop",
         "            if shared.has_work() || scheduler.is_stopping() {",
         "            if shared.has_work() {",
         Model("world::stopping_against_a_machine"),
     ),
     mutant(
-        "find.rs",
+        "engine/find.rs",
         "an M that looks for work does not see that the world is to stop",
         "        if scheduler.is_stopping() {
             machine.stop_for_world();
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_goroutine"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "a P is handed on while the world is to stop",
         "            if self.is_stopping() {
                 self.stop_processor(&mut shared, processor);
@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_hand_off"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "a G goes on after a system call while the world is to stop",
         "    scheduler.is_stopping()
 }",
@@ -42,7 +42,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "the end of a system call has no fence before the look at the stop",
         "    // Ordering: partner is the fence in `ask_to_stop`.
     fence(Ordering::SeqCst);",
@@ -50,7 +50,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the stopper has no fence before the look at the Ps",
         "        // Ordering: partner is the fence in a system call's end: either it sees the flag or we see that its P is held.
         fence(Ordering::SeqCst);",
@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "a P in a system call is not stopped",
         "            if processor.status.stop_in_syscall() {
                 self.count_stopped(&mut self.shared.lock());
@@ -67,7 +67,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::starting_against"),
     ),
     mutant(
-        "processor.rs",
+        "entities/processor.rs",
         "a P in a system call is stopped while it is taken away from the call",
         "        self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)",
         "        let is_in_call = self.get() == ProcessorStatus::Syscall;
@@ -78,21 +78,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_retake"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "a P in a system call is stopped but not counted",
         "                self.count_stopped(&mut self.shared.lock());",
         "",
         Model("world::starting_against"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "Gs that run are not asked to stop",
         "                P::request_preemption(machine);",
         "",
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "a P becomes idle between the look at the idle ones and the wish to stop",
         "        self.world.stopping.store(true, Ordering::Relaxed);
         while let Some(processor) = self.take_idle_processor(&mut shared) {
@@ -106,7 +106,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_machine"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "idle Ps are left to be woken",
         "        while let Some(processor) = self.take_idle_processor(&mut shared) {
             self.stop_processor(&mut shared, processor);
@@ -118,14 +118,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the last that stops does not tell the stopper",
         "            P::unpark_thread(stopper);",
         "            let _ = stopper;",
         Model("world::"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "an M that stops is on no list",
         "        scheduler.put_idle_machine(&mut shared, self);
         if self.spinning",
@@ -133,7 +133,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "an M that stops stays counted as spinning",
         "        if self.spinning.swap(false, Ordering::Relaxed) {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -143,7 +143,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_machine"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "an M that stops keeps its P",
         "        self.set_processor(None);
         self.stopped_processor",
@@ -151,7 +151,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "an M stops although the world has started again",
         "        if !scheduler.is_stopping() {
             return;
@@ -163,21 +163,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start leaves Ps in system calls standing",
         "ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),",
         "ProcessorStatus::StoppedInSyscall => {}",
         Model("world::starting_against"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start leaves a P with work idle",
         "                    ProcessorStatus::Stopped if processor.has_work() => {",
         "                    ProcessorStatus::Stopped if false => {",
         Nobody("the look at everything that follows finds that work and wakes an M for it, which takes longer."),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start gives Ps to any Ms",
         "            self.give_processors_back(&mut shared);
 ",
@@ -185,7 +185,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation", "those_that_spin", 100),
     ),
     mutant(
-        "idle.rs",
+        "engine/idle.rs",
         "the start gives Ps back and leaves the time to an M that is not idle",
         "        self.set_timekeeper(shared.idle_machines.back());
     }
@@ -197,7 +197,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start gives a P away that stays marked as standing",
         "                        processor.status.set(ProcessorStatus::Running);
                         P::unpark_thread(self.assign",
@@ -205,28 +205,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::work_is_taken_up"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start wakes nobody for the work of the stopper",
         "        self.pass_search_on();",
         "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
         Model("world::work_is_taken_up"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start wakes an M in its place that is not counted",
         "            self.spinning.fetch_add(1, Ordering::SeqCst);",
         "",
         Model("world::"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start does not tell the timekeeper of the timers of idle Ps",
         "            self.tell_timekeeper(earliest);",
         "            let _ = earliest;",
         Model("world::timers_are_kept"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the start has no fence",
         "        // Ordering: as for all who put Ps on the idle list, partner is the fence of whoever sets a timer, in `tell_timekeeper`.
         fence(Ordering::SeqCst);",
@@ -237,7 +237,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M whose P stood with the world takes another one too",
         "        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
             // It was stopped along with the world when the caller looked, and not given away.
@@ -247,14 +247,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::starting_against"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M whose P stood with the world leaves it behind",
         "            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),",
         "",
         Model("world::starting_against"),
     ),
     mutant(
-        "syscall.rs",
+        "engine/syscall.rs",
         "an M that waits for the start keeps a claim on its P",
         "            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);
@@ -263,35 +263,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::"),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "the turn to stop the world is not handed on",
         "            ready_pinned(&pinned, goroutine);",
         "            let _ = goroutine;",
         Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
-        "world.rs",
+        "engine/stop_the_world.rs",
         "two have the turn to stop the world",
         "            turns.is_taken = next.is_some();",
         "            turns.is_taken = false;",
         Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
-        "procs.rs",
+        "engine/procs.rs",
         "a P that is retired takes its Gs along",
         "        self.put_global_first(shared, &mut goroutines);",
         "",
         Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
-        "procs.rs",
+        "engine/procs.rs",
         "a P that is retired takes its timers along",
         "        heir.timers.adopt(&processor.timers);",
         "",
         Simulation("simulation", "stopping_and", 300),
     ),
     mutant(
-        "procs.rs",
+        "engine/procs.rs",
         "an M whose P is retired during its system call is not counted as blocked",
         "            self.blocked_machines += 1;",
         "",

@@ -1,0 +1,8 @@
+//! Building blocks that know nothing of Gs, Ms or Ps.
+
+pub(crate) mod atomic;
+pub(crate) mod list;
+pub(crate) mod reference;
+pub mod run_queue;
+pub(crate) mod spin_lock;
+pub(crate) mod timing_wheel;

@@ -1,0 +1,93 @@
+//! An atomic `Option<&'static T>`: how Gs, Ms and Ps point at each other.
+//!
+//! Gs, Ms and Ps are never freed, only reused, so a reference to one is always good, also a stale one that a thief read
+//! from a ring slot before its compare-exchange failed. That is what lets the policy of this crate do without `unsafe`.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr;
+
+use crate::base::atomic::{AtomicPtr, Ordering};
+
+/// An atomic `Option<&'static T>`.
+///
+/// It is `Send` and `Sync` only where `&'static T` is: it hands that reference from one thread to another, while a bare
+/// `AtomicPtr` is both for every `T`.
+pub(crate) struct AtomicRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
+
+/// `None` as null.
+fn to_pointer<T>(reference: Option<&'static T>) -> *mut T {
+    reference.map_or(ptr::null_mut(), |target| ptr::from_ref(target).cast_mut())
+}
+
+impl<T> AtomicRef<T> {
+    /// Points at nothing.
+    #[cfg(not(gmp_loom))]
+    pub(crate) const fn none() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
+    }
+
+    /// Points at nothing.
+    #[cfg(gmp_loom)]
+    pub(crate) fn none() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
+    }
+
+    /// Points at `reference`.
+    pub(crate) fn new(reference: Option<&'static T>) -> Self {
+        Self(AtomicPtr::new(to_pointer(reference)), PhantomData)
+    }
+
+    /// # Safety
+    ///
+    /// `pointer` came from [`to_pointer`].
+    #[expect(unsafe_code, reason = "the one place where a stored pointer becomes a reference again")]
+    unsafe fn to_reference(pointer: *mut T) -> Option<&'static T> {
+        // SAFETY: by the caller it is null or was made from a `&'static T`, and only shared references are ever made.
+        unsafe { pointer.as_ref() }
+    }
+
+    /// Atomic load.
+    #[inline]
+    pub(crate) fn load(&self, order: Ordering) -> Option<&'static T> {
+        #[expect(unsafe_code, reason = "see `to_reference`")]
+        // SAFETY: every pointer stored in `self.0` is made by `to_pointer`.
+        unsafe {
+            Self::to_reference(self.0.load(order))
+        }
+    }
+
+    /// Atomic store.
+    #[inline]
+    pub(crate) fn store(&self, value: Option<&'static T>, order: Ordering) {
+        self.0.store(to_pointer(value), order);
+    }
+
+    /// Atomic exchange; gives the old value.
+    #[inline]
+    pub(crate) fn swap(&self, value: Option<&'static T>, order: Ordering) -> Option<&'static T> {
+        #[expect(unsafe_code, reason = "see `to_reference`")]
+        // SAFETY: every pointer stored in `self.0` is made by `to_pointer`.
+        unsafe {
+            Self::to_reference(self.0.swap(to_pointer(value), order))
+        }
+    }
+
+    /// Replaces `current` by `new`; tells whether it did.
+    #[inline]
+    pub(crate) fn replace(
+        &self,
+        current: Option<&'static T>,
+        new: Option<&'static T>,
+        success: Ordering,
+        failure: Ordering,
+    ) -> bool {
+        self.0.compare_exchange(to_pointer(current), to_pointer(new), success, failure).is_ok()
+    }
+}
+
+impl<T> fmt::Debug for AtomicRef<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:p}", to_pointer(self.load(Ordering::Relaxed)))
+    }
+}

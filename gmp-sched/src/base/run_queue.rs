@@ -1,0 +1,329 @@
+//! The local run queue: a ring of 256 Gs and the `runnext` slot, owned by one P and robbed by the others.
+//!
+//! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). One producer, the owner, which pushes
+//! at the tail; many consumers, owner and thieves, which take from the head by compare-exchange. Head and tail are
+//! free-running; a position is the counter modulo the capacity. The slots are atomics, so a thief's read of a slot that
+//! the owner overwrites at the same time is no data race: its compare-exchange then fails and the value is dropped.
+//!
+//! | field | written by | ordering |
+//! |---|---|---|
+//! | `tail` | owner | `Release` store after the slot; thieves load it with `Acquire` before they read slots |
+//! | `head` | owner and thieves | compare-exchange `AcqRel`; the owner loads it with `Acquire` before it overwrites slots that thieves have read |
+//! | `next` | owner sets, anyone clears | `Release` to set, compare-exchange `AcqRel` to take |
+
+use core::marker::PhantomData;
+
+use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::reference::AtomicRef;
+use crate::platform::{Points, Site};
+
+/// Slots of a P's ring. Go: `len(p.runq)`. Four for loom, which keeps a history of each.
+pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };
+
+/// The ring is full; the element was not pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// Whether what was taken goes on in the time slice of whoever ran before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// From the ring: a slice of its own.
+    New,
+    /// From `runnext`: a pair that readies each other shares one slice, and gives way to the ring at its end. Go:
+    /// `inheritTime`.
+    Inherited,
+}
+
+/// A P's local run queue of elements `T`; `CAPACITY` is a power of two.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct RunQueue<T: 'static, S: Points, const CAPACITY: usize = RING_CAPACITY> {
+    head: AtomicU32,
+    tail: AtomicU32,
+    next: AtomicRef<T>,
+    ring: [AtomicRef<T>; CAPACITY],
+    _points: PhantomData<fn() -> S>,
+}
+
+impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
+    const SIZE: u32 = {
+        assert!(CAPACITY.is_power_of_two() && CAPACITY >= 2 && CAPACITY <= 1 << 31);
+        CAPACITY as u32
+    };
+
+    /// An empty queue.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+            next: AtomicRef::none(),
+            ring: core::array::from_fn(|_| AtomicRef::none()),
+            _points: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, position: u32) -> &AtomicRef<T> {
+        &self.ring[(position % Self::SIZE) as usize]
+    }
+}
+
+/// Owner side: only the M that holds the P.
+impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
+    /// Puts `item` into `runnext`; gives back what it kicked out, which belongs at the tail of the ring.
+    #[inline]
+    pub fn push_next(&self, item: &'static T) -> Option<&'static T> {
+        S::point(Site::RunQueue);
+        if self.next.load(Ordering::Relaxed).is_none() {
+            // Only the owner sets it, so it stays empty until this store: no compare-exchange needed.
+            self.next.store(Some(item), Ordering::Release);
+            return None;
+        }
+        // A thief may take the old one at this very moment, hence the exchange. Acquire: whoever set the old one was
+        // this owner, perhaps on another M.
+        self.next.swap(Some(item), Ordering::AcqRel)
+    }
+
+    /// Appends `item` to the ring.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`]: the caller moves half of the ring to the global queue, see [`drain_half`](Self::drain_half).
+    #[inline]
+    pub fn push_back(&self, item: &'static T) -> Result<(), Full> {
+        S::point(Site::RunQueue);
+        // Ordering: Acquire pairs with the compare-exchange of whoever took the elements, so that they have read the
+        // slots before these are overwritten.
+        let head = self.head.load(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail.wrapping_sub(head) >= Self::SIZE {
+            return Err(Full);
+        }
+        self.slot(tail).store(Some(item), Ordering::Relaxed);
+        // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+        Ok(())
+    }
+
+    /// Appends `items`, or as many of them as there is room for, and shows them to the thieves together; gives how many.
+    pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
+        S::point(Site::RunQueue);
+        // Ordering: as in `push_back`.
+        let head = self.head.load(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Relaxed);
+        let room = Self::SIZE - tail.wrapping_sub(head);
+        let mut count = 0;
+        for item in items.take(room as usize) {
+            self.slot(tail.wrapping_add(count)).store(Some(item), Ordering::Relaxed);
+            count += 1;
+        }
+        S::point(Site::RunQueue);
+        self.tail.store(tail.wrapping_add(count), Ordering::Release);
+        count
+    }
+
+    /// [`push_back`](Self::push_back) for an owner that has taken an element from the ring and put none into it since:
+    /// so there is room.
+    #[inline(always)]
+    pub fn push_back_after_pop(&self, item: &'static T) {
+        S::point(Site::RunQueue);
+        // Ordering: whoever took what was in this slot did so before our own pop, whose compare-exchange on `head` read
+        // what theirs wrote; so their reads of the slot come before this store.
+        let tail = self.tail.load(Ordering::Relaxed);
+        debug_assert!(tail.wrapping_sub(self.head.load(Ordering::Relaxed)) < Self::SIZE, "no pop made room");
+        self.slot(tail).store(Some(item), Ordering::Relaxed);
+        // Ordering: as in `push_back`.
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Takes the oldest half of a full ring, handing each to `each` in order; does nothing and tells `false` if the
+    /// ring is no longer full, because thieves were here. Go: the first half of `runqputslow`.
+    pub fn drain_half(&self, mut each: impl FnMut(&'static T)) -> bool {
+        let head = self.head.load(Ordering::Acquire);
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail.wrapping_sub(head) < Self::SIZE {
+            return false;
+        }
+        let half = Self::SIZE / 2;
+        S::point(Site::RunQueue);
+        if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        // The slots are ours now, and only the owner overwrites slots.
+        for offset in 0..half {
+            if let Some(item) = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed) {
+                each(item);
+            }
+        }
+        true
+    }
+
+    /// [`pop`](Self::pop) for an owner without thieves, and with nobody who could become one before it is through: with
+    /// stores in place of exchanges, which take several times as long.
+    #[inline(always)]
+    pub fn pop_alone(&self) -> Option<(&'static T, Slice)> {
+        S::point(Site::RunQueue);
+        if let Some(item) = self.next.load(Ordering::Relaxed) {
+            S::point(Site::RunQueue);
+            // Ordering: as in `pop`, for those who only look; so below.
+            self.next.store(None, Ordering::Release);
+            return Some((item, Slice::Inherited));
+        }
+        let head = self.head.load(Ordering::Relaxed);
+        if head == self.tail.load(Ordering::Relaxed) {
+            return None;
+        }
+        let item = self.slot(head).load(Ordering::Relaxed);
+        S::point(Site::RunQueue);
+        self.head.store(head.wrapping_add(1), Ordering::Release);
+        item.map(|item| (item, Slice::New))
+    }
+
+    /// Takes what is in `runnext`.
+    pub fn pop_next(&self) -> Option<&'static T> {
+        // If it is gone a thief took it: only the owner sets it.
+        self.next().filter(|next| self.take_next(next))
+    }
+
+    /// Takes `runnext`, else the head of the ring. Go: `runqget`.
+    #[inline]
+    pub fn pop(&self) -> Option<(&'static T, Slice)> {
+        S::point(Site::RunQueue);
+        let next = self.next.load(Ordering::Relaxed);
+        // Ordering: Release: who sees the slot empty sees also that what was kicked out of it is in the ring; partner: the
+        // Acquire in `is_empty`.
+        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
+            // If it failed a thief took it: only the owner sets it, so there is no other to try.
+            return next.map(|item| (item, Slice::Inherited));
+        }
+        loop {
+            let head = self.head.load(Ordering::Acquire);
+            let tail = self.tail.load(Ordering::Relaxed);
+            if head == tail {
+                return None;
+            }
+            let item = self.slot(head).load(Ordering::Relaxed);
+            S::point(Site::RunQueue);
+            // Ordering: Release on success, so that the owner's later overwrite of the slot comes after this read; the
+            // partner is the Acquire load of `head` in `push_back`.
+            if self.head.compare_exchange(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return item.map(|item| (item, Slice::New));
+            }
+        }
+    }
+}
+
+/// Thief side: any M that holds another P.
+impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
+    /// Moves the older half (rounded up) of this ring to `thief`, which the caller owns and which is empty; gives the
+    /// last of them to run at once. Go: `runqsteal`.
+    ///
+    /// An empty ring yields its `runnext`, if that is what the caller has `seen` there before it gave the owner a little
+    /// time to run it: see [`next`](Self::next).
+    pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
+        // Ordering: nothing but the owner writes its own tail.
+        let base = thief.tail.load(Ordering::Relaxed);
+        let stolen = self.copy_half(thief, base);
+        if stolen == 0 {
+            return seen.filter(|seen| self.take_next(seen));
+        }
+        let kept = stolen - 1;
+        let last = thief.slot(base.wrapping_add(kept)).load(Ordering::Relaxed);
+        if kept > 0 {
+            S::point(Site::RunQueue);
+            // Ordering: Release publishes the copied slots to other thieves.
+            thief.tail.store(base.wrapping_add(kept), Ordering::Release);
+        }
+        last
+    }
+
+    /// Copies half of the ring into the slots of `thief` from `base` on and claims it. Go: `runqgrab`.
+    fn copy_half(&self, thief: &Self, base: u32) -> u32 {
+        loop {
+            S::point(Site::RunQueue);
+            // Ordering: Acquire pairs with the other takers' compare-exchange, and keeps the load of `tail` after it.
+            let head = self.head.load(Ordering::Acquire);
+            // Ordering: Acquire pairs with the Release store in `push_back`: the slots below `tail` are written.
+            let tail = self.tail.load(Ordering::Acquire);
+            let length = tail.wrapping_sub(head);
+            let half = length - length / 2;
+            if half == 0 {
+                return 0;
+            }
+            if half > Self::SIZE / 2 {
+                // Head and tail are of different moments: others took elements in between. Half of more than a full
+                // ring would overrun the thief's.
+                continue;
+            }
+            for offset in 0..half {
+                let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
+                thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
+            }
+            S::point(Site::RunQueue);
+            // Ordering: Release keeps the reads of the slots before it; partner: `push_back`.
+            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return half;
+            }
+        }
+    }
+
+    /// Takes `next` from `runnext`, if it is there; tells whether it was.
+    fn take_next(&self, next: &'static T) -> bool {
+        S::point(Site::RunQueue);
+        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
+        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)
+    }
+}
+
+/// Observers: any M; the answer may be old by the time it is used.
+impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
+    /// What `runnext` has.
+    #[must_use]
+    pub fn next(&self) -> Option<&'static T> {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// All elements. Of a queue that nobody uses at the moment.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn elements(&self) -> impl Iterator<Item = &'static T> {
+        let [head, tail] = [&self.head, &self.tail].map(|counter| counter.load(Ordering::Relaxed));
+        let ring = (0..tail.wrapping_sub(head))
+            .filter_map(move |place| self.slot(head.wrapping_add(place)).load(Ordering::Relaxed));
+        ring.chain(self.next())
+    }
+
+    /// Number of elements in the ring, `runnext` not counted.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        loop {
+            let tail = self.tail.load(Ordering::Acquire);
+            let head = self.head.load(Ordering::Acquire);
+            if self.tail.load(Ordering::Acquire) == tail {
+                return tail.wrapping_sub(head) as usize;
+            }
+        }
+    }
+
+    /// Whether ring and `runnext` were both empty at one instant. Go: `runqempty`.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        loop {
+            S::point(Site::RunQueue);
+            let head = self.head.load(Ordering::Acquire);
+            let tail = self.tail.load(Ordering::Acquire);
+            let next = self.next.load(Ordering::Acquire);
+            // Looking at the three one after another could miss an element that moves: kicked out of `runnext` into the
+            // ring after we looked at the ring. Then the tail has moved.
+            if self.tail.load(Ordering::Acquire) == tail {
+                return head == tail && next.is_none();
+            }
+        }
+    }
+}
+
+impl<T, S: Points, const CAPACITY: usize> Default for RunQueue<T, S, CAPACITY> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,35 @@
+//! The spinlock around whatever of the scheduler is not lock-free.
+
+use core::ops::DerefMut;
+
+use crate::base::atomic::SpinMutex;
+use crate::platform::{Points, Relax};
+
+/// A test-and-test-and-set spinlock; taken only while pinned and never by an interrupt handler. No ticket or other FIFO
+/// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.
+#[derive(Debug)]
+pub(crate) struct Lock<T, P: Points>(SpinMutex<T, Relax<P>>);
+
+impl<T, P: Points> Lock<T, P> {
+    #[cfg(not(gmp_loom))]
+    pub(crate) const fn new(value: T) -> Self {
+        Self(SpinMutex::new(value))
+    }
+
+    #[cfg(gmp_loom)]
+    pub(crate) fn new(value: T) -> Self {
+        Self(SpinMutex::new(value))
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn lock(&self) -> impl DerefMut<Target = T> {
+        P::assert_not_preemptible();
+        self.0.lock()
+    }
+
+    /// Takes it if it is free. Callable from interrupts.
+    pub(crate) fn try_lock(&self) -> Option<impl DerefMut<Target = T>> {
+        self.0.try_lock()
+    }
+}

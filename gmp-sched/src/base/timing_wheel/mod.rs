@@ -1,0 +1,376 @@
+//! A hierarchical timing wheel: what is due at points in time, in their order, each insertion and removal in constant time.
+//!
+//! Go keeps timers in a 4-ary heap, where taking the first of a thousand moves five others. Here a point in time is read as
+//! a number with [digits](levels). The wheel has a slot for each value of each digit, and a time to count from, its *base*,
+//! which nothing in it is before. An element stands in the slot of the highest digit in which its time differs from the base:
+//!
+//! ```text
+//! base 3 2 7        when 3 2 9  → level 0, slot 9       the lowest level that is not empty, there the first slot
+//!                   when 3 5 1  → level 1, slot 5       that is not empty: the earliest element is in it
+//!                   when 4 0 0  → level 2, slot 4
+//! ```
+//!
+//! When the first slot is come to, the base becomes its earliest time and its elements go to the levels below, where they
+//! are sorted by the next digits. So an element moves once a level at the most, however many others there are, and one that
+//! is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing
+//! Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
+//!
+//! Each time that a digit has gone round, all elements of the next round would go down from the level above at once: those of
+//! a thousand Gs that sleep some milliseconds, every 8.4 ms, and none of them would run meanwhile. So one level has room for two
+//! [turns](levels::turn), this one and the next, and what is due before the next one ends stands there from the start. The
+//! levels above it count from the end of this turn, for what is due after the next.
+//!
+//! The slots are rings linked through the elements: putting one in allocates nothing.
+
+mod levels;
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::hint::cold_path;
+use core::{fmt, mem, ptr};
+
+use levels::{GROUP, GROUPS, LOWEST_END, NEAR_END, SLOTS, first_groups, level_of, slot_come_near, turn};
+
+use crate::base::atomic::{AtomicU64, Ordering};
+use crate::base::reference::AtomicRef;
+use crate::library::time::Instant;
+use crate::platform::OutOfResources;
+
+const OCCUPIED: &str = "an occupied slot has a first element";
+const RING: &str = "a ring has no end";
+
+/// Something that can be in one [`TimingWheel`] at a time.
+pub(crate) trait Timed: Sized + 'static {
+    /// Where it is.
+    fn place(&self) -> &Place<Self>;
+}
+
+/// Where an element is: guarded, like the links of a list, by whatever guards the wheel.
+pub(crate) struct Place<T: 'static> {
+    when: AtomicU64,
+    /// The neighbours in the ring of its slot, itself if it is alone; none if it is in no wheel.
+    next: AtomicRef<T>,
+    previous: AtomicRef<T>,
+}
+
+impl<T> Place<T> {
+    /// In no wheel.
+    pub(crate) fn nowhere() -> Self {
+        Self { when: AtomicU64::new(0), next: AtomicRef::none(), previous: AtomicRef::none() }
+    }
+
+    /// Whether it is in a wheel: a guess for those who do not hold what guards that.
+    pub(crate) fn is_somewhere(&self) -> bool {
+        self.next.load(Ordering::Relaxed).is_some()
+    }
+
+    fn when(&self) -> u64 {
+        self.when.load(Ordering::Relaxed)
+    }
+
+    /// The one behind it in the ring that it is in.
+    #[inline(always)]
+    fn next(&self) -> &'static T {
+        self.next.load(Ordering::Relaxed).expect(RING)
+    }
+}
+
+/// The elements whose times differ from the base in the same digit, which is the same in all of them.
+struct Slot<T: 'static> {
+    /// The others follow in the order in which they came, and before it is the last.
+    first: Option<&'static T>,
+    /// No element is due before; if none has been removed, one is due then.
+    earliest: u64,
+}
+
+/// The element that is due first, and where it is.
+pub(crate) struct First<T: 'static> {
+    pub(crate) element: &'static T,
+    /// The one behind it in its ring.
+    next: &'static T,
+    when: u64,
+    slot: usize,
+}
+
+impl<T> First<T> {
+    /// When it is due.
+    pub(crate) fn when(&self) -> Instant {
+        Instant::from_nanos(self.when)
+    }
+}
+
+/// See the [module](self).
+pub(crate) struct TimingWheel<T: 'static> {
+    /// A bit for each group of slots that are not all empty.
+    groups: u32,
+    length: u32,
+    /// The slot with the earliest element; [`SLOTS`] if there is none.
+    first: usize,
+    base: u64,
+    slots: Box<[Slot<T>; SLOTS]>,
+    /// A bit for each slot that is not empty.
+    occupied: [u64; GROUPS],
+}
+
+impl<T: Timed> TimingWheel<T> {
+    /// An empty one. All memory that it will ever need is allocated here, 12 KiB.
+    pub(crate) fn new() -> Result<Self, OutOfResources> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(SLOTS).map_err(|_| OutOfResources)?;
+        slots.extend((0..SLOTS).map(|_| Slot { first: None, earliest: 0 }));
+        let slots = slots.try_into().unwrap_or_else(|_| unreachable!("the slots have been counted"));
+        Ok(Self { groups: 0, length: 0, first: SLOTS, base: 0, slots, occupied: [0; GROUPS] })
+    }
+
+    /// How many elements there are.
+    pub(crate) fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// No element is due before; [`Instant::NEVER`] exactly if there is none. Where elements have been removed that were to
+    /// come before all others it may be too early, until [`first_due`](Self::first_due) has looked.
+    #[inline(always)]
+    pub(crate) fn earliest(&self) -> Instant {
+        self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))
+    }
+
+    /// Puts in an element that is in no wheel, after those of the same time; tells when it is due now: a time that is over,
+    /// since others have been taken out that were due later, is taken for theirs.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
+        debug_assert!(!element.place().is_somewhere(), "put in a wheel what is in one");
+        let when = when.as_nanos().max(self.base);
+        element.place().when.store(when, Ordering::Relaxed);
+        self.length += 1;
+        self.append(element, when);
+        Instant::from_nanos(when)
+    }
+
+    /// Takes out an element that is in this wheel.
+    pub(crate) fn remove(&mut self, element: &'static T) {
+        let when = element.place().when();
+        let slot = level_of(self.base, when).slot(when);
+        self.unlink(slot, element, element.place().next());
+    }
+
+    /// The first of the elements that are due at `now`, for [`take`](Self::take).
+    #[inline(always)]
+    pub(crate) fn first_due(&mut self, now: Instant) -> Option<First<T>> {
+        loop {
+            let slot = self.first;
+            let Slot { first, earliest } = self.slots.get_mut(slot)?;
+            if *earliest > now.as_nanos() {
+                return None;
+            }
+            let mut element = first.expect(OCCUPIED);
+            let mut next = element.place().next();
+            if slot >= LOWEST_END && !ptr::eq(next, element) {
+                if !ptr::eq(next.place().next(), element) {
+                    cold_path();
+                    self.spread(slot);
+                    continue;
+                }
+                if next.place().when() < element.place().when() {
+                    (element, next) = (next, element);
+                }
+            }
+            let when = element.place().when();
+            if when > now.as_nanos() {
+                // What was to come before has been removed.
+                *earliest = when;
+                return None;
+            }
+            return Some(First { element, next, when, slot });
+        }
+    }
+
+    /// Takes out what [`first_due`](Self::first_due) has just given.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, first: First<T>) {
+        let First { element, next, when, slot } = first;
+        self.unlink(slot, element, next);
+        if ptr::eq(next, element) {
+            // The others are in later slots of this level or in levels above, also counted from here.
+            let old = mem::replace(&mut self.base, when);
+            if slot >= NEAR_END && turn(old) != turn(when) {
+                self.enter_turn(old);
+            }
+        } else {
+            // One that was due at the same time, or the other of two: its slot is counted from where the base is.
+            self.slots[slot].earliest = next.place().when();
+        }
+    }
+
+    /// Takes out the first of the elements that are due at `now`; tells when it was due.
+    fn pop_due(&mut self, now: Instant) -> Option<(&'static T, Instant)> {
+        let first = self.first_due(now)?;
+        let popped = (first.element, first.when());
+        self.take(first);
+        Some(popped)
+    }
+
+    /// Takes all elements out, in the order of their times.
+    pub(crate) fn drain(&mut self, mut to: impl FnMut(&'static T, Instant)) {
+        let base = self.base;
+        while let Some((element, when)) = self.pop_due(Instant::NEVER) {
+            to(element, when);
+        }
+        self.base = base;
+    }
+
+    /// Starts over with a clock that may have gone back; the wheel is empty.
+    pub(crate) fn restart(&mut self) {
+        debug_assert_eq!(self.length, 0, "what is in the wheel would be lost");
+        self.base = 0;
+    }
+
+    /// Looks for the first slot that is not empty.
+    #[inline(always)]
+    fn find_first(&mut self) {
+        let group = first_groups(self.groups, self.base).trailing_zeros() as usize;
+        self.first = self.occupied.get(group).map_or(SLOTS, |slots| group * GROUP + slots.trailing_zeros() as usize);
+    }
+
+    /// Counts from the earliest element of a slot, the first slot: sorts its elements into the levels below.
+    #[inline(never)]
+    fn spread(&mut self, slot: usize) {
+        let Slot { first, earliest } = &mut self.slots[slot];
+        let first = first.take().expect(OCCUPIED);
+        // Nearly all of them differ in the next digit from the one that is due first.
+        let level = level_of(self.base, first.place().when());
+        let old = mem::replace(&mut self.base, *earliest);
+        self.vacate(slot);
+        if level.is_within_a_turn() {
+            let below = level.below();
+            let base_slot = below.slot(self.base);
+            for_each_in_ring(first, |element, when| {
+                let slot = below.slot(when);
+                if slot == base_slot {
+                    cold_path();
+                    self.append(element, when);
+                } else {
+                    self.put(slot, element, when);
+                }
+            });
+            for group in below.groups() {
+                self.groups |= u32::from(self.occupied[group] != 0) << group;
+            }
+        } else {
+            for_each_in_ring(first, |element, when| self.append(element, when));
+        }
+        if turn(old) != turn(self.base) {
+            self.enter_turn(old);
+        } else {
+            self.find_first();
+        }
+    }
+
+    /// The base has come from `old` to a later turn: those that are due in the turn after it are not far any more.
+    #[cold]
+    #[inline(never)]
+    fn enter_turn(&mut self, old: u64) {
+        let slot = slot_come_near(old, self.base);
+        if let Some(first) = self.slots[slot].first.take() {
+            self.vacate(slot);
+            for_each_in_ring(first, |element, when| self.append(element, when));
+        }
+        self.find_first();
+    }
+
+    /// Puts an element where it belongs.
+    #[inline(always)]
+    fn append(&mut self, element: &'static T, when: u64) {
+        let slot = level_of(self.base, when).slot(when);
+        self.groups |= 1 << (slot / GROUP);
+        // What is in another slot is due before all that is in it, or after; and `earliest` was the time of something in it.
+        if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
+            self.first = slot;
+        }
+        self.put(slot, element, when);
+    }
+
+    /// Puts an element into a slot; its group has yet to know, and whether it is the first.
+    #[inline(always)]
+    fn put(&mut self, slot: usize, element: &'static T, when: u64) {
+        self.occupied[slot / GROUP] |= 1 << (slot % GROUP);
+        let slot = &mut self.slots[slot];
+        let (next, previous) = match slot.first {
+            None => {
+                *slot = Slot { first: Some(element), earliest: when };
+                (element, element)
+            }
+            Some(first) => {
+                slot.earliest = slot.earliest.min(when);
+                let last = first.place().previous.load(Ordering::Relaxed).expect(RING);
+                first.place().previous.store(Some(element), Ordering::Relaxed);
+                last.place().next.store(Some(element), Ordering::Relaxed);
+                (first, last)
+            }
+        };
+        element.place().next.store(Some(next), Ordering::Relaxed);
+        element.place().previous.store(Some(previous), Ordering::Relaxed);
+    }
+
+    /// Takes an element out of its slot, where `next` is behind it.
+    #[inline(always)]
+    fn unlink(&mut self, slot: usize, element: &'static T, next: &'static T) {
+        self.length -= 1;
+        let place = element.place();
+        place.next.store(None, Ordering::Relaxed);
+        if ptr::eq(next, element) {
+            self.slots[slot].first = None;
+            self.vacate(slot);
+            return;
+        }
+        let previous = place.previous.load(Ordering::Relaxed).expect(RING);
+        next.place().previous.store(Some(previous), Ordering::Relaxed);
+        previous.place().next.store(Some(next), Ordering::Relaxed);
+        let first = &mut self.slots[slot].first;
+        if is(*first, element) {
+            *first = Some(next);
+        }
+    }
+
+    /// A slot is empty now.
+    #[inline(always)]
+    fn vacate(&mut self, slot: usize) {
+        let group = &mut self.occupied[slot / GROUP];
+        *group &= !(1 << (slot % GROUP));
+        if *group == 0 {
+            self.groups &= !(1 << (slot / GROUP));
+        }
+        if slot == self.first {
+            self.find_first();
+        }
+    }
+}
+
+/// Hands out the elements of a ring, from `first` on, with their times. What is done with one may take it out of the ring.
+#[inline(always)]
+fn for_each_in_ring<T: Timed>(first: &'static T, mut each: impl FnMut(&'static T, u64)) {
+    let mut element = first;
+    loop {
+        let next = element.place().next();
+        each(element, element.place().when());
+        if ptr::eq(next, first) {
+            return;
+        }
+        element = next;
+    }
+}
+
+#[inline(always)]
+fn is<T>(one: Option<&'static T>, other: &'static T) -> bool {
+    one.is_some_and(|one| ptr::eq(one, other))
+}
+
+impl<T: Timed> fmt::Debug for TimingWheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimingWheel")
+            .field("length", &self.length)
+            .field("earliest", &self.earliest())
+            .finish_non_exhaustive()
+    }
+}

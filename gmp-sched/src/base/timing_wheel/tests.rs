@@ -1,0 +1,136 @@
+//! The timing wheel beside a sorted map.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ptr;
+
+use proptest::prelude::*;
+
+use super::{Place, Timed, TimingWheel};
+use crate::library::time::Instant;
+
+struct Element {
+    number: usize,
+    place: Place<Self>,
+}
+
+impl Timed for Element {
+    fn place(&self) -> &Place<Self> {
+        &self.place
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Puts one in that is due so long after the present, or so long before it.
+    Insert(i64),
+    /// Takes all out that are due after that time.
+    Advance(u64),
+    /// Takes one out that is in.
+    Remove(usize),
+    /// Takes all out and puts them in again.
+    Drain,
+}
+
+/// Some that fall together, some far apart, and the end of time.
+fn distances() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        5 => 0..20u64,
+        4 => (36..50u32, any::<u64>()).prop_map(|(bits, all)| all >> bits),
+        3 => (0..64u32, any::<u64>()).prop_map(|(bits, all)| all >> bits),
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        8 => distances().prop_map(|distance| Step::Insert(i64::try_from(distance).unwrap_or(i64::MAX))),
+        1 => (0..20i64).prop_map(|distance| Step::Insert(-distance)),
+        4 => distances().prop_map(|distance| Step::Advance(distance >> 3)),
+        3 => any::<usize>().prop_map(Step::Remove),
+        1 => Just(Step::Drain),
+    ];
+    prop::collection::vec(step, 0..300)
+}
+
+proptest! {
+    /// Elements come out in the order of their time, those of the same time in the order in which they were put in.
+    #[test]
+    fn behaves_like_a_sorted_map(start in distances(), steps in steps()) {
+        let mut wheel = TimingWheel::<Element>::new().unwrap();
+        // From the time and the number of the step to the element.
+        let mut model = BTreeMap::<(u64, usize), &'static Element>::new();
+        let mut now = start;
+        // Whether one has been removed that may have been the first.
+        let mut is_vague = false;
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Insert(distance) => {
+                    let element = &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
+                    let when = now.saturating_add_signed(distance).min(Instant::LAST.as_nanos());
+                    wheel.insert(element, Instant::from_nanos(when));
+                    model.insert((when.max(wheel.base), number), element);
+                }
+                Step::Advance(distance) => {
+                    now = now.saturating_add(distance).min(Instant::LAST.as_nanos());
+                    while let Some((found, when)) = wheel.pop_due(Instant::from_nanos(now)) {
+                        let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
+                        prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
+                        prop_assert!(ptr::eq(found, element) && !found.place.is_somewhere());
+                        let next = model.first_key_value().map(|(&(when, _), _)| Instant::from_nanos(when));
+                        prop_assert!(is_vague || wheel.earliest() == next.unwrap_or(Instant::NEVER));
+                    }
+                    prop_assert!(model.first_key_value().is_none_or(|((when, _), _)| *when > now));
+                }
+                Step::Remove(choice) => {
+                    let place = choice.checked_rem(model.len()).unwrap_or(0);
+                    let Some(&key) = model.keys().nth(place) else { continue };
+                    let element = model.remove(&key).unwrap();
+                    wheel.remove(element);
+                    prop_assert!(!element.place.is_somewhere());
+                    is_vague = true;
+                }
+                Step::Drain => {
+                    let mut drained = Vec::new();
+                    wheel.drain(|element, when| drained.push((element, when)));
+                    let expected: Vec<_> = model.iter().map(|(&(when, _), element)| (element.number, when)).collect();
+                    let found: Vec<_> = drained.iter().map(|(element, when)| (element.number, when.as_nanos())).collect();
+                    prop_assert_eq!(found, expected);
+                    for (element, when) in drained {
+                        wheel.insert(element, when);
+                    }
+                    is_vague = false;
+                }
+            }
+            prop_assert_eq!((wheel.len(), wheel.base <= now), (model.len(), true));
+            let first = model.first_key_value().map_or(Instant::NEVER, |(&(when, _), _)| Instant::from_nanos(when));
+            prop_assert!(wheel.earliest() <= first && (is_vague || wheel.earliest() == first));
+            prop_assert_eq!(wheel.earliest() == Instant::NEVER, model.is_empty());
+            prop_assert!(model.values().all(|element| element.place.is_somewhere()));
+        }
+    }
+}
+
+/// A removal of what comes first leaves a time that is too early, which the next look puts right.
+#[test]
+fn a_look_finds_out_what_comes_first() {
+    let new = |number| &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
+    let times: [_; 3] = core::array::from_fn(|number| Instant::from_nanos((1 << 40) + number as u64));
+    // With one left and with two.
+    for count in [2, 3] {
+        let mut wheel = TimingWheel::<Element>::new().unwrap();
+        let elements: Vec<_> = (0..count).map(new).collect();
+        for (element, when) in elements.iter().zip(times) {
+            wheel.insert(element, when);
+        }
+        wheel.remove(elements[0]);
+        assert_eq!(wheel.earliest(), times[0]);
+        assert!(wheel.pop_due(times[0]).is_none());
+        assert_eq!(wheel.earliest(), times[1]);
+        for (number, &when) in times.iter().enumerate().take(count).skip(1) {
+            assert_eq!(wheel.pop_due(when).unwrap().0.number, number);
+        }
+        assert_eq!(wheel.earliest(), Instant::NEVER);
+    }
+}

@@ -1,0 +1,50 @@
+//! Deadlock detection: nothing runs, nothing will. Go: `checkdead`.
+
+use crate::base::atomic::Ordering;
+use crate::entities::goroutine::{Status, WaitReason};
+use crate::entities::scheduler::{Scheduler, Shared};
+use crate::library::time::Instant;
+use crate::platform::Platform;
+
+impl<P: Platform> Scheduler<P> {
+    /// Ends the program if this scheduler is [dead](Self::is_dead) and no other is going to wake a G of it. Called by an M that
+    /// is on the idle list and has found nothing to do.
+    #[doc(alias = "checkdead")]
+    pub(crate) fn check_dead(&'static self) {
+        let found = self.is_dead(&self.shared.lock());
+        if let Some(message) = found
+            && P::is_left_alone(self)
+        {
+            P::fatal(self, format_args!("{message}"));
+        }
+    }
+
+    /// Whether every M is idle, no timer is armed, no G waits for a device, and Gs wait, or no G is left because main ended
+    /// itself. Returns what there is to report.
+    ///
+    /// The last M to come here sees all that the others left: what an M has to publish it publishes before it goes to the
+    /// idle list, or in the same hold of the lock. An M that is blocked in a system call is not idle, so a G it carries
+    /// counts as one that will go on. Where threads that are no Ms may wake a G that waits for a future, that one will go on,
+    /// too.
+    pub(crate) fn is_dead(&'static self, shared: &Shared<P>) -> Option<&'static str> {
+        if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
+            return None;
+        }
+        if self.poller.waiting.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let no_timer = self.processors().iter().all(|processor| processor.timers.earliest() == Instant::NEVER);
+        if !no_timer || self.is_work_visible() || self.is_shut_down() {
+            return None;
+        }
+        let mut waiting = self.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting).peekable();
+        let someone_waits = waiting.peek().is_some();
+        if P::HAS_OTHER_THREADS && waiting.any(|goroutine| goroutine.wait_reason() == WaitReason::Future) {
+            return None;
+        }
+        if someone_waits {
+            return Some("all goroutines are asleep - deadlock!");
+        }
+        self.main_exited.load(Ordering::Relaxed).then_some("no goroutines (main called runtime.Goexit) - deadlock!")
+    }
+}

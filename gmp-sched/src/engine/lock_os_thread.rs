@@ -1,0 +1,303 @@
+//! A G locked to its M: it runs on no other, and no other G runs there. For code that keeps something in the thread. Go:
+//! `runtime.LockOSThread`.
+//!
+//! Such a G is the exception, and costs the others nothing: nobody asks on the way from G to G whether the next one is
+//! locked, since a locked one is never in a local queue. Runnable, it stands on a list of its own beside the global queue
+//! (`Shared::locked`), which is looked at on g0 only, at the global queue's turn and when a P
+//! runs dry. Whoever comes upon it there gives the P it holds to the G's M and goes idle (`startlockedm`). A locked G that
+//! is readied while a P is idle gets that at once.
+//!
+//! And nobody asks whether the G that leaves is a locked one: while a locked G runs, it is always the global queue's turn at
+//! its P, so that every pick there goes the long way, to g0. Its M then gives the P away (`stoplockedm`) and waits until it
+//! is given one.
+//!
+//! While it waits so, it counts as idle to deadlock detection (`nmidlelocked`). It is nobody to wake for an idle P, so the Ms
+//! besides the locked ones have to be enough for all Ps: locking secures one in the place of this, as a system call does
+//! that blocks, and can be told that there is none.
+
+use core::marker::PhantomData;
+
+use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::reference::AtomicRef;
+use crate::engine::caller::Here;
+use crate::engine::due::await_next;
+use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::{Scheduler, Shared};
+use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::record::observe;
+use crate::record::trace::EventKind;
+
+/// The calling G is locked to its M until this is dropped, on the same G; of several, until the last is.
+///
+/// A G that ends with one of them left over (leaked) sets its M free all the same: in Go the thread ends then, since it may
+/// have been changed in ways that nobody else expects; here an M's thread has nothing that a program could change for the
+/// worse but thread-local variables of the host.
+#[must_use = "the G is set free when this is dropped"]
+#[derive(Debug)]
+pub struct LockedThread<P: Platform> {
+    _here: PhantomData<(*mut (), P)>,
+}
+
+/// Locks the calling G to the M it runs on. Nests. Go: `runtime.LockOSThread`.
+///
+/// A switch from or to a locked G is one from thread to thread: some 10 times the price. Makes an M if none is left to
+/// take over when this one gives its P away. Does not block; not callable from interrupts.
+///
+/// ```
+/// use gmp_sched::native;
+/// use std::thread;
+///
+/// unsafe { native::enter() }.run(2, || {
+///     let locked = native::lock_thread().unwrap();
+///     let before = thread::current().id();
+///     native::yield_now();
+///     assert_eq!(thread::current().id(), before);
+///     drop(locked);
+/// });
+/// ```
+///
+/// # Errors
+///
+/// No M can be made; nothing has happened.
+///
+/// # Panics
+///
+/// The caller is not a G with a P.
+#[doc(alias = "LockOSThread")]
+pub fn lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
+    let Here { pinned: _pinned, machine, .. } = Here::<P>::new();
+    machine.lock_current()?;
+    Ok(LockedThread { _here: PhantomData })
+}
+
+impl<P: Platform> Drop for LockedThread<P> {
+    /// Go: `runtime.UnlockOSThread`.
+    fn drop(&mut self) {
+        Pinned::<P>::new().machine().unlock_current();
+    }
+}
+
+/// What an M knows of the G locked to it.
+#[derive(Debug)]
+pub(crate) struct Locked<P: Platform> {
+    /// Go: `m.lockedg`.
+    goroutine: AtomicRef<Goroutine<P>>,
+    /// How often. Go: `lockedExt`.
+    depth: AtomicU32,
+    /// Once of that because the G unwinds. See [`Machine::lock_to_unwind`].
+    unwinds: AtomicBool,
+    /// It waits for a P, and is counted in [`Shared::idle_locked`]. Guarded by the scheduler lock.
+    waits: AtomicBool,
+}
+
+impl<P: Platform> Locked<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            goroutine: AtomicRef::none(),
+            depth: AtomicU32::new(0),
+            unwinds: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The G's side.
+impl<P: Platform> Machine<P> {
+    /// The G that runs on this M and on no other.
+    #[must_use]
+    #[inline(always)]
+    pub fn locked_goroutine(&self) -> Option<&'static Goroutine<P>> {
+        self.locked.goroutine.load(Ordering::Relaxed)
+    }
+
+    /// Locks the G that runs on this M, which is the caller and pinned, once more.
+    pub(crate) fn lock_current(&'static self) -> Result<(), OutOfResources> {
+        let (me, processor) = (self.running_goroutine(), self.held_processor());
+        if self.locked_goroutine().is_none() {
+            self.scheduler().secure_successor()?;
+            me.set_locked_machine(Some(self));
+            self.locked.goroutine.store(Some(me), Ordering::Relaxed);
+            processor.look_at_next_pick();
+        }
+        let depth = self.locked.depth.load(Ordering::Relaxed);
+        self.locked.depth.store(depth.checked_add(1).expect("fewer than 2^32 locks"), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Undoes one [`lock_current`](Self::lock_current) of the calling G, which is pinned.
+    pub(crate) fn unlock_current(&'static self) {
+        let depth = self.locked.depth.load(Ordering::Relaxed) - 1;
+        self.locked.depth.store(depth, Ordering::Relaxed);
+        if depth == 0 {
+            self.set_free();
+        }
+    }
+
+    /// Locks the calling G, which unwinds and is pinned, until its body has ended: where the thread counts the panics that
+    /// are under way, no other G may run there meanwhile, and this one may run nowhere else.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
+        if self.locked_goroutine().is_none() {
+            self.lock_current()?;
+            self.locked.unwinds.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The calling G, which is pinned, no longer unwinds.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn unlock_after_unwinding(&'static self) {
+        if self.locked.unwinds.swap(false, Ordering::Relaxed) {
+            self.unlock_current();
+        }
+    }
+
+    /// The G locked to this M, if there is one, no longer is, and the M runs others again. Called by that G, also as the
+    /// last thing it does.
+    pub(crate) fn set_free(&'static self) {
+        let Some(goroutine) = self.locked_goroutine() else { return };
+        goroutine.set_locked_machine(None);
+        self.locked.goroutine.store(None, Ordering::Relaxed);
+        self.locked.depth.store(0, Ordering::Relaxed);
+        self.locked.unwinds.store(false, Ordering::Relaxed);
+        self.scheduler().shared.lock().blocked_machines -= 1;
+    }
+
+    /// Holds `processor` from now on.
+    pub(crate) fn hold(&self, processor: &'static Processor<P>) {
+        self.set_processor(Some(processor));
+        if self.locked_goroutine().is_some() {
+            processor.look_at_next_pick();
+        }
+    }
+}
+
+/// The M's side, on g0.
+impl<P: Platform> Machine<P> {
+    /// The G locked to this M has left: gives the P away and waits for one to run it on. Go: `stoplockedm`.
+    #[doc(alias = "stoplockedm")]
+    #[cold]
+    pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+        let scheduler = self.scheduler();
+        if let Some(processor) = self.processor() {
+            if self.goes_on(processor, goroutine) {
+                return;
+            }
+            self.set_processor(None);
+            scheduler.hand_off(processor);
+        }
+        P::point(Site::Idle);
+        self.begin_to_wait(&mut scheduler.shared.lock());
+        loop {
+            P::point(Site::Idle);
+            if self.take_assigned() {
+                break;
+            }
+            if scheduler.is_shut_down() {
+                P::exit_thread();
+            }
+            scheduler.check_dead();
+            P::park_thread(pinned, None);
+        }
+        if let Some(processor) = self.processor() {
+            processor.advance_tick();
+            await_next(pinned, processor, P::now());
+            processor.look_at_next_pick();
+        }
+    }
+
+    /// Takes the G itself off the list, if it is the next there and nothing else is to be run.
+    fn goes_on(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
+        let scheduler = self.scheduler();
+        if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {
+            return false;
+        }
+        let mut shared = scheduler.shared.lock();
+        let is_next = shared.global.is_empty()
+            && !scheduler.is_stopping()
+            && shared.locked.front().is_some_and(|first| core::ptr::eq(first, goroutine));
+        if is_next {
+            scheduler.take_locked(&mut shared);
+            processor.advance_tick();
+        }
+        is_next
+    }
+
+    /// Counts as idle until it is given a P, unless it has been given one already.
+    pub(crate) fn begin_to_wait(&self, shared: &mut Shared<P>) {
+        if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed) {
+            shared.idle_locked += 1;
+        }
+    }
+
+    /// The G that this M has found is locked to another: gives the P to that one and goes idle. Go: `startlockedm`.
+    #[doc(alias = "startlockedm")]
+    #[cold]
+    pub(crate) fn start_locked(&'static self, goroutine: &'static Goroutine<P>) {
+        let scheduler = self.scheduler();
+        let (Some(processor), Some(to)) = (self.processor(), goroutine.locked_machine()) else {
+            unreachable!("a locked G is found by an M with a P, and has an M of its own: {goroutine:?}")
+        };
+        {
+            let mut shared = scheduler.shared.lock();
+            self.set_processor(None);
+            scheduler.put_idle_machine(&mut shared, self);
+            to.give(&mut shared, processor);
+        }
+        P::unpark_thread(to);
+    }
+
+    /// Gives `processor` to this M, which waits for one to run its G on, or is about to. The caller unparks it.
+    fn give(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
+        if self.locked.waits.swap(false, Ordering::Relaxed) {
+            shared.idle_locked -= 1;
+        }
+        // Ordering: Release; partner: the Acquire in `take_assigned`.
+        self.next_processor.store(Some(processor), Ordering::Release);
+    }
+}
+
+/// Makes a parked G runnable that is locked to its M: gives that an idle P, or has it found at the next pick on the P of
+/// `here`, the calling M if that is one of the same scheduler. Go: `ready`.
+#[cold]
+#[inline(never)]
+pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
+    let scheduler = goroutine.scheduler();
+    let processor = here.and_then(Machine::processor);
+    if let Some((machine, processor)) = here.zip(processor) {
+        processor.counters.readies.add(1);
+        if scheduler.is_tracing() {
+            observe::runnable(machine, processor, goroutine, EventKind::Ready);
+        }
+    }
+    P::point(Site::Idle);
+    let mut shared = scheduler.shared.lock();
+    // In the same hold as what follows, as in `inject_from_outside`.
+    goroutine.set_status(Status::Runnable);
+    if let Some(to) = goroutine.locked_machine()
+        && let Some(idle) = scheduler.take_idle_processor(&mut shared)
+    {
+        to.give(&mut shared, idle);
+        drop(shared);
+        P::unpark_thread(to);
+        return;
+    }
+    scheduler.put_global_one(&mut shared, goroutine);
+    drop(shared);
+    match processor {
+        Some(processor) => processor.set_global_turn(),
+        // In a system call whose P was given away, or outside of the scheduler.
+        None => scheduler.wake_processor(),
+    }
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Takes the first of the locked Gs that are runnable.
+    pub(crate) fn take_locked(&self, shared: &mut Shared<P>) -> Option<&'static Goroutine<P>> {
+        let goroutine = shared.locked.pop_front()?;
+        self.publish_global_length(shared);
+        Some(goroutine)
+    }
+}

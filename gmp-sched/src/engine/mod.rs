@@ -1,0 +1,22 @@
+//! The mechanisms of scheduling: what runs next, how a G leaves its M and comes back, and who is woken.
+
+pub(crate) mod caller;
+pub(crate) mod deadlock;
+pub(crate) mod due;
+pub(crate) mod find;
+pub mod idle;
+pub mod lock_os_thread;
+pub mod park;
+pub mod poller;
+pub mod preempt;
+pub mod procs;
+pub mod schedule;
+pub mod sleep;
+#[cfg(all(test, gmp_loom))]
+pub(crate) mod stand_in;
+pub(crate) mod steal;
+pub mod stop_the_world;
+pub(crate) mod switch;
+pub mod syscall;
+pub mod sysmon;
+pub(crate) mod timers;

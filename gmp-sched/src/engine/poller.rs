@@ -1,0 +1,379 @@
+//! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], the G runs on.
+//!
+//! Go asks the operating system which descriptors are ready (`netpoll`), and somebody has to ask: an idle M does, an M that
+//! has nothing else to do does, and sysmon does every 10 ms if neither came by. Here nothing has to be asked. The handler
+//! puts the signal on the *ready list* and sees to it that some M looks at once, also when every P is busy; so there is no
+//! blocking poll, no poll deadline and nothing to interrupt. In the search the ready list has the place of Go's
+//! non-blocking `netpoll`: after the global queue, before stealing.
+//!
+//! # A signal
+//!
+//! ```text
+//!         before parking     in the commit          raise
+//!   EMPTY ───────▶ PARKING ───────▶ WAITING ─────────▶ QUEUED, on the ready list
+//!    │ ▲             │ raise            │ deadline         │ poll                 the G runs
+//!    │ │ next wait   ▼                  ▼                  ├─────────▶ DELIVERED ──────────▶ EMPTY
+//!    └▶ RAISED ◀─────┘                EMPTY                └─▶ RAISED, if the deadline came first
+//!  raise
+//! ```
+//!
+//! PARKING, WAITING, QUEUED and DELIVERED carry the ticket of the wait: with a short deadline the G may run on, and wait
+//! again, while the commit of its last wait is still under way on another M.
+//!
+//! From PARKING until it runs again the signal belongs to the G that waits. Another G that comes to wait meanwhile panics, and
+//! has changed nothing.
+//!
+//! A semaphore of one, like Go's `pollDesc.rg`: a raise that comes before the wait is kept, and so is one that comes after the
+//! wait has ended; those in between are one.
+//!
+//! # None is lost
+//!
+//! `raise` publishes the signal, fence, looks for an idle P. An M that goes idle gives its P up, fence, looks at the ready
+//! list. One of them sees the other. If there is an idle M the timekeeper is woken, which looks at everything before it
+//! sleeps again; else an M that runs a G is made to give way, and looks then.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::base::reference::AtomicRef;
+use crate::engine::caller::Caller;
+use crate::engine::park::{park_because, ready_pinned};
+use crate::engine::timers::{Action, arm};
+use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::entities::scheduler::Scheduler;
+use crate::library::time::{Instant, now};
+use crate::platform::{Pinned, Platform, Site};
+
+/// The state of a signal in the lower bits of its word, above them a ticket.
+const TAG: u64 = 7;
+const EMPTY: u64 = 0;
+const RAISED: u64 = 1;
+const PARKING: u64 = 2;
+const WAITING: u64 = 3;
+const QUEUED: u64 = 4;
+const DELIVERED: u64 = 5;
+
+/// The word of a wait.
+fn with_ticket(state: u64, ticket: Ticket) -> u64 {
+    ticket.0 << TAG.count_ones() | state
+}
+
+fn ticket_of(word: u64) -> Ticket {
+    Ticket(word >> TAG.count_ones())
+}
+
+/// What a wait finds that is about to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A raise that nobody has waited for; the wait is over.
+    Raised,
+    /// It has to be waited for.
+    Nothing,
+    /// A raise that somebody else has taken from the ready list and is about to keep.
+    OnItsWay,
+    /// Another G waits.
+    Taken,
+}
+
+/// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
+///
+/// Lives as long as the program: a driver has it in a static or reuses it.
+#[doc(alias = "pollDesc")]
+pub struct Signal<P: Platform> {
+    word: AtomicU64,
+    /// The G that waits. Written by it while the word says PARKING, with its ticket; read while the word says QUEUED.
+    goroutine: AtomicRef<Goroutine<P>>,
+    /// Link of the ready list.
+    next: AtomicRef<Self>,
+}
+
+impl<P: Platform> Signal<P> {
+    /// One that has not been raised.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
+    }
+
+    /// Waits until it is raised; returns at once if it has been since the last wait. Blocks the calling G, not its M. Not
+    /// callable from interrupts. Go: `netpollblock`.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P, or another G waits for this signal.
+    #[doc(alias = "netpollblock")]
+    pub fn wait(&'static self) {
+        let is_raised = self.wait_until(Instant::NEVER);
+        debug_assert!(is_raised, "a wait without a deadline ends by the raise");
+    }
+
+    /// [`wait`](Self::wait) until `deadline` at the latest; tells whether it was raised.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    pub fn wait_until(&'static self, deadline: Instant) -> bool {
+        loop {
+            let pinned = Pinned::<P>::new();
+            match self.look(&pinned) {
+                Found::Raised => return true,
+                Found::Nothing => {}
+                Found::OnItsWay => {
+                    drop(pinned);
+                    crate::engine::schedule::yield_now::<P>();
+                    continue;
+                }
+                Found::Taken => {
+                    drop(pinned);
+                    panic!("two Gs wait for one signal");
+                }
+            }
+            if let Some(raised) = self.park(Caller::of(pinned), deadline) {
+                return raised;
+            }
+        }
+    }
+
+    /// [`wait`](Self::wait) for `timeout` at most; tells whether it was raised.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
+        self.wait_until(now::<P>().after(timeout))
+    }
+
+    /// What a wait finds that is about to begin; takes the raise, if there is one.
+    pub(crate) fn look(&'static self, pinned: &Pinned<P>) -> Found {
+        loop {
+            match self.word.load(Ordering::Acquire) & TAG {
+                RAISED => {
+                    // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
+                    let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
+                    debug_assert!(taken.is_ok(), "only a wait takes a raise");
+                    return Found::Raised;
+                }
+                EMPTY => return Found::Nothing,
+                // A wait ended by its deadline at the moment of the raise, and the signal is still on the ready list. Whoever
+                // takes it from there keeps the raise.
+                QUEUED => {
+                    if !pinned.machine().scheduler().poll(pinned) {
+                        return Found::OnItsWay;
+                    }
+                }
+                _ => return Found::Taken,
+            }
+        }
+    }
+
+    /// Parks the calling G; tells whether a raise or the deadline ended that, `None` if the signal has to be looked at again.
+    fn park(&'static self, caller: Caller<P>, deadline: Instant) -> Option<bool> {
+        let (me, scheduler) = (caller.me, caller.machine.scheduler());
+        let ticket = self.announce(scheduler, me)?;
+        // `move`: once the timer is armed the G may run, and what it has on its stack may change.
+        let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, ticket, deadline);
+        park_because(caller, WaitReason::IoWait, || WaitReason::IoWait, commit);
+        self.end(scheduler, me, deadline)
+    }
+
+    /// Takes the signal for a wait of `me`, the calling G; `None` if it has to be looked at again, and nothing has changed.
+    pub(crate) fn announce(&'static self, scheduler: &Scheduler<P>, me: &'static Goroutine<P>) -> Option<Ticket> {
+        let ticket = me.open_wait();
+        P::point(Site::Poller);
+        // Ordering: Acquire: who waits is written after the last wait was through with that; partners: the exchanges that
+        // leave EMPTY, in `look` and `end`.
+        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // Published by the exchange in `commit`, to `raise` and through it to `deliver`.
+        self.goroutine.store(Some(me), Ordering::Relaxed);
+        // Counted until this G runs again, so that a raise on its way is never taken for a deadlock.
+        scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
+        Some(ticket)
+    }
+
+    /// On the far side: `me` has left its stack. Tells `false` if it is to go on at once.
+    pub(crate) fn commit(
+        &'static self,
+        pinned: &Pinned<P>,
+        me: &'static Goroutine<P>,
+        ticket: Ticket,
+        deadline: Instant,
+    ) -> bool {
+        if deadline != Instant::NEVER {
+            arm(pinned, me, deadline, &me.timer, Action::Wake(me, ticket));
+        }
+        P::point(Site::Poller);
+        let [parking, waiting] = [PARKING, WAITING].map(|state| with_ticket(state, ticket));
+        // Ordering: Release publishes who waits, and that the G has left its stack; partner: the exchange in `raise`.
+        let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
+        // Raised meanwhile: the G goes on, unless its timer has readied it already.
+        waits || !me.claim(ticket)
+    }
+
+    /// `me`, the calling G, runs again; tells what [`park`](Self::park) tells.
+    pub(crate) fn end(
+        &'static self,
+        scheduler: &Scheduler<P>,
+        me: &'static Goroutine<P>,
+        deadline: Instant,
+    ) -> Option<bool> {
+        scheduler.poller.waiting.fetch_sub(1, Ordering::Relaxed);
+        if deadline != Instant::NEVER {
+            me.timer.cancel(&Pinned::new());
+        }
+        P::point(Site::Poller);
+        // In another state the deadline ended the wait, or a raise did before it began, and a raise that has come since is for
+        // this wait too.
+        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
+        // Ordering: Acquire: what the handlers of all raises up to here did is seen; partner: the exchange in `raise`. Release:
+        // the next wait, of whichever G, comes after all this; partner: the exchange in `announce`.
+        let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
+        Some(word & TAG == DELIVERED)
+    }
+
+    /// Wakes the G that waits, or lets the next wait return at once. Does not block or allocate, takes no lock; callable
+    /// from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
+    #[doc(alias = "netpollready")]
+    pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
+        P::point(Site::Poller);
+        // Ordering: Release publishes what the handler did, also where the word stays as it is; partners: the exchanges in
+        // `look` and `end`.
+        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+            Some(match word & TAG {
+                WAITING => with_ticket(QUEUED, ticket_of(word)),
+                QUEUED | DELIVERED => word,
+                _ => RAISED,
+            })
+        });
+        if found.is_ok_and(|word| word & TAG != WAITING) {
+            return;
+        }
+        let ready = &scheduler.poller.ready;
+        loop {
+            P::point(Site::Poller);
+            let first = ready.load(Ordering::Relaxed);
+            self.next.store(first, Ordering::Relaxed);
+            // Ordering: Release publishes the link and all before it; partner: the swap in `poll`.
+            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
+                break;
+            }
+        }
+        scheduler.break_idle();
+    }
+
+    /// Taken from the ready list: gives the G that is to run on, if it still waits. If it does not, the raise is kept.
+    fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
+        let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
+        // As long as it is queued it keeps the ticket.
+        let ticket = ticket_of(self.word.load(Ordering::Relaxed));
+        let waits = goroutine.claim(ticket);
+        P::point(Site::Poller);
+        // Ordering: Release: the next wait, of whichever G, comes after all this; partner: the exchange in `announce`.
+        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);
+        waits.then_some(goroutine)
+    }
+}
+
+impl<P: Platform> Default for Signal<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The signals that were raised, and how many Gs wait for one.
+pub(crate) struct Poller<P: Platform> {
+    /// A stack to which anyone pushes and which is taken whole, so that no element comes back unseen.
+    ready: AtomicRef<Signal<P>>,
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl<P: Platform> Poller<P> {
+    pub(crate) fn new() -> Self {
+        Self { ready: AtomicRef::none(), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Whether a raised signal waits to be taken. Callable from interrupts.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed).is_some()
+    }
+
+    /// Hands the Gs whose signals were raised to `each`, in the order of the raises.
+    fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
+        P::point(Site::Poller);
+        // Ordering: Acquire; partner: the push in `raise`.
+        let mut newest_first = self.ready.swap(None, Ordering::Acquire);
+        let mut oldest_first = None;
+        while let Some(signal) = newest_first {
+            newest_first = signal.next.load(Ordering::Relaxed);
+            signal.next.store(oldest_first, Ordering::Relaxed);
+            oldest_first = Some(signal);
+        }
+        while let Some(signal) = oldest_first {
+            // Read before the signal is free to be raised again.
+            oldest_first = signal.next.load(Ordering::Relaxed);
+            if let Some(goroutine) = signal.deliver() {
+                each(goroutine);
+            }
+        }
+    }
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Readies the Gs whose signals were raised, on the current P; tells whether there were any. Go: `netpoll(0)`.
+    #[doc(alias = "netpoll")]
+    #[inline]
+    pub(crate) fn poll(&'static self, pinned: &Pinned<P>) -> bool {
+        if !self.poller.is_ready() {
+            return false;
+        }
+        let mut any = false;
+        self.poller.take(|goroutine| {
+            ready_pinned(pinned, goroutine);
+            any = true;
+        });
+        any
+    }
+
+    /// [`poll`](Self::poll) for sysmon, which has no P: each G goes to the global queue of its own scheduler.
+    pub(crate) fn poll_without_processor(&'static self) {
+        let pinned = Pinned::new();
+        self.poller.take(|goroutine| ready_pinned(&pinned, goroutine));
+    }
+
+    /// Has some M look at the ready list soon. Callable from interrupts. Go: `netpollBreak`.
+    #[doc(alias = "netpollBreak")]
+    fn break_idle(&'static self) {
+        // Ordering: partner is the fence in `Machine::go_idle`.
+        fence(Ordering::SeqCst);
+        P::point(Site::Poller);
+        if self.idle_processors.load(Ordering::Relaxed) != 0
+            && let Some(machine) = self.timekeeper.load(Ordering::Acquire)
+        {
+            P::unpark_thread(machine);
+            return;
+        }
+        // Every P is held, or about to be: the M here is as good as any, if it has one.
+        let holder = P::current_machine().filter(|machine| machine.processor().is_some());
+        if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
+            P::request_preemption(machine);
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Signal<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.word.load(Ordering::Relaxed) & TAG {
+            EMPTY => "Signal(empty)",
+            RAISED => "Signal(raised)",
+            QUEUED => "Signal(queued)",
+            DELIVERED => "Signal(delivered)",
+            _ => "Signal(waiting)",
+        })
+    }
+}
+
+impl<P: Platform> fmt::Debug for Poller<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}

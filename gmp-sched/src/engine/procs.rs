@@ -1,0 +1,219 @@
+//! Changing the number of Ps while the program runs. Go: `runtime.GOMAXPROCS(n)`, `procresize`.
+//!
+//! All Ps that there may ever be are made with the scheduler, so nobody who looks at them needs a lock: those from `procs`
+//! on are dead, hold nothing, and are looked at by nobody. The number is changed with the world stopped. A P that is no
+//! longer in use hands on what it has: its Gs to the head of the global queue, in their order; its timers to a P that stays;
+//! its dead Gs to the common lists. Its counters stay, and count in the sum.
+//!
+//! More Ps may want more Ms, and those are made first, while it can still be told that there are none.
+
+use core::fmt;
+
+use crate::base::list::List;
+use crate::engine::caller::Caller;
+use crate::engine::stop_the_world::{StopReason, Turn, WorldStopped};
+use crate::entities::free_list;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::scheduler::{Scheduler, Shared};
+use crate::library::time::Instant;
+use crate::platform::{OutOfResources, Pinned, Platform};
+
+/// Why the number of Ps is what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcsError {
+    /// It must be at least 1 and at most this: see [`Scheduler::procs_limit`].
+    OutOfRange {
+        /// The most that there may be.
+        limit: usize,
+    },
+    /// There is no memory, or no thread for one more M.
+    OutOfResources,
+}
+
+impl From<OutOfResources> for ProcsError {
+    fn from(_: OutOfResources) -> Self {
+        Self::OutOfResources
+    }
+}
+
+impl fmt::Display for ProcsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange { limit } => write!(f, "the number of Ps must be 1 to {limit}"),
+            Self::OutOfResources => OutOfResources.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ProcsError {}
+
+/// Lets that many Gs run at once, at most; gives the number so far. Go: `runtime.GOMAXPROCS(n)`.
+///
+/// Stops the world for it, unless the number stays the same; blocks as [`stop_the_world`](crate::engine::stop_the_world::stop_the_world)
+/// does. Not callable from interrupts. There may be more Ps than processors to run them, and fewer.
+///
+/// # Errors
+///
+/// `procs` is 0 or above the limit chosen when the scheduler was made, or there is no M to be had for each P. Nothing
+/// has changed.
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or is pinned.
+#[doc(alias("GOMAXPROCS", "procresize"))]
+pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
+    let scheduler = Caller::<P>::new().machine.scheduler();
+    let limit = scheduler.procs_limit();
+    if !(1..=limit).contains(&procs) {
+        return Err(ProcsError::OutOfRange { limit });
+    }
+    let turn = Turn::<P>::wait();
+    let old = scheduler.procs();
+    if procs == old {
+        return Ok(old);
+    }
+    if let Err(error) = scheduler.secure_machines(old.max(procs)) {
+        scheduler.want_machines(old);
+        return Err(error.into());
+    }
+    turn.stop(StopReason::Procs).resize(procs);
+    Ok(old)
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Sees to it that there will be an M for each of that many Ps, however many of the others block.
+    fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
+        self.want_machines(wanted);
+        let _pinned = Pinned::<P>::new();
+        while self.lacks_machines() {
+            self.add_machine()?;
+        }
+        Ok(())
+    }
+
+    fn want_machines(&self, wanted: usize) {
+        let _pinned = Pinned::<P>::new();
+        self.shared.lock().machines_wanted = wanted;
+    }
+
+    fn lacks_machines(&self) -> bool {
+        let shared = self.shared.lock();
+        ((shared.machines - shared.blocked_machines) as usize) < shared.machines_wanted
+    }
+}
+
+impl<P: Platform> WorldStopped<P> {
+    /// Changes the number of Ps. Go: `procresize`.
+    #[doc(alias = "procresize")]
+    fn resize(&self, procs: usize) {
+        let scheduler = self.pinned.machine().scheduler();
+        let (staying, leaving) = scheduler.processors().split_at(procs.min(scheduler.procs()));
+        let heir = self.find_heir(staying);
+        self.move_to(heir);
+        let mut shared = scheduler.shared.lock();
+        for processor in leaving {
+            scheduler.retire(&mut shared, processor, heir);
+        }
+        for processor in scheduler.processors_ever().iter().take(procs).skip(scheduler.procs()) {
+            processor.status.set(ProcessorStatus::Stopped);
+        }
+        scheduler.set_procs(procs);
+        scheduler.processors_ever().iter().for_each(|processor| scheduler.choose_requeue(processor));
+        shared.machines_wanted = procs;
+        drop(shared);
+        let earliest = heir.timers.earliest();
+        if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+            P::arm_timer(&self.pinned, heir, earliest);
+        }
+    }
+
+    /// The P that the caller holds afterwards: its own, if that stays.
+    fn find_heir(&self, staying: &'static [Processor<P>]) -> &'static Processor<P> {
+        let own = self.pinned.processor();
+        if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
+    }
+
+    /// Holds `heir` in place of the caller's own P, which stands.
+    fn move_to(&self, heir: &'static Processor<P>) {
+        let machine = self.pinned.machine();
+        let own = self.pinned.processor();
+        if core::ptr::eq(own, heir) {
+            return;
+        }
+        let mut shared = machine.scheduler().shared.lock();
+        own.status.set(ProcessorStatus::Stopped);
+        shared.forget_caller(heir);
+        heir.status.set(ProcessorStatus::Running);
+        machine.hold(heir);
+    }
+}
+
+impl<P: Platform> Shared<P> {
+    /// The M that is in a system call with `processor`, if one is, does not get it back: it is blocked from now on like
+    /// one whose P was given away.
+    fn forget_caller(&mut self, processor: &'static Processor<P>) {
+        if processor.status() == ProcessorStatus::StoppedInSyscall {
+            self.blocked_machines += 1;
+        }
+    }
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// `processor`, which stands, is no longer in use. Go: `p.destroy`.
+    fn retire(&'static self, shared: &mut Shared<P>, processor: &'static Processor<P>, heir: &'static Processor<P>) {
+        shared.forget_caller(processor);
+        processor.status.set(ProcessorStatus::Dead);
+        let mut goroutines = List::<Goroutine<P>>::new();
+        while let Some((goroutine, _)) = processor.queue.pop() {
+            goroutines.push_back(goroutine);
+        }
+        self.put_global_first(shared, &mut goroutines);
+        heir.timers.adopt(&processor.timers);
+        free_list::spill(self, processor);
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::base::run_queue::RING_CAPACITY;
+    use crate::native::Native;
+
+    fn goroutine(scheduler: &'static Scheduler<Native>) -> &'static Goroutine<Native> {
+        Box::leak(Box::new(Goroutine::new(scheduler)))
+    }
+
+    /// What stood on a P that is retired comes before what the global queue had, in the order in which it would have run.
+    #[test]
+    fn order_is_kept_when_a_processor_is_retired() {
+        let scheduler = Scheduler::<Native>::with_limit(3, 3);
+        let [heir, first, second] = [0, 1, 2].map(|index| &scheduler.processors()[index]);
+        let goroutines: Vec<_> = (0..RING_CAPACITY + 3).map(|_| goroutine(scheduler)).collect();
+        let (later, ring) = goroutines.split_at(2);
+        let (next, ring) = ring.split_first().unwrap();
+        ring.iter().for_each(|&goroutine| first.queue.push_back(goroutine).unwrap());
+        assert!(first.queue.push_next(next).is_none());
+        let other = goroutine(scheduler);
+        second.queue.push_back(other).unwrap();
+
+        let mut shared = scheduler.shared.lock();
+        let mut before = List::new();
+        later.iter().for_each(|&goroutine| before.push_back(goroutine));
+        scheduler.put_global(&mut shared, &mut before);
+        scheduler.retire(&mut shared, first, heir);
+        scheduler.retire(&mut shared, second, heir);
+
+        // The one retired last comes first, as in Go.
+        let expected = [other, next].into_iter().chain(ring.iter().copied()).chain(later.iter().copied());
+        for goroutine in expected {
+            assert!(core::ptr::eq(scheduler.take_global(&mut shared).unwrap(), goroutine));
+        }
+        assert!(scheduler.take_global(&mut shared).is_none());
+        assert!(first.queue.is_empty() && second.queue.is_empty());
+        assert_eq!((first.status(), second.status()), (ProcessorStatus::Dead, ProcessorStatus::Dead));
+    }
+}

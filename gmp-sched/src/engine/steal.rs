@@ -1,0 +1,166 @@
+//! Stealing: an M without work looks at the other Ps in random order and takes half of what one has.
+
+use core::time::Duration;
+
+use crate::engine::due::{has_due_timer, take_due};
+use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::scheduler::PROCESSOR_LIMIT;
+use crate::library::time::Instant;
+use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
+
+/// Rounds over all Ps before giving up. Go: `stealTries`.
+const STEAL_TRIES: u32 = 4;
+
+/// How long a thief leaves a `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
+const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
+
+/// How often it does so with a victim whose `runnext` is another one each time: Gs that ready each other in turn. (In Go
+/// for as long as they do.)
+const GRACES: usize = 4;
+
+/// Tries to find work at the other Ps: their rings; in the last round also their due timers and their `runnext`. Go:
+/// `stealWork`.
+#[doc(alias = "stealWork")]
+pub(crate) fn steal<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    let processors = pinned.machine().scheduler().processors();
+    for attempt in 1..=STEAL_TRIES {
+        let last = attempt == STEAL_TRIES;
+        for index in steal_order(processors.len(), processor.random()) {
+            let victim = &processors[index];
+            if core::ptr::eq(victim, processor) {
+                continue;
+            }
+            let found = steal_from(pinned, processor, victim, last);
+            if found.is_some() {
+                processor.counters.steals.add(1);
+                return found;
+            }
+        }
+    }
+    processor.counters.steal_misses.add(1);
+    None
+}
+
+/// Work of other Ps for one whose queue is empty, for a G that goes on if there is none: in one round, without waiting. A
+/// `runnext` is left to its owner unless the slice in which it was to run is over.
+pub(crate) fn steal_at_once<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    let processors = pinned.machine().scheduler().processors();
+    let mut victims = steal_order(processors.len(), processor.random())
+        .map(|index| &processors[index])
+        .filter(|victim| !core::ptr::eq(*victim, processor) && victim.status() != ProcessorStatus::Idle);
+    let found = victims.find_map(|victim| {
+        let next = victim.is_slice_over().then(|| victim.queue.next()).flatten();
+        let found = victim.queue.steal_into(&processor.queue, next)?;
+        note_theft(processor, victim);
+        Some(found)
+    })?;
+    processor.counters.steals.add(1);
+    Some(found)
+}
+
+/// The G of a timer of another P that is due: that P's own G may not have left for long.
+pub(crate) fn steal_due<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    let processors = pinned.machine().scheduler().processors();
+    let late = processors.iter().filter(|victim| has_due_timer(victim));
+    let due = late.filter_map(|victim| take_due(pinned, victim, P::now())).next()?;
+    processor.begin_due();
+    Some(due)
+}
+
+fn steal_from<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    victim: &'static Processor<P>,
+    last: bool,
+) -> Option<&'static Goroutine<P>> {
+    if last && victim.timers.earliest() != Instant::NEVER {
+        let due = take_due(pinned, victim, P::now());
+        if due.is_some() {
+            processor.begin_due();
+            return due;
+        }
+    }
+    if victim.status() == ProcessorStatus::Idle {
+        return None;
+    }
+    let mut found = victim.queue.steal_into(&processor.queue, None);
+    if found.is_none() && last {
+        found = steal_after_grace(processor, victim);
+    }
+    if found.is_some() {
+        note_theft(processor, victim);
+    }
+    found
+}
+
+/// A stolen G is about to run on `processor`, in a slice of its own.
+fn note_theft<P: Platform>(processor: &'static Processor<P>, victim: &'static Processor<P>) {
+    processor.advance_tick();
+    processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
+}
+
+/// Steals from `victim`, of which only `runnext` is left. Its owner readied that a moment ago and is about to block or
+/// yield: taking it now would only move it to a cold cache. So the owner gets a little time, and keeps it if it has run it
+/// by then; what is in `runnext` after that is there for another reason.
+fn steal_after_grace<P: Platform>(
+    processor: &'static Processor<P>,
+    victim: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    for _ in 0..GRACES {
+        let seen = victim.queue.next()?;
+        P::linger(RUN_NEXT_GRACE);
+        let found = victim.queue.steal_into(&processor.queue, Some(seen));
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// Steps in which to go round: primes above [`PROCESSOR_LIMIT`], so none has a divisor in common with a number of Ps.
+const STEPS: [u64; 16] =
+    [1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097, 1103, 1109, 1117, 1123];
+const _: () = assert!(PROCESSOR_LIMIT < STEPS[0] as usize);
+
+/// The order in which to visit `count` Ps that a random number stands for: from a random start in steps that have no
+/// divisor in common with their number, so that each is visited exactly once. Go: `randomOrder`, which makes a table of
+/// the steps for each number of Ps.
+#[doc(alias = "randomOrder")]
+fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usize> + use<> {
+    let (count, start) = (count as u64, u64::from(random));
+    let step = STEPS[(random >> 16) as usize % STEPS.len()];
+    (0..count).map(move |turn| ((start + turn * step) % count) as usize)
+}
+
+#[cfg(all(test, not(gmp_loom)))]
+mod tests {
+    use alloc::vec;
+
+    use super::steal_order;
+    use crate::entities::scheduler::PROCESSOR_LIMIT;
+
+    #[test]
+    fn every_order_visits_each_processor_once() {
+        for count in (1..=64).chain([255, 1000, PROCESSOR_LIMIT]) {
+            for random in (0..1000u32).map(|n| n.wrapping_mul(0x9E37_79B9)) {
+                let mut seen = vec![false; count];
+                for index in steal_order(count, random) {
+                    assert!(!seen[index], "{index} twice among {count} with {random}");
+                    seen[index] = true;
+                }
+                assert!(seen.iter().all(|&seen| seen));
+            }
+        }
+    }
+}

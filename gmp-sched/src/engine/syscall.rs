@@ -1,0 +1,277 @@
+//! System calls: a G that keeps its M busy or blocked while its P goes to others.
+//!
+//! Two kinds. [`syscall`] is for work that may be short: the P stays where it is, marked, and sysmon takes it away if the
+//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go only has the first kind for
+//! most calls and has to guess, 20 us to 10 ms later; a kernel knows.
+//!
+//! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, however
+//! the call ends. With a guard that the caller keeps, a G could leak it and go on without a P.
+//!
+//! On return the G takes its old P back if nobody took it, else an idle P; else it goes to the global queue and its M to
+//! the idle list. An M without a P never runs user code.
+//!
+//! The slice goes on during a call. If it ends there, sysmon takes the P away if it finds the P in a call, and else the G
+//! gives way on return: Gs that make short calls one after the other run no longer than others.
+
+use core::marker::PhantomData;
+
+use crate::base::atomic::{Ordering, fence};
+use crate::engine::caller::Caller;
+use crate::engine::idle::Errand;
+use crate::engine::preempt::{give_way, is_wanted};
+use crate::engine::switch::{Commit, leave_for_g0};
+use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::scheduler::Scheduler;
+use crate::library::time::Instant;
+use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::record::observe;
+use crate::record::trace::EventKind;
+
+/// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
+///
+/// Entering costs a few stores; the P is taken away only if sysmon finds the call still going on. In the call the G stays
+/// on its M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads, another one may take the
+/// CPU from a call that computes for long. The call may block the thread where sysmon runs at regular intervals, as on
+/// threads, but not where a tick of the busy CPU wakes sysmon, as in a kernel: a CPU whose thread is blocked has no tick.
+///
+/// May block the calling G on return, until there is a P for it; not callable from interrupts.
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or has preemption turned off or the world stopped; the call panics, and the platform unwinds.
+#[doc(alias = "entersyscall")]
+#[doc(alias = "exitsyscall")]
+#[inline]
+#[track_caller]
+pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
+    let _syscall = enter_syscall::<P>();
+    call()
+}
+
+/// Runs `call`, which will block this M, with the P given to another M at once. Go: `entersyscallblock`.
+///
+/// Before the call begins an M is secured that takes over, a new one if need be, so that every P that becomes free from
+/// here on has an M: waking never has to make one. Otherwise as [`syscall`]; this call may block the thread anywhere.
+///
+/// # Errors
+///
+/// No M can be made; `call` is dropped, and nothing else has happened.
+///
+/// # Panics
+///
+/// As [`syscall`].
+#[doc(alias = "entersyscallblock")]
+#[inline]
+#[track_caller]
+pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
+    let _syscall = enter_blocking::<P>()?;
+    Ok(call())
+}
+
+/// The calling G is in a system call until this is dropped, on the same G. Not public: a program could leak it.
+#[must_use = "the system call ends when this is dropped"]
+#[derive(Debug)]
+pub(crate) struct Syscall<P: Platform> {
+    _here: PhantomData<(*mut (), P)>,
+}
+
+/// The first half of [`syscall`].
+#[track_caller]
+pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
+    let Caller { pinned, machine, processor, me } = Caller::<P>::new();
+    me.set_status(Status::Syscall);
+    processor.tracer.note::<P>(EventKind::SyscallEnter, Some(me.id()), 0);
+    let tick = processor.syscall_tick.load(Ordering::Relaxed);
+    processor.syscall_tick.store(tick.wrapping_add(1), Ordering::Relaxed);
+    machine.old_processor.store(Some(processor), Ordering::Relaxed);
+    machine.set_processor(None);
+    P::point(Site::Syscall);
+    // From here on the P may be taken by whoever wins the status word.
+    // Its timers have no M behind them for the time being; see "Who keeps the time" in idle.md.
+    processor.status.set(ProcessorStatus::Syscall);
+    drop(pinned);
+    Syscall { _here: PhantomData }
+}
+
+/// The first half of [`blocking`].
+#[track_caller]
+pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
+    let Caller { pinned, machine, processor, me } = Caller::<P>::new();
+    let scheduler = machine.scheduler();
+    scheduler.secure_successor()?;
+    me.set_status(Status::Syscall);
+    machine.old_processor.store(Some(processor), Ordering::Relaxed);
+    machine.set_processor(None);
+    processor.counters.handoffs.add(1);
+    processor.tracer.note::<P>(EventKind::HandOff, Some(me.id()), 0);
+    scheduler.hand_off(processor);
+    drop(pinned);
+    Ok(Syscall { _here: PhantomData })
+}
+
+impl<P: Platform> Drop for Syscall<P> {
+    /// Go: `exitsyscall`.
+    fn drop(&mut self) {
+        let pinned = Pinned::<P>::new();
+        let me = pinned.machine().running_goroutine();
+        if take_processor_back(&pinned, me) {
+            // What was asked for during the call, when the G could not give way.
+            let machine = pinned.machine();
+            if has_to_stop(machine.scheduler()) || is_wanted(machine) {
+                drop(give_way(pinned));
+            }
+            return;
+        }
+        // Go: `exitsyscallNoP`.
+        drop(leave_for_g0(pinned, me, Commit::new(requeue_without_processor, 0)));
+    }
+}
+
+/// The calling M returns from a system call: it runs on with its old P if nobody took it, else with an idle one. Tells
+/// `false` if there is none; then the M must not run `me` on. Go: `exitsyscallTryGetP`.
+pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
+    let machine = pinned.machine();
+    let old = machine.old_processor.load(Ordering::Relaxed);
+    P::point(Site::Syscall);
+    let regained = match old {
+        Some(processor) if processor.status.claim_from_syscall() => Some(processor),
+        _ => machine.scheduler().regain_processor(old),
+    };
+    let Some(processor) = regained else { return false };
+    machine.hold(processor);
+    me.set_status(Status::Running);
+    processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
+    // An interrupt for a timer that came meanwhile found no P here and is spent.
+    let earliest = processor.timers.earliest();
+    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
+        P::arm_timer(pinned, processor, earliest);
+    }
+    true
+}
+
+/// Whether an M that has just come back with a P is to give it up again, for the world to stop.
+#[inline(always)]
+pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
+    // Ordering: partner is the fence in `ask_to_stop`.
+    fence(Ordering::SeqCst);
+    scheduler.is_stopping()
+}
+
+/// Far side of a return from a system call to a machine that is busy: on g0, without a P.
+pub(crate) fn requeue_without_processor<P: Platform>(
+    pinned: Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    _: usize,
+) -> Pinned<P> {
+    let machine = pinned.machine();
+    let scheduler = machine.scheduler();
+    if scheduler.is_tracing() {
+        observe::stamp(goroutine);
+    }
+    goroutine.set_status(Status::Runnable);
+    P::point(Site::Syscall);
+    {
+        // In one hold: an M on the idle list whose G is on no queue yet would look like a deadlock to `check_dead`.
+        let mut shared = scheduler.shared.lock();
+        match machine.old_processor.load(Ordering::Relaxed) {
+            // It stood along with the world when we looked, and the world goes on now.
+            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
+            // It stands. From now on the M waits like those of the other Ps.
+            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
+                processor.status.set(ProcessorStatus::Stopped);
+            }
+            _ => shared.blocked_machines -= 1,
+        }
+        scheduler.put_global_one(&mut shared, goroutine);
+        match machine.processor() {
+            Some(_) => {}
+            None if goroutine.is_locked() => machine.begin_to_wait(&mut shared),
+            None => scheduler.put_idle_machine(&mut shared, machine),
+        }
+    }
+    P::point(Site::Idle);
+    scheduler.wake_processor();
+    pinned
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Counts an M as blocked, after making sure that the others are enough for all Ps.
+    pub(crate) fn secure_successor(&'static self) -> Result<(), OutOfResources> {
+        loop {
+            {
+                let mut shared = self.shared.lock();
+                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {
+                    shared.blocked_machines += 1;
+                    return Ok(());
+                }
+            }
+            self.add_machine()?;
+        }
+    }
+
+    /// Takes the P of an M that is in a system call, and hands it off; tells whether it did. Go: the system-call half of
+    /// `retake`.
+    pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
+        // Counted as blocked before the claim, so that the M finds itself counted however fast it comes back.
+        if self.secure_successor().is_err() {
+            return false;
+        }
+        P::point(Site::Syscall);
+        if !processor.status.claim_from_syscall() {
+            self.shared.lock().blocked_machines -= 1;
+            return false;
+        }
+        self.hand_off(processor);
+        true
+    }
+
+    /// Gives a P whose M is blocked to another M if there is work for it, else puts it on the idle list. Looks where
+    /// `find_runnable` looks. Go: `handoffp`.
+    #[doc(alias = "handoffp")]
+    pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
+        processor.status.set(ProcessorStatus::Running);
+        let has_work = processor.has_work();
+        P::point(Site::Idle);
+        {
+            let mut shared = self.shared.lock();
+            if self.is_stopping() {
+                self.stop_processor(&mut shared, processor);
+                return;
+            }
+            if has_work || shared.has_work() {
+                let machine = self.assign(&mut shared, processor, Errand::Run);
+                drop(shared);
+                P::unpark_thread(machine);
+                return;
+            }
+            self.put_idle_processor(&mut shared, processor);
+        }
+        P::point(Site::Idle);
+        // Ordering: whoever sets a timer that is not seen here yet wakes the timekeeper, which takes the lock before it looks
+        // (in `check_dead`), and so sees that this P is idle.
+        self.tell_timekeeper(self.earliest_unkept());
+        // The others may have work that this P was to be woken for while it was not idle yet.
+        if self.is_work_visible() {
+            self.wake_processor();
+        }
+    }
+
+    /// An idle P for an M whose P was taken during a system call; `old` if that is idle.
+    fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
+        P::point(Site::Syscall);
+        if self.idle_processors.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut shared = self.shared.lock();
+        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
+            // It was stopped along with the world when the caller looked, and not given away.
+            return old;
+        }
+        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
+        shared.blocked_machines -= 1;
+        // A slice of its own begins: the last one on this P may have been over when that became idle.
+        processor.advance_tick();
+        Some(processor)
+    }
+}

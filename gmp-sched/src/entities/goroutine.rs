@@ -1,0 +1,525 @@
+//! G: a flow of control with a stack of its own, and the life of its slot.
+//!
+//! ```text
+//!            spawn                 execute
+//!   Idle ───────────▶ Runnable ◀──────────▶ Running ──▶ Dead ──▶ (free list) ──▶ Idle
+//!                        ▲    yield, preempt   │  ▲
+//!                  ready │                park │  │ exit_syscall
+//!                        └────── Waiting ◀─────┤  │
+//!                                              └──┴── Syscall
+//! ```
+//!
+//! Slots are never freed, only reused, so a `&'static Goroutine` is always good; what tells one life of a slot from the
+//! next is the id, which is never given twice. All fields are atomics with relaxed accesses: whoever claimed the G (its
+//! creator, the M that runs it, the queue that holds it) is their only writer, and the queues order one owner after the
+//! other.
+
+use core::fmt;
+use core::mem::offset_of;
+use core::ops::Range;
+
+use crate::base::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::list::Linked;
+use crate::base::reference::AtomicRef;
+use crate::engine::timers::Timer;
+use crate::entities::free_list::BATCHES;
+use crate::entities::machine::Machine;
+use crate::entities::name::{Name, NameCell};
+use crate::entities::scheduler::Scheduler;
+pub use crate::entities::wait_reason::WaitReason;
+use crate::library::time::Instant;
+use crate::library::waiter::Waiter;
+use crate::lifecycle::body::{Body, BodyFunctions};
+use crate::platform::Platform;
+use crate::platform::context::SavedContext;
+use crate::synctest::Bubble;
+
+/// What a G is doing. Go: `_Gidle` … `_Gdead`, with Go's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// A slot being prepared.
+    Idle = 0,
+    /// On a run queue.
+    Runnable = 1,
+    /// On an M that holds a P.
+    Running = 2,
+    /// On an M that is in a system call, with or without a P.
+    Syscall = 3,
+    /// Parked; the wait reason says for what.
+    Waiting = 4,
+    /// Finished; the slot is free or waits for its join handle.
+    Dead = 6,
+}
+
+impl Status {
+    const fn from_bits(bits: u32) -> Self {
+        match bits {
+            0 => Self::Idle,
+            1 => Self::Runnable,
+            2 => Self::Running,
+            3 => Self::Syscall,
+            4 => Self::Waiting,
+            _ => Self::Dead,
+        }
+    }
+}
+
+/// [`Status::Waiting`] as it is stored: with the number of the G's scheduler above it, and with bits beside it for what else
+/// the waker has to do. So one comparison with the status of the waker's own M tells it that the G is of the same scheduler
+/// and that nothing else is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParkedStatus(u32);
+
+impl ParkedStatus {
+    /// Schedulers at most, of which the numbers fit above the bits.
+    pub(crate) const SCHEDULER_LIMIT: u32 = 1 << (u32::BITS - Self::SHIFT);
+
+    const SHIFT: u32 = 8;
+
+    /// That of a G of the scheduler with that number of which nothing has to be noted when it becomes runnable.
+    #[inline(always)]
+    pub(crate) const fn unwatched(scheduler: u32) -> Self {
+        Self(scheduler << Self::SHIFT | Status::Waiting as u32)
+    }
+
+    /// The same for a G that is watched; see `observe`.
+    #[inline(always)]
+    pub(crate) const fn watched(self) -> Self {
+        Self(self.0 | WATCHED)
+    }
+
+    /// The same for a G that is not.
+    #[inline(always)]
+    pub(crate) const fn without_watch(self) -> Self {
+        Self(self.0 & !WATCHED)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+
+    /// From the number that it is.
+    #[inline(always)]
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn to_bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// The bits of a stored status that are [`Status`] itself.
+const STATUS: u32 = 0x1F;
+
+/// A bit of [`ParkedStatus`]: somebody wants to know when the G becomes runnable.
+const WATCHED: u32 = 0x80;
+
+/// Another: the G waits durably in a bubble, which counts the Gs that do not. See [`crate::synctest`].
+const IN_BUBBLE: u32 = 0x40;
+
+/// Another: it is locked to its M, so that it takes more to ready it. See [`crate::engine::lock_os_thread`].
+const LOCKED: u32 = 0x20;
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "idle",
+            Self::Runnable => "runnable",
+            Self::Running => "running",
+            Self::Syscall => "syscall",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
+        })
+    }
+}
+
+/// The right to end one wait of a G to which several have a claim; see [`crate::library::waiter`]. Never given twice by one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(pub(crate) u64);
+
+impl Ticket {
+    /// Of a wait that only one can end.
+    pub(crate) const SOLE: Self = Self(0);
+}
+
+/// Where the stack of a slot goes when its G is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum StackSize {
+    /// On the free list, with the slot; or there is none.
+    Standard = 0,
+    /// Back to the platform.
+    Chosen = 1,
+}
+
+/// The number of a G: 1 is the main G; never given twice by one scheduler. Go: `goid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GoroutineId(pub(crate) u64);
+
+impl GoroutineId {
+    /// The main G.
+    pub const MAIN: Self = Self(1);
+
+    /// The number itself.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for GoroutineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A G. Go: `g` (runtime/runtime2.go).
+///
+/// What is used in the life of a G that only runs and ends comes first, in 128 bytes. Gs are not aligned to cache lines: where
+/// that made the distance between them a power of two, all would compete for the same few sets of the caches (natively a hop of
+/// the ring of 1000 took 59 ns instead of 37).
+#[doc(alias = "g")]
+#[repr(C)]
+pub struct Goroutine<P: Platform> {
+    /// Saved while it does not run. Comes first: its address is that of the G.
+    pub(crate) context: SavedContext,
+    /// The link of the one list it is on.
+    link: AtomicRef<Self>,
+    /// A [`Status`], or a [`ParkedStatus`].
+    status: AtomicU32,
+    wait_reason: AtomicU8,
+    stack_size: AtomicU8,
+    /// Whether `name` is its name.
+    has_name: AtomicBool,
+    id: AtomicU64,
+    creator: AtomicU64,
+    stack_top: AtomicUsize,
+    stack_bytes: AtomicUsize,
+    /// The word between this G and its join handle, see [`crate::lifecycle::join`].
+    pub(crate) completion: AtomicUsize,
+    /// What is done with its result, whose type only its spawner knew.
+    pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
+    /// The bubble it is in, `None` for nearly all. Go: `g.bubble`.
+    bubble: AtomicRef<Bubble<P>>,
+    waiting_since: AtomicU64,
+    /// Its closure until it runs, then its result. A small one is in the second line still.
+    pub(crate) body: Body,
+    /// The waiter through which its last wait was ended. Go: `param`.
+    pub(crate) woken_by: AtomicRef<Waiter<P>>,
+    /// The number of the last ticket while that can be claimed, one more when it has been.
+    wait: AtomicU64,
+    /// Its place in a queue, for waiting for one thing.
+    pub(crate) waiter: Waiter<P>,
+    /// For sleeping and for waiting with a deadline. Go: `g.timer`.
+    pub(crate) timer: Timer<P>,
+    /// Its place among those that wait with a context.
+    pub(crate) context_waiter: Waiter<P>,
+    /// The only M to run it, if it is locked to one. Go: `lockedm`.
+    locked_machine: AtomicRef<Machine<P>>,
+    /// The address of the count of the scope it is a child of; see [`crate::library::scope`]. Of use to scoped Gs only.
+    pub(crate) scope: AtomicUsize,
+    /// The address of the children of the innermost scope that it has opened and not left, 0 if there is none.
+    pub(crate) open_scope: AtomicUsize,
+    /// When it became runnable, if it is watched; see `observe`.
+    runnable_since: AtomicU64,
+    name: NameCell,
+    /// The link of the list of batches, for a dead G that is the first of one.
+    batch_link: AtomicRef<Self>,
+    /// The link of the list of all Gs, set once.
+    pub(crate) all_link: AtomicRef<Self>,
+    /// The scheduler whose Ms run it, in this life of the slot and in all others.
+    scheduler: &'static Scheduler<P>,
+}
+
+/// Where a debugger finds its private fields.
+impl<P: Platform> Goroutine<P> {
+    pub(crate) const ID: usize = offset_of!(Self, id);
+    pub(crate) const STATUS: usize = offset_of!(Self, status);
+    pub(crate) const WAIT_REASON: usize = offset_of!(Self, wait_reason);
+    pub(crate) const CREATOR: usize = offset_of!(Self, creator);
+}
+
+impl<P: Platform> Goroutine<P> {
+    /// A slot of `scheduler` without a stack, in no list.
+    pub(crate) fn new(scheduler: &'static Scheduler<P>) -> Self {
+        Self {
+            context: SavedContext::new(),
+            link: AtomicRef::none(),
+            status: AtomicU32::new(Status::Dead as u32),
+            wait_reason: AtomicU8::new(WaitReason::None as u8),
+            stack_size: AtomicU8::new(StackSize::Standard as u8),
+            has_name: AtomicBool::new(false),
+            id: AtomicU64::new(0),
+            creator: AtomicU64::new(0),
+            stack_top: AtomicUsize::new(0),
+            stack_bytes: AtomicUsize::new(0),
+            completion: AtomicUsize::new(0),
+            body_functions: AtomicRef::none(),
+            bubble: AtomicRef::none(),
+            waiting_since: AtomicU64::new(0),
+            body: Body::new(),
+            woken_by: AtomicRef::none(),
+            wait: AtomicU64::new(0),
+            waiter: Waiter::new(),
+            timer: Timer::new(),
+            context_waiter: Waiter::new(),
+            locked_machine: AtomicRef::none(),
+            scope: AtomicUsize::new(0),
+            open_scope: AtomicUsize::new(0),
+            runnable_since: AtomicU64::new(0),
+            name: NameCell::new(),
+            batch_link: AtomicRef::none(),
+            all_link: AtomicRef::none(),
+            scheduler,
+        }
+    }
+
+    /// Begins a wait of the calling G that several may end: gives the ticket that one of them can claim. The caller
+    /// makes it known under locks.
+    #[inline]
+    pub(crate) fn open_wait(&self) -> Ticket {
+        // Even to odd: zero is never given.
+        let ticket = self.wait.load(Ordering::Relaxed) + 1;
+        self.wait.store(ticket, Ordering::Relaxed);
+        Ticket(ticket)
+    }
+
+    /// Ends the wait of that ticket; tells whether nobody had before. Who ends it readies the G.
+    #[inline]
+    pub(crate) fn claim(&self, ticket: Ticket) -> bool {
+        ticket == Ticket::SOLE || self.claim_of_several(ticket)
+    }
+
+    /// [`claim`](Self::claim) of a ticket that was [given](Self::open_wait).
+    #[inline(always)]
+    pub(crate) fn claim_of_several(&self, ticket: Ticket) -> bool {
+        debug_assert_ne!(ticket, Ticket::SOLE);
+        // Ordering: the word only decides who is first; what winner and G tell each other goes through the locks of the
+        // queues and of the run queue.
+        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Its number in this life of the slot.
+    #[must_use]
+    pub fn id(&self) -> GoroutineId {
+        GoroutineId(self.id.load(Ordering::Relaxed))
+    }
+
+    /// Who spawned it; `None` for the main G.
+    #[must_use]
+    pub fn creator(&self) -> Option<GoroutineId> {
+        match self.creator.load(Ordering::Relaxed) {
+            0 => None,
+            id => Some(GoroutineId(id)),
+        }
+    }
+
+    /// What it is doing. Another M may change it at any moment.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status::from_bits(self.status.load(Ordering::Relaxed) & STATUS)
+    }
+
+    /// The scheduler to which it belongs: it runs on no other's Ms, whoever wakes it.
+    #[must_use]
+    #[inline(always)]
+    pub fn scheduler(&self) -> &'static Scheduler<P> {
+        self.scheduler
+    }
+
+    /// Whether it is locked to its M. See [`crate::engine::lock_os_thread`].
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.locked_machine().is_some()
+    }
+
+    /// The only M to run it, if it is locked to one.
+    #[inline(always)]
+    pub(crate) fn locked_machine(&self) -> Option<&'static Machine<P>> {
+        self.locked_machine.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_locked_machine(&self, machine: Option<&'static Machine<P>>) {
+        self.locked_machine.store(machine, Ordering::Relaxed);
+    }
+
+    /// It is locked and about to be left: if it waits, those who ready it are to know.
+    pub(crate) fn note_locked_wait(&self) {
+        if self.status() == Status::Waiting {
+            self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
+        }
+    }
+
+    /// Why it waits, [`WaitReason::None`] if it does not.
+    #[must_use]
+    pub fn wait_reason(&self) -> WaitReason {
+        // What it waited for last stays there.
+        if self.status() == Status::Waiting {
+            WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
+        } else {
+            WaitReason::None
+        }
+    }
+
+    /// What its spawner called it.
+    #[must_use]
+    pub fn name(&self) -> Option<Name> {
+        self.has_name.load(Ordering::Relaxed).then(|| self.name.get()).flatten()
+    }
+
+    /// Since when it waits, to within a slice: read from its P's clock, which ticks when the P looks at the time anyway.
+    /// Go: `waitsince`, which the garbage collector sets.
+    #[must_use]
+    #[doc(alias = "waitsince")]
+    pub fn waiting_since(&self) -> Instant {
+        Instant::from_nanos(self.waiting_since.load(Ordering::Relaxed))
+    }
+
+    /// Notes since when it is runnable.
+    pub(crate) fn set_runnable_since(&self, when: Instant) {
+        self.runnable_since.store(when.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Since when it is runnable, if it is watched; see `observe`.
+    pub(crate) fn runnable_since(&self) -> Instant {
+        Instant::from_nanos(self.runnable_since.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_name(&self, name: Option<&str>) {
+        if let Some(name) = name {
+            self.name.set(name);
+        }
+        self.has_name.store(name.is_some(), Ordering::Relaxed);
+    }
+
+    /// The addresses of its stack; an empty range if a dead G has none.
+    #[must_use]
+    pub fn stack(&self) -> Range<usize> {
+        let top = self.stack_top();
+        // From another M the two may not belong together.
+        top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
+    }
+
+    /// Where its stack begins to grow down from.
+    #[inline(always)]
+    pub(crate) fn stack_top(&self) -> usize {
+        self.stack_top.load(Ordering::Relaxed)
+    }
+
+    /// Gives the slot a stack, or takes it off. The caller owns the slot.
+    pub(crate) fn set_stack(&self, stack: Range<usize>, size: StackSize) {
+        self.stack_top.store(stack.end, Ordering::Relaxed);
+        self.stack_bytes.store(stack.len(), Ordering::Relaxed);
+        self.stack_size.store(size as u8, Ordering::Relaxed);
+    }
+
+    /// Gives it another stack of the same size. The caller owns the slot.
+    #[inline(always)]
+    pub(crate) fn set_stack_top(&self, top: usize) {
+        self.stack_top.store(top, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn stack_size(&self) -> StackSize {
+        match self.stack_size.load(Ordering::Relaxed) {
+            0 => StackSize::Standard,
+            _ => StackSize::Chosen,
+        }
+    }
+
+    /// The status if it is parked as `parked` says.
+    #[inline(always)]
+    pub(crate) fn is_parked_as(&self, parked: ParkedStatus) -> bool {
+        self.status.load(Ordering::Relaxed) == parked.0
+    }
+
+    /// Clears what is only shown to people.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn forget_times(&self) {
+        self.waiting_since.store(0, Ordering::Relaxed);
+        self.runnable_since.store(0, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_status(&self, status: Status) {
+        self.status.store(status as u32, Ordering::Relaxed);
+    }
+
+    /// It is about to wait, at about `now`.
+    #[inline(always)]
+    pub(crate) fn set_waiting(&self, reason: WaitReason, parked: ParkedStatus, now: Instant) {
+        self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
+        self.wait_reason.store(reason as u8, Ordering::Relaxed);
+        self.status.store(parked.0, Ordering::Relaxed);
+    }
+
+    /// It has been said to be waiting, and does so in a bubble, for this reason.
+    pub(crate) fn set_waiting_in_bubble(&self, reason: WaitReason, is_durable: bool) {
+        self.wait_reason.store(reason as u8, Ordering::Relaxed);
+        if is_durable {
+            self.status.store(self.status.load(Ordering::Relaxed) | IN_BUBBLE, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it waits durably in a bubble.
+    pub(crate) fn is_waiting_in_bubble(&self) -> bool {
+        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & IN_BUBBLE != 0
+    }
+
+    /// Whether it waits, and only its own M may run it.
+    pub(crate) fn is_waiting_locked(&self) -> bool {
+        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & LOCKED != 0
+    }
+
+    /// Whether it waits, and somebody wants to know when that is over.
+    pub(crate) fn is_waiting_watched(&self) -> bool {
+        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & WATCHED != 0
+    }
+
+    /// The bubble it is in.
+    #[inline(always)]
+    pub(crate) fn bubble(&self) -> Option<&'static Bubble<P>> {
+        self.bubble.load(Ordering::Relaxed)
+    }
+
+    /// By the G itself, or whoever makes it.
+    pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
+        self.bubble.store(bubble, Ordering::Relaxed);
+    }
+
+    /// Begins a life.
+    #[inline]
+    pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
+        self.id.store(id.0, Ordering::Relaxed);
+        self.creator.store(creator.map_or(0, GoroutineId::get), Ordering::Relaxed);
+    }
+}
+
+impl<P: Platform> Linked for Goroutine<P> {
+    #[inline(always)]
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.link
+    }
+}
+
+impl<P: Platform> Linked<BATCHES> for Goroutine<P> {
+    #[expect(clippy::misnamed_getters, reason = "the other link is that of other lists")]
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.batch_link
+    }
+}
+
+impl<P: Platform> fmt::Debug for Goroutine<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Goroutine")
+            .field("id", &self.id())
+            .field("status", &self.status())
+            .field("wait_reason", &self.wait_reason())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,239 @@
+//! M: a thread of the platform that runs Gs while it holds a P.
+
+use core::fmt;
+use core::mem::offset_of;
+
+use spin::Once;
+
+use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::list::Linked;
+use crate::base::reference::AtomicRef;
+use crate::engine::lock_os_thread::Locked;
+use crate::entities::goroutine::{Goroutine, ParkedStatus, Status};
+use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::scheduler::Scheduler;
+use crate::platform::Platform;
+use crate::platform::context::SavedContext;
+
+/// The number of an M.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineId(pub(crate) u32);
+
+impl MachineId {
+    /// The number itself; 0 is the first.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// An M. Go: `m` (runtime/runtime2.go).
+///
+/// Its thread's own stack is g0: there it looks for work, and to it a G switches that finds nothing to run itself.
+#[doc(alias = "m")]
+pub struct Machine<P: Platform> {
+    id: MachineId,
+    scheduler: &'static Scheduler<P>,
+    /// The status of a G of that scheduler which this M may ready without further ado.
+    unwatched: ParkedStatus,
+    /// The saved context of g0 while a G runs.
+    pub(crate) g0: SavedContext,
+    /// The G that runs here; `None` on g0.
+    current: AtomicRef<Goroutine<P>>,
+    /// The P held.
+    processor: AtomicRef<Processor<P>>,
+    /// The P that whoever took this M off the idle list gives it. Go: `nextp`.
+    pub(crate) next_processor: AtomicRef<Processor<P>>,
+    /// The P given up for the stop of the world that goes on. Go: `p.oldm`, seen from the M.
+    pub(crate) stopped_processor: AtomicRef<Processor<P>>,
+    /// The P held when the current system call began. Go: `oldp`.
+    pub(crate) old_processor: AtomicRef<Processor<P>>,
+    /// It looks for work and has none; counted in the scheduler. Go: `m.spinning`.
+    pub(crate) spinning: AtomicBool,
+    /// When it wakes by itself, if it is the timekeeper.
+    pub(crate) deadline: AtomicU64,
+    pub(crate) locked: Locked<P>,
+    /// Link of the idle list.
+    link: AtomicRef<Self>,
+    /// Link of the list of all Ms, set once.
+    pub(crate) all_link: AtomicRef<Self>,
+    thread: Once<P::Thread>,
+}
+
+/// Where a debugger finds its private fields.
+impl<P: Platform> Machine<P> {
+    pub(crate) const ID: usize = offset_of!(Self, id);
+    pub(crate) const CURRENT: usize = offset_of!(Self, current);
+    pub(crate) const PROCESSOR: usize = offset_of!(Self, processor);
+}
+
+impl<P: Platform> Machine<P> {
+    pub(crate) fn new(id: MachineId, scheduler: &'static Scheduler<P>) -> Self {
+        Self {
+            id,
+            scheduler,
+            unwatched: ParkedStatus::unwatched(scheduler.number()),
+            g0: SavedContext::new(),
+            current: AtomicRef::none(),
+            processor: AtomicRef::none(),
+            next_processor: AtomicRef::none(),
+            stopped_processor: AtomicRef::none(),
+            old_processor: AtomicRef::none(),
+            spinning: AtomicBool::new(false),
+            deadline: AtomicU64::new(u64::MAX),
+            locked: Locked::new(),
+            link: AtomicRef::none(),
+            all_link: AtomicRef::none(),
+            thread: Once::new(),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> MachineId {
+        self.id
+    }
+
+    /// The scheduler it belongs to.
+    #[must_use]
+    pub fn scheduler(&self) -> &'static Scheduler<P> {
+        self.scheduler
+    }
+
+    /// The status of a parked G of this M's scheduler of which nothing has to be noted when it becomes runnable.
+    #[inline(always)]
+    pub(crate) fn unwatched(&self) -> ParkedStatus {
+        self.unwatched
+    }
+
+    /// Whether `goroutine` belongs to this M's scheduler.
+    #[inline(always)]
+    pub(crate) fn is_of_scheduler_of(&self, goroutine: &Goroutine<P>) -> bool {
+        core::ptr::eq(self.scheduler, goroutine.scheduler())
+    }
+
+    /// The G that runs on it, `None` on g0. From another M the answer may be old.
+    #[inline(always)]
+    pub fn current_goroutine(&self) -> Option<&'static Goroutine<P>> {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// The P it holds. From another M the answer may be old.
+    #[inline(always)]
+    pub fn processor(&self) -> Option<&'static Processor<P>> {
+        self.processor.load(Ordering::Relaxed)
+    }
+
+    /// The P in whose slice its G is: the one it holds, or has left behind in a system call and nobody has taken since. The
+    /// answer may be old.
+    pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<P>> {
+        let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
+        self.processor().or_else(|| {
+            let left = self.old_processor.load(Ordering::Relaxed);
+            left.filter(|processor| is_in_call() && processor.status() == ProcessorStatus::Syscall)
+        })
+    }
+
+    /// The G that runs on it, which is the caller.
+    ///
+    /// # Panics
+    ///
+    /// The caller is on g0.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn running_goroutine(&self) -> &'static Goroutine<P> {
+        match self.current_goroutine() {
+            Some(goroutine) => goroutine,
+            None => panic!("called on g0: only a G may do this"),
+        }
+    }
+
+    /// The P it holds, asked by the M itself.
+    ///
+    /// # Panics
+    ///
+    /// It holds none: it is in a system call.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn held_processor(&self) -> &'static Processor<P> {
+        match self.processor() {
+            Some(processor) => processor,
+            None => panic!("an M without a P may not do this: it is in a system call"),
+        }
+    }
+
+    /// The platform's thread, `None` until it has been started.
+    #[must_use]
+    pub fn thread(&self) -> Option<&P::Thread> {
+        self.thread.get()
+    }
+
+    pub(crate) fn set_thread(&self, thread: P::Thread) {
+        self.thread.call_once(|| thread);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_current(&self, goroutine: Option<&'static Goroutine<P>>) {
+        self.current.store(goroutine, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_processor(&self, processor: Option<&'static Processor<P>>) {
+        self.processor.store(processor, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_spinning(&self) -> bool {
+        self.spinning.load(Ordering::Relaxed)
+    }
+}
+
+/// An M that has no thread yet, and the right to become its thread.
+///
+/// The scheduler passes one to [`Platform::start_thread`], and the thread made there consumes it by
+/// [`run`](NewMachine::run). Nobody else can make one, so an M has one flow of control at most.
+#[derive(Debug)]
+#[must_use = "the M runs nothing until its thread calls `run`"]
+pub struct NewMachine<P: Platform>(&'static Machine<P>);
+
+impl<P: Platform> NewMachine<P> {
+    /// The right to become the thread of `machine`. Made once for each attempt to start its thread.
+    pub(crate) fn new(machine: &'static Machine<P>) -> Self {
+        Self(machine)
+    }
+
+    /// The M.
+    #[must_use]
+    pub fn machine(&self) -> &'static Machine<P> {
+        self.0
+    }
+
+    /// The right as a word, for platforms whose threads begin with one. The thread turns it back by
+    /// [`from_raw`](NewMachine::from_raw).
+    #[must_use]
+    pub fn into_raw(self) -> usize {
+        core::ptr::from_ref(self.0).expose_provenance()
+    }
+
+    /// The right that [`into_raw`](NewMachine::into_raw) turned into `word`.
+    ///
+    /// # Safety
+    ///
+    /// `word` came from `into_raw` of the same platform, and is turned back once.
+    #[expect(unsafe_code, reason = "turns a word back into the reference it was made from")]
+    pub unsafe fn from_raw(word: usize) -> Self {
+        // SAFETY: by the caller the word is the address of a machine, and machines are never freed.
+        Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<P>>(word) })
+    }
+}
+
+impl<P: Platform> Linked for Machine<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.link
+    }
+}
+
+impl<P: Platform> fmt::Debug for Machine<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("id", &self.id).field("spinning", &self.spinning).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,9 @@
+//! G, M, P and the scheduler that they share: data and its invariants.
+
+pub(crate) mod free_list;
+pub mod goroutine;
+pub mod machine;
+pub(crate) mod name;
+pub mod processor;
+pub mod scheduler;
+pub(crate) mod wait_reason;

@@ -1,0 +1,357 @@
+//! P: the licence to run Gs, and everything an M needs at hand while it does.
+
+use core::fmt;
+use core::hint::cold_path;
+use core::mem::offset_of;
+
+use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::list::Linked;
+use crate::base::reference::AtomicRef;
+use crate::base::run_queue::{RunQueue, Slice};
+use crate::engine::due::has_due_timer;
+use crate::engine::preempt::SliceWatch;
+use crate::engine::schedule::RequeueLocal;
+use crate::engine::switch::ChosenFarSide;
+use crate::engine::sysmon::CallWatch;
+use crate::engine::timers::Timers;
+use crate::entities::free_list::FreeList;
+use crate::entities::goroutine::{Goroutine, GoroutineId};
+use crate::library::time::Instant;
+use crate::platform::Platform;
+use crate::record::counters::{Counters, Counts};
+use crate::record::latency::{Latencies, LatencyCounter};
+use crate::record::observe::Watch;
+use crate::record::trace::Tracer;
+
+/// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
+/// it. Go: the `61` in `findRunnable`.
+pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
+
+/// The number of a P.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessorId(pub(crate) u32);
+
+impl ProcessorId {
+    /// The number itself; 0 is the first.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Who has a P. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ProcessorStatus {
+    /// On the idle list.
+    Idle = 0,
+    /// Held by an M.
+    Running = 1,
+    /// Left behind by an M in a system call: whoever moves the word away from here by compare-exchange has it.
+    Syscall = 2,
+    /// The world is stopped: held by nobody, on no list, to go on when it starts. Go: `_Pgcstop`.
+    Stopped = 3,
+    /// As `Stopped`, and the M that left it behind is in its system call still: if the world starts before that is over,
+    /// the M gets it back as if nothing had happened.
+    StoppedInSyscall = 4,
+    /// Not in use: [`set_procs`](crate::engine::procs::set_procs) wants fewer. Go: `_Pdead`.
+    Dead = 5,
+}
+
+/// The status word of a P: it decides by compare-exchange who gets a P whose M is in a system call.
+#[derive(Debug)]
+pub(crate) struct StatusWord(AtomicU32);
+
+impl StatusWord {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(ProcessorStatus::Dead as u32))
+    }
+
+    pub(crate) fn get(&self) -> ProcessorStatus {
+        match self.0.load(Ordering::Relaxed) {
+            0 => ProcessorStatus::Idle,
+            1 => ProcessorStatus::Running,
+            2 => ProcessorStatus::Syscall,
+            3 => ProcessorStatus::Stopped,
+            4 => ProcessorStatus::StoppedInSyscall,
+            _ => ProcessorStatus::Dead,
+        }
+    }
+
+    /// By the holder, or under the scheduler lock by whoever takes it from the idle list or has stopped the world.
+    pub(crate) fn set(&self, status: ProcessorStatus) {
+        // Ordering: Release, so that whoever claims the P from `Syscall` with the Acquire below sees its ring, caches
+        // and counters as the M that entered the system call left them.
+        self.0.store(status as u32, Ordering::Release);
+    }
+
+    /// Claims a P whose M is in a system call; tells whether the caller has it now.
+    pub(crate) fn claim_from_syscall(&self) -> bool {
+        self.claim(ProcessorStatus::Syscall, ProcessorStatus::Running)
+    }
+
+    /// Stops a P whose M is in a system call; tells whether it was in one.
+    pub(crate) fn stop_in_syscall(&self) -> bool {
+        self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)
+    }
+
+    fn claim(&self, from: ProcessorStatus, to: ProcessorStatus) -> bool {
+        self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// A P. Go: `p` (runtime/runtime2.go).
+///
+/// Unless said otherwise its fields belong to the M that holds it.
+#[doc(alias = "p")]
+#[repr(align(128))]
+pub struct Processor<P: Platform> {
+    id: ProcessorId,
+    pub(crate) status: StatusWord,
+    /// Thieves take from it.
+    pub(crate) queue: RunQueue<Goroutine<P>, P>,
+    /// The time when this P last had reason to look at it; anyone may move it on.
+    clock: AtomicU64,
+    /// Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
+    tick: AtomicU32,
+    /// The tick at which the global queue comes first.
+    global_tick: AtomicU32,
+    /// The tick from which on a pick looks further than the local queue: that of the global queue's turn, or one that
+    /// has come already because a timer may be due. Lowered by the handler of the timer's interrupt, too.
+    look_tick: AtomicU32,
+    /// Until when Gs of timers may run one after the other, in nanoseconds; see `due`.
+    pub(crate) row_until: AtomicU64,
+    /// The tick of the last of them; of no slice any more when others were let before them.
+    pub(crate) row_tick: AtomicU32,
+    /// System calls entered. Read by sysmon. Go: `syscalltick`.
+    pub(crate) syscall_tick: AtomicU32,
+    /// Others may run and read them.
+    pub(crate) timers: Timers<P>,
+    /// Watched by the tick of the CPU it is on, or by sysmon.
+    pub(crate) slice: SliceWatch<P>,
+    /// Watched by sysmon.
+    pub(crate) call: CallWatch,
+    /// Dead Gs with their stacks.
+    pub(crate) free: FreeList<P>,
+    next_id: AtomicU64,
+    random: AtomicU64,
+    /// Link of the idle list.
+    link: AtomicRef<Self>,
+    pub(crate) counters: Counters,
+    pub(crate) latency: LatencyCounter,
+    pub(crate) tracer: Tracer,
+    pub(crate) watch: Watch,
+    /// How a G that yields is put back; see `schedule`.
+    pub(crate) requeue: ChosenFarSide<P>,
+    /// See [`is_alone`](Self::is_alone).
+    alone: AtomicBool,
+}
+
+/// Where a debugger finds its private fields.
+impl<P: Platform> Processor<P> {
+    pub(crate) const ID: usize = offset_of!(Self, id);
+    pub(crate) const TICK: usize = offset_of!(Self, tick);
+}
+
+impl<P: Platform> Processor<P> {
+    pub(crate) fn new(index: usize) -> Self {
+        let id = u32::try_from(index).unwrap_or(u32::MAX);
+        Self {
+            id: ProcessorId(id),
+            status: StatusWord::new(),
+            queue: RunQueue::new(),
+            clock: AtomicU64::new(0),
+            tick: AtomicU32::new(0),
+            global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
+            look_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
+            row_until: AtomicU64::new(0),
+            row_tick: AtomicU32::new(0),
+            syscall_tick: AtomicU32::new(0),
+            timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
+            slice: SliceWatch::new(),
+            call: CallWatch::new(),
+            free: FreeList::new(),
+            next_id: AtomicU64::new(0),
+            random: AtomicU64::new(P::seed(index) | 1),
+            link: AtomicRef::none(),
+            counters: Counters::new(),
+            latency: LatencyCounter::new(),
+            tracer: Tracer::new(),
+            watch: Watch::new(),
+            requeue: ChosenFarSide::new::<RequeueLocal>(),
+            alone: AtomicBool::new(false),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> ProcessorId {
+        self.id
+    }
+
+    /// The time, not older than about a slice while this P runs. Costs one load.
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> Instant {
+        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// Somebody has looked at the time.
+    #[inline(always)]
+    pub(crate) fn set_clock(&self, now: Instant) {
+        self.clock.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Who has it; may be old.
+    #[must_use]
+    pub fn status(&self) -> ProcessorStatus {
+        self.status.get()
+    }
+
+    /// How long Gs that ran here had been runnable, of a sample of them.
+    #[must_use]
+    pub fn latencies(&self) -> Latencies {
+        self.latency.read()
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counters.read()
+    }
+
+    /// Gs in its ring, `runnext` not counted.
+    #[must_use]
+    pub fn queue_length(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Gs picked with a slice of their own: unchanged between two looks means that one slice has gone on all the time.
+    #[must_use]
+    #[doc(alias = "schedtick")]
+    pub fn tick(&self) -> u32 {
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Counts a G that runs in a slice of its own.
+    #[inline(always)]
+    pub(crate) fn advance_tick(&self) {
+        self.tick.store(self.tick.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether it is the global queue's turn, or timers are to be looked at.
+    #[inline(always)]
+    pub(crate) fn is_look_wanted(&self) -> bool {
+        // A comparison with the tick of the next turn in place of Go's `schedtick % 61`: same turns, no division. Not for
+        // equality: a handler that lowers the other tick may interrupt `advance_tick` half way.
+        self.tick().wrapping_sub(self.look_tick.load(Ordering::Relaxed)).cast_signed() >= 0
+    }
+
+    /// Has the next pick look whether a timer is due. By the M that holds this P, or a handler on its CPU.
+    pub(crate) fn look_at_next_pick(&self) {
+        self.look_tick.store(self.tick(), Ordering::Relaxed);
+    }
+
+    /// A pick looks now. What asks for another look from here on is not overwritten.
+    pub(crate) fn begin_look(&self, is_traced: bool) {
+        // While all is watched each pick looks, to tell how the G leaves.
+        if is_traced {
+            cold_path();
+            return self.look_at_next_pick();
+        }
+        self.look_tick.store(self.global_tick.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether it is the global queue's turn.
+    pub(crate) fn is_global_turn(&self) -> bool {
+        self.tick().wrapping_sub(self.global_tick.load(Ordering::Relaxed)).cast_signed() >= 0
+    }
+
+    /// Makes it the global queue's turn, so that the next pick on this P goes the long way, on which it comes upon what
+    /// concerns a stop or a locked G. By the M that holds this P; by others, if it does no harm that it is lost when the
+    /// holder sets its next turn at this moment.
+    pub(crate) fn set_global_turn(&self) {
+        self.global_tick.store(self.tick(), Ordering::Relaxed);
+        self.look_tick.store(self.tick(), Ordering::Relaxed);
+    }
+
+    /// The global queue has had its turn.
+    pub(crate) fn set_next_global_turn(&self) {
+        self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
+        self.watch.take_turn();
+    }
+
+    /// Whether this is the only P in use, so that its holder has nobody to wake. Nearer at hand than the number of all.
+    #[inline(always)]
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// When the number of Ps is chosen.
+    pub(crate) fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
+    }
+
+    /// The next G from the local queue.
+    #[inline(always)]
+    pub(crate) fn pop_local(&self) -> Option<(&'static Goroutine<P>, Slice)> {
+        // The only P in use has no thieves: those hold other Ps, and these come into use while the world stands.
+        let (goroutine, slice) = if self.is_alone() { self.queue.pop_alone() } else { self.queue.pop() }?;
+        if slice == Slice::New {
+            self.advance_tick();
+        }
+        Some((goroutine, slice))
+    }
+
+    /// A random number. Go: `cheaprand`; here xorshift64*.
+    pub(crate) fn random(&self) -> u32 {
+        let mut state = self.random.load(Ordering::Relaxed);
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.random.store(state, Ordering::Relaxed);
+        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
+    }
+
+    /// Clears what is only shown to people, and makes the next random numbers those that follow `random`.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn forget_history(&self, random: u64) {
+        self.random.store(random, Ordering::Relaxed);
+        self.clock.store(0, Ordering::Relaxed);
+        self.counters.clear();
+    }
+
+    /// A fresh number for a G, from this P's batch.
+    #[inline]
+    pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {
+        let mut id = self.next_id.load(Ordering::Relaxed);
+        if id.is_multiple_of(GOROUTINE_ID_BATCH) {
+            id = refill();
+        }
+        self.next_id.store(id + 1, Ordering::Relaxed);
+        GoroutineId(id)
+    }
+
+    /// Whether it has something to run, or a timer is due. From another M the answer may be old.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.is_empty() || has_due_timer(self)
+    }
+}
+
+/// Numbers of Gs that a P takes from the scheduler at once; each batch starts at a multiple. Go: `_GoidCacheBatch`.
+pub(crate) const GOROUTINE_ID_BATCH: u64 = 16;
+
+impl<P: Platform> Linked for Processor<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        &self.link
+    }
+}
+
+impl<P: Platform> fmt::Debug for Processor<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processor")
+            .field("id", &self.id)
+            .field("status", &self.status())
+            .field("queue_length", &self.queue_length())
+            .finish_non_exhaustive()
+    }
+}

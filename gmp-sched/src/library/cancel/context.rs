@@ -1,0 +1,454 @@
+//! What programs see of cancellation.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::convert::Infallible;
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+use super::node::Node;
+use super::{CancelHandle, Cause, ContextError, ContextFunction, Limit};
+use crate::engine::caller::Caller;
+use crate::entities::goroutine::WaitReason;
+use crate::library::chan::{Receiver, try_never};
+use crate::library::time::{Instant, now};
+use crate::library::waiter::wait_until;
+use crate::platform::{OutOfResources, Platform};
+
+/// Says whether work is still wanted, until when, and carries values along with it. Go: `context.Context`.
+///
+/// Cloning it is cheap, and clones are the same context. Making one from another allocates two heap cells or one, and ends
+/// the program where there is no memory for them, as all such types of `alloc` do.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::cancel::ContextError;
+/// use gmp_sched::native::{self, Context};
+///
+/// unsafe { native::enter() }.run(2, || {
+///     let (request, cancel) = Context::background().with_cancel();
+///     let (query, _cancel) = request.with_timeout(Duration::from_secs(60));
+///     let worker = native::go(move || query.sleep(Duration::from_secs(3600)));
+///     cancel.cancel();
+///     assert_eq!(worker.join().unwrap(), Err(ContextError::Canceled));
+///     assert_eq!(request.err().unwrap().to_string(), "context canceled");
+/// });
+/// ```
+#[doc(alias = "context")]
+pub struct Context<P: Platform> {
+    node: Option<Arc<Node<P>>>,
+    values: Option<Arc<Value>>,
+}
+
+/// One value, and those of the contexts above.
+struct Value {
+    value: Arc<dyn Any + Send + Sync>,
+    above: Option<Arc<Self>>,
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        // Iterative, since a chain of any length may have this as its only owner.
+        let mut above = self.above.take();
+        while let Some(mut value) = above.and_then(Arc::into_inner) {
+            above = value.above.take();
+        }
+    }
+}
+
+impl<P: Platform> Context<P> {
+    /// The context that is never cancelled, has no deadline and no values: where all others come from. Go:
+    /// `context.Background`.
+    ///
+    /// ```
+    /// use gmp_sched::native::Context;
+    ///
+    /// let context = Context::background();
+    /// assert!(!context.is_done() && context.deadline().is_none() && context.check().is_ok());
+    /// ```
+    #[doc(alias = "Background")]
+    #[doc(alias = "TODO")]
+    #[must_use]
+    pub const fn background() -> Self {
+        Self { node: None, values: None }
+    }
+
+    /// A context below this one that can be cancelled by itself. Go: `context.WithCancel`.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (request, cancel) = Context::background().with_cancel();
+    ///     let (part, cancel_part) = request.with_cancel();
+    ///     cancel_part.cancel();
+    ///     assert!(part.is_done() && !request.is_done());
+    ///     cancel.cancel();
+    ///     assert!(request.is_done());
+    /// });
+    /// ```
+    #[doc(alias = "WithCancel")]
+    #[doc(alias = "WithCancelCause")]
+    pub fn with_cancel(&self) -> (Self, CancelHandle<P>) {
+        self.below(None)
+    }
+
+    /// [`with_cancel`](Self::with_cancel), and done from `deadline` on. Go: `context.WithDeadline`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     let (context, _cancel) = Context::background().with_deadline(soon);
+    ///     assert_eq!(context.deadline(), Some(soon));
+    ///     context.wait();
+    ///     assert!(native::now() >= soon);
+    /// });
+    /// ```
+    #[doc(alias = "WithDeadline")]
+    pub fn with_deadline(&self, deadline: Instant) -> (Self, CancelHandle<P>) {
+        self.below(Some((deadline, Cause::of(ContextError::DeadlineExceeded))))
+    }
+
+    /// [`with_deadline`](Self::with_deadline), with what is to be said to be the cause if it passes. Go:
+    /// `context.WithDeadlineCause`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     let (context, _cancel) = Context::background().with_deadline_cause(soon, "lunch time");
+    ///     context.wait();
+    ///     assert_eq!(context.cause().unwrap().to_string(), "lunch time");
+    /// });
+    /// ```
+    #[doc(alias = "WithDeadlineCause")]
+    pub fn with_deadline_cause(
+        &self,
+        deadline: Instant,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> (Self, CancelHandle<P>) {
+        self.below(Some((deadline, Cause { error: ContextError::DeadlineExceeded, given: Some(cause.into().into()) })))
+    }
+
+    /// [`with_deadline`](Self::with_deadline) after `timeout` from now. Go: `context.WithTimeout`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(1));
+    ///     assert_eq!(context.wait(), ContextError::DeadlineExceeded);
+    /// });
+    /// ```
+    #[doc(alias = "WithTimeout")]
+    pub fn with_timeout(&self, timeout: Duration) -> (Self, CancelHandle<P>) {
+        self.with_deadline(now::<P>().after(timeout))
+    }
+
+    fn below(&self, deadline: Option<(Instant, Cause)>) -> (Self, CancelHandle<P>) {
+        let node = Node::new(self.node.as_ref(), deadline);
+        (Self { node: Some(node.clone()), values: self.values.clone() }, CancelHandle { node: Some(node) })
+    }
+
+    /// This context with a value, found by its type. Give each thing a type of its own. Go: `context.WithValue`.
+    ///
+    /// ```
+    /// use gmp_sched::native::Context;
+    ///
+    /// struct RequestId(u32);
+    ///
+    /// let context = Context::background().with_value(RequestId(7));
+    /// assert_eq!(context.value::<RequestId>().unwrap().0, 7);
+    /// assert!(context.value::<u32>().is_none());
+    /// ```
+    #[doc(alias = "WithValue")]
+    #[must_use]
+    pub fn with_value<T: Any + Send + Sync>(&self, value: T) -> Self {
+        let values = Value { value: Arc::new(value), above: self.values.clone() };
+        Self { node: self.node.clone(), values: Some(Arc::new(values)) }
+    }
+
+    /// The value of that type that was put in last, on the way down to this context. Go: `Context.Value`. See
+    /// [`with_value`](Self::with_value) for an example.
+    #[doc(alias = "Value")]
+    #[must_use]
+    pub fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
+        let mut values = core::iter::successors(self.values.as_ref(), |value| value.above.as_ref());
+        values.find_map(|value| value.value.downcast_ref())
+    }
+
+    /// This context's values without its cancellation and deadline. Go: `context.WithoutCancel`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (request, cancel) = Context::background().with_value("request 7").with_cancel();
+    ///     cancel.cancel();
+    ///     let clean_up = request.without_cancel();
+    ///     assert!(!clean_up.is_done());
+    ///     assert_eq!(clean_up.value(), Some(&"request 7"));
+    /// });
+    /// ```
+    #[doc(alias = "WithoutCancel")]
+    #[must_use]
+    pub fn without_cancel(&self) -> Self {
+        Self { node: None, values: self.values.clone() }
+    }
+
+    /// When it is done at the latest, if there is such a time. Go: `Context.Deadline`. See
+    /// [`with_deadline`](Self::with_deadline) for an example.
+    #[doc(alias = "Deadline")]
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.node.as_ref().map(|node| node.deadline()).filter(|&deadline| deadline != Instant::NEVER)
+    }
+
+    /// Whether it has been cancelled or its deadline has passed. Stays so. Callable from anywhere. See
+    /// [`with_cancel`](Self::with_cancel) for an example.
+    #[must_use]
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.is_done())
+    }
+
+    /// Why it is done, if it is. Go: `Context.Err`. See [`Context`] for an example.
+    #[doc(alias = "Err")]
+    #[must_use]
+    pub fn err(&self) -> Option<ContextError> {
+        self.cause().map(|cause| cause.error)
+    }
+
+    /// [`err`](Self::err), for `?`.
+    ///
+    /// ```
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// fn count_words(context: &Context, pages: &[&str]) -> Result<usize, ContextError> {
+    ///     let mut words = 0;
+    ///     for page in pages {
+    ///         context.check()?;
+    ///         words += page.split(' ').count();
+    ///     }
+    ///     Ok(words)
+    /// }
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     assert_eq!(count_words(&context, &["to and fro"]), Ok(3));
+    ///     cancel.cancel();
+    ///     assert_eq!(count_words(&context, &["to and fro"]), Err(ContextError::Canceled));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The context is done.
+    pub fn check(&self) -> Result<(), ContextError> {
+        self.err().map_or(Ok(()), Err)
+    }
+
+    /// Why it is done, with what was given as the cause. Go: `context.Cause`. See [`Cause`] for an example.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        self.node.as_ref().and_then(|node| node.cause())
+    }
+
+    /// Waits until it is done; gives why. Go: `<-ctx.Done()`. See [`with_timeout`](Self::with_timeout) for an example.
+    ///
+    /// Blocks the calling G, forever if it is never done. Not callable from interrupts.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    #[doc(alias = "Done")]
+    pub fn wait(&self) -> ContextError {
+        loop {
+            if let Err(error) = self.sleep_until(Instant::NEVER) {
+                return error;
+            }
+        }
+    }
+
+    /// A channel that is closed when the context is done, and on which nothing is ever sent: for a `select`. Go:
+    /// `Context.Done`.
+    ///
+    /// One that has been cancelled has closed it; one that has a deadline keeps a G ready for that. Where there is no
+    /// select, [`wait`](Self::wait), or an operation that takes a [`Limit`], costs less. Does not block; not callable from
+    /// interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context, channel};
+    /// use gmp_sched::select;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let (_work, queue) = channel::<u32>(1);
+    ///     cancel.cancel();
+    ///     let error = select! {
+    ///         recv(queue) => None,
+    ///         recv(context.done()) => context.err(),
+    ///     };
+    ///     assert!(error.is_some());
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for the channel, or for the G; the context has a deadline, and the caller is not a G with a P.
+    #[doc(alias = "Done")]
+    #[must_use]
+    #[track_caller]
+    pub fn done(&self) -> Receiver<Infallible, P> {
+        match self.try_done() {
+            Ok(done) => done,
+            Err(error) => panic!("cannot tell of the end of a context: {error}"),
+        }
+    }
+
+    /// [`done`](Self::done) for those who can go on without.
+    ///
+    /// ```
+    /// use gmp_sched::native::Context;
+    ///
+    /// assert!(!Context::background().try_done().unwrap().is_closed());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel, or for the G; nothing has happened.
+    ///
+    /// # Panics
+    ///
+    /// The context has a deadline, and the caller is not a G with a P.
+    pub fn try_done(&self) -> Result<Receiver<Infallible, P>, OutOfResources> {
+        match &self.node {
+            Some(node) => node.done(),
+            None => try_never(),
+        }
+    }
+
+    /// Lets the calling G sleep for `duration`, or until the context is done.
+    ///
+    /// Blocks the calling G only; not callable from interrupts.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     assert_eq!(Context::background().sleep(Duration::from_micros(10)), Ok(()));
+    ///     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(1));
+    ///     assert_eq!(context.sleep(Duration::from_secs(3600)), Err(ContextError::DeadlineExceeded));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The context was done first.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
+        self.sleep_until(now::<P>().after(duration))
+    }
+
+    /// [`sleep`](Self::sleep) until a point in time.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     assert_eq!(Context::background().sleep_until(soon), Ok(()));
+    ///     assert!(native::now() >= soon);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`sleep`](Self::sleep).
+    ///
+    /// # Panics
+    ///
+    /// As [`sleep`](Self::sleep).
+    pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
+        self.check()?;
+        let limit = Limit::from(self).and(when);
+        let caller = Caller::<P>::new();
+        let ticket = caller.me.open_wait();
+        wait_until(caller, WaitReason::Context, || WaitReason::Context, ticket, limit, || ());
+        // At the same time both are over: then the sleep was slept.
+        if when <= now::<P>() { Ok(()) } else { self.check() }
+    }
+
+    /// Runs `function` in a G of its own as soon as the context is done. Go: `context.AfterFunc`.
+    ///
+    /// The G is made here and started then, where whoever cancels is, if that is a [bubble](crate::synctest). Does not block;
+    /// not callable from interrupts.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// static RAN: AtomicBool = AtomicBool::new(false);
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let function = context.after_func(|| RAN.store(true, Ordering::Relaxed)).unwrap();
+    ///     cancel.cancel();
+    ///     native::yield_now();
+    ///     assert!(RAN.load(Ordering::Relaxed));
+    ///     assert!(!function.stop());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the G or a timer; nothing has happened, except that `function` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    #[doc(alias = "AfterFunc")]
+    pub fn after_func(&self, function: impl FnOnce() + Send + 'static) -> Result<ContextFunction<P>, OutOfResources> {
+        ContextFunction::new(self.node.as_ref(), function)
+    }
+
+    pub(super) fn node(&self) -> Option<&Node<P>> {
+        self.node.as_deref()
+    }
+}
+
+impl<P: Platform> Default for Context<P> {
+    fn default() -> Self {
+        Self::background()
+    }
+}
+
+impl<P: Platform> Clone for Context<P> {
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone(), values: self.values.clone() }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Context<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("node", &self.node).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! How long a G is willing to wait.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::node::Node;
+use super::{Context, ContextError};
+use crate::library::time::{Instant, now};
+use crate::platform::Platform;
+
+/// Until when to wait: a deadline, the end of a context, or whichever comes first.
+///
+/// Made from an [`Instant`], a [`Duration`] from now on, or a `&`[`Context`]. What takes one has `_until` at the end of its
+/// name, does what it can do without waiting even if the limit is over, and tells otherwise what ended the wait.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::cancel::ContextError;
+/// use gmp_sched::chan::RecvTimeoutError;
+/// use gmp_sched::native::{self, Context, Limit, Semaphore, channel};
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (request, cancel) = Context::background().with_cancel();
+///     let (sender, receiver) = channel(1);
+///     assert_eq!(receiver.recv_until(Duration::from_micros(10)), Err(RecvTimeoutError::Timeout));
+///     cancel.cancel();
+///     assert_eq!(receiver.recv_until(&request), Err(RecvTimeoutError::Canceled));
+///     sender.send(7).unwrap();
+///     assert_eq!(receiver.recv_until(&request), Ok(7));
+///     sender.send(7).unwrap();
+///     // Both at once.
+///     let limit = Limit::from(&request).and(native::now().after(Duration::from_secs(1)));
+///     assert_eq!(Semaphore::new(0).acquire_until(0, limit).map(|_| ()), Ok(()));
+///     assert_eq!(limit.err(), Some(ContextError::Canceled));
+///     assert_eq!((receiver.recv_until(Limit::NONE), Limit::NONE.err()), (Ok(7), None));
+/// });
+/// ```
+pub struct Limit<'a, P: Platform> {
+    deadline: Instant,
+    node: Option<&'a Node<P>>,
+}
+
+impl<P: Platform> Limit<'_, P> {
+    /// No limit: to wait for as long as it takes. See [`Limit`] for an example.
+    pub const NONE: Self = Self { deadline: Instant::NEVER, node: None };
+
+    /// This limit or `deadline`, whichever comes first. See [`Limit`] for an example.
+    #[must_use]
+    pub fn and(self, deadline: Instant) -> Self {
+        Self { deadline: self.deadline.min(deadline), ..self }
+    }
+
+    /// Whether one would wait in vain: the limit is over. If it is, a cancelled context comes before a deadline.
+    /// See [`Limit`] for an example.
+    #[must_use]
+    pub fn err(&self) -> Option<ContextError> {
+        let cause = self.node.and_then(Node::cause);
+        let is_late = || self.deadline != Instant::NEVER && self.deadline <= now::<P>();
+        cause.map(|cause| cause.error()).or_else(|| is_late().then_some(ContextError::DeadlineExceeded))
+    }
+}
+
+impl<'a, P: Platform> Limit<'a, P> {
+    /// Why a wait ended that this ended. (The clock of the CPU that fired the timer may be ahead of ours.)
+    pub(crate) fn ended(&self) -> ContextError {
+        self.err().unwrap_or(ContextError::DeadlineExceeded)
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub(crate) fn node(&self) -> Option<&'a Node<P>> {
+        self.node
+    }
+}
+
+impl<P: Platform> Clone for Limit<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Limit<'_, P> {}
+
+impl<P: Platform> From<Instant> for Limit<'_, P> {
+    fn from(deadline: Instant) -> Self {
+        Self { deadline, node: None }
+    }
+}
+
+impl<P: Platform> From<Duration> for Limit<'_, P> {
+    fn from(duration: Duration) -> Self {
+        now::<P>().after(duration).into()
+    }
+}
+
+impl<'a, P: Platform> From<&'a Context<P>> for Limit<'a, P> {
+    fn from(context: &'a Context<P>) -> Self {
+        Self { deadline: context.deadline().unwrap_or(Instant::NEVER), node: context.node() }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Limit<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limit").field("deadline", &self.deadline).field("node", &self.node).finish()
+    }
+}

@@ -1,0 +1,499 @@
+//! Channels: values handed from one G to another. Go: `chan`.
+//!
+//! [`channel()`] makes one with room for a number of values; with room for none, sender and receiver wait for each other.
+//! Both sides may be cloned and shared. Those who wait are served in the order in which they came.
+//!
+//! ```
+//! use gmp_sched::native::{self, channel, go};
+//!
+//! unsafe { native::enter() }.run(2, || {
+//!     let (sender, receiver) = channel(0);
+//!     for n in 1..=3 {
+//!         let sender = sender.clone();
+//!         go(move || sender.send(n * n).unwrap()).detach();
+//!     }
+//!     drop(sender);
+//!     assert_eq!(receiver.iter().sum::<i32>(), 14);
+//! });
+//! ```
+//!
+//! # The end of a channel
+//!
+//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Then nothing can be sent any more; what is
+//! in the buffer can still be received, and after that receivers are told that nothing more comes. When the last receiver
+//! is dropped the channel is closed as well, and what is in the buffer is dropped. Where Go panics there is an error here,
+//! with the value that was not sent in it.
+//!
+//! # What happens before what
+//!
+//! A send happens before the receive of its value is done, the n-th receive before the (n + capacity)-th send is done,
+//! and closing before a receive that tells of it.
+//!
+//! # Who goes on
+//!
+//! Whoever finds its partner waiting goes on; the partner runs next on the same P, unless another P takes it. None of
+//! this allocates; a channel is allocated when it is made. No function here may be called from an interrupt, and those
+//! that may block only by a G that is not pinned, as far as they have to: what needs no waiting may be done by any thread.
+//!
+//! Both sides may be used by Gs of different schedulers and by threads that are no Ms: a G that is readied runs next under its
+//! own scheduler.
+//!
+//! # Bubbles
+//!
+//! A channel that was made in a [bubble](crate::synctest) is for that one's Gs. Who sends to it, closes it, or would have to
+//! wait for it from outside panics, as in Go. What would cost those who use it rightly is not looked at: a value that is
+//! there can be received from anywhere, and a select that finds nothing ready waits.
+
+#[expect(unsafe_code, reason = "moves values from one stack to another")]
+mod channel;
+mod error;
+mod go_like;
+#[expect(unsafe_code, reason = "counts the handles of a channel, and frees it")]
+mod handle;
+mod header;
+mod iter;
+mod observers;
+#[expect(unsafe_code, reason = "keeps values in places that are not always full")]
+mod ring;
+#[cfg(any(test, not(gmp_loom)))]
+mod spinning;
+#[cfg(gmp_loom)]
+#[expect(unsafe_code, reason = "shares a guard between loom's threads, and passes the lock on as an address")]
+mod stand_in;
+
+use core::time::Duration;
+
+pub(crate) use channel::{Attempt, Channel, MOVED, unlock_and_ready};
+pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
+pub use go_like::Chan;
+use handle::{Handle, RECEIVE, SEND};
+pub(crate) use header::{Header, Held, Side};
+use header::{RECEIVE_ON, SEND_ON};
+pub use iter::{IntoIter, Iter};
+#[cfg(all(test, gmp_loom))]
+pub(crate) use spinning::SpinningLock;
+
+use crate::library::cancel::Limit;
+use crate::platform::{OutOfResources, Platform};
+
+/// The two sides of a new channel.
+///
+/// ```
+/// use gmp_sched::chan::{Halves, channel};
+/// use gmp_sched::native::Native;
+///
+/// let (sender, receiver): Halves<u8, Native> = channel(1);
+/// sender.try_send(1).unwrap();
+/// assert_eq!(receiver.try_recv(), Ok(1));
+/// ```
+pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
+
+/// A channel with room for `capacity` values; with room for none, senders wait until somebody receives. Go: `make(chan
+/// T, capacity)`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel};
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (sender, receiver) = channel(2);
+///     sender.send("one").unwrap();
+///     sender.send("two").unwrap();
+///     assert_eq!((receiver.recv(), receiver.recv()), (Ok("one"), Ok("two")));
+/// });
+/// ```
+///
+/// # Panics
+///
+/// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
+#[doc(alias = "makechan")]
+#[track_caller]
+#[must_use]
+pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
+    match try_channel(capacity) {
+        Ok(halves) => halves,
+        Err(OutOfResources) => panic!("cannot make a channel for {capacity} values: too many, or no memory"),
+    }
+}
+
+/// [`channel()`], for those who can go on without.
+///
+/// ```
+/// use gmp_sched::chan::{Receiver, Sender, try_channel};
+/// use gmp_sched::native::Native;
+/// use gmp_sched::platform::OutOfResources;
+///
+/// let made: Result<(Sender<u64, Native>, Receiver<u64, Native>), _> = try_channel(usize::MAX / 2);
+/// assert!(matches!(made, Err(OutOfResources)));
+/// ```
+///
+/// # Errors
+///
+/// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
+pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<Halves<T, P>, OutOfResources> {
+    let (sender, receiver) = handle::pair(capacity)?;
+    Ok((Sender { handle: sender }, Receiver { handle: receiver }))
+}
+
+/// [`Receiver::never`], for those who can go on without.
+pub(crate) fn try_never<T, P: Platform>() -> Result<Receiver<T, P>, OutOfResources> {
+    Ok(Receiver { handle: handle::single()? })
+}
+
+/// The side of a channel that sends. Go: `chan<- T`. The last one that is dropped closes the channel.
+///
+/// ```
+/// use gmp_sched::native::{self, Sender, channel, go};
+///
+/// fn squares(numbers: Sender<u32>) {
+///     (1..=3).for_each(|n| numbers.send(n * n).unwrap());
+/// }
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (sender, receiver) = channel(0);
+///     go(move || squares(sender)).detach();
+///     assert!(receiver.iter().eq([1, 4, 9]));
+/// });
+/// ```
+pub struct Sender<T, P: Platform> {
+    handle: Handle<T, P, SEND>,
+}
+
+/// The side of a channel that receives. Go: `<-chan T`. When the last one is dropped, nothing can be sent any more.
+///
+/// ```
+/// use gmp_sched::native::{self, Receiver, channel, go};
+///
+/// fn sum(numbers: Receiver<u32>) -> u32 {
+///     numbers.iter().sum()
+/// }
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (sender, receiver) = channel(0);
+///     let sum = go(move || sum(receiver));
+///     (1..=3).for_each(|n| sender.send(n).unwrap());
+///     drop(sender);
+///     assert_eq!(sum.join(), Ok(6));
+/// });
+/// ```
+pub struct Receiver<T, P: Platform> {
+    handle: Handle<T, P, RECEIVE>,
+}
+
+impl<T, P: Platform> Sender<T, P> {
+    /// A sender from which nobody ever receives, and to which it cannot be told: sends block forever. Go: a nil channel.
+    ///
+    /// For a case of a select that is to be left out for a while.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TrySendError;
+    /// use gmp_sched::native::Sender;
+    ///
+    /// assert_eq!(Sender::never().try_send(1), Err(TrySendError::Full(1)));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for it.
+    #[must_use]
+    #[track_caller]
+    pub fn never() -> Self {
+        match handle::single() {
+            Ok(handle) => Self { handle },
+            Err(OutOfResources) => panic!("cannot make a channel: no memory"),
+        }
+    }
+
+    /// Sends `value`, waiting until a receiver takes it or there is room for it. Go: `c <- v`.
+    ///
+    /// Blocks the calling G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel, go};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(0);
+    ///     let reader = go(move || receiver.recv());
+    ///     sender.send(7).unwrap();
+    ///     assert_eq!(reader.join().unwrap(), Ok(7));
+    ///     // The receiver is gone.
+    ///     assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The channel is closed, or was closed meanwhile: the value comes back.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G with a P, or is pinned.
+    #[doc(alias = "chansend")]
+    #[inline]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        self.handle.send(value).map_err(SendError)
+    }
+
+    /// Sends `value` if that needs no waiting. Go: a `select` with one send and `default`.
+    ///
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if there is a wait.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TrySendError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     assert_eq!(sender.try_send(1), Ok(()));
+    ///     assert_eq!(sender.try_send(2), Err(TrySendError::Full(2)));
+    ///     drop(receiver);
+    ///     assert_eq!(sender.try_send(3), Err(TrySendError::Closed(3)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It would have had to wait, or the channel is closed: the value comes back.
+    #[doc(alias = "selectnbsend")]
+    #[inline]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        self.handle
+            .try_send(value)
+            .map_err(|(value, closed)| if closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
+            .inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
+    }
+
+    /// [`send`](Self::send), but waits no longer than `timeout`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::chan::SendTimeoutError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, _receiver) = channel(0);
+    ///     assert_eq!(sender.send_timeout(1, Duration::from_micros(10)), Err(SendTimeoutError::Timeout(1)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Nobody took it in time, or the channel is closed: the value comes back.
+    ///
+    /// # Panics
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.send_until(value, timeout)
+    }
+
+    /// [`send`](Self::send), but waits no longer than `limit` says (a deadline, a context). One that is over is as good as
+    /// [`try_send`](Self::try_send). Go: a `select` with `ctx.Done()`.
+    ///
+    /// ```
+    /// use gmp_sched::chan::SendTimeoutError;
+    /// use gmp_sched::native::{self, Context, channel};
+    /// use gmp_sched::time::Instant;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, _receiver) = channel(1);
+    ///     assert_eq!(sender.send_until(1, Instant::NEVER), Ok(()));
+    ///     assert_eq!(sender.send_until(2, Instant::from_nanos(0)), Err(SendTimeoutError::Timeout(2)));
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel();
+    ///     assert_eq!(sender.send_until(3, &context), Err(SendTimeoutError::Canceled(3)));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Nobody took it before the limit was over, or the channel is closed: the value comes back.
+    ///
+    /// # Panics
+    ///
+    /// As [`send_timeout`](Self::send_timeout).
+    pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, P>>) -> Result<(), SendTimeoutError<T>> {
+        self.handle.send_until(value, limit.into()).inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
+    }
+
+    /// Closes the channel for all: receivers get what is in the buffer and are then told that nothing more comes; those
+    /// who wait to send get their values back. Tells whether it was open. Go: `close`, which panics on a closed channel.
+    ///
+    /// Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::chan::RecvError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     sender.send(1).unwrap();
+    ///     assert!(sender.close() && !sender.close());
+    ///     assert!(sender.send(2).is_err());
+    ///     assert_eq!((receiver.recv(), receiver.recv()), (Ok(1), Err(RecvError)));
+    /// });
+    /// ```
+    #[doc(alias = "closechan")]
+    pub fn close(&self) -> bool {
+        self.handle.header.check_bubble("close of");
+        self.handle.close()
+    }
+
+    /// [`close`](Self::close) by whoever cancels a context, in the bubble of those who wait for it or outside.
+    pub(crate) fn close_from_anywhere(&self) {
+        self.handle.close();
+    }
+}
+
+impl<T, P: Platform> Receiver<T, P> {
+    /// A receiver to which nobody ever sends: receives block forever. Go: a nil channel.
+    ///
+    /// For a case of a select that is to be left out for a while.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TryRecvError;
+    /// use gmp_sched::native::Receiver;
+    ///
+    /// assert_eq!(Receiver::<u8>::never().try_recv(), Err(TryRecvError::Empty));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for it.
+    #[must_use]
+    #[track_caller]
+    pub fn never() -> Self {
+        match handle::single() {
+            Ok(handle) => Self { handle },
+            Err(OutOfResources) => panic!("cannot make a channel: no memory"),
+        }
+    }
+
+    /// Receives a value, waiting until there is one. Go: `v, ok := <-c`.
+    ///
+    /// Blocks the calling G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::chan::RecvError;
+    /// use gmp_sched::native::{self, channel, go};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(0);
+    ///     go(move || sender.send("hello").unwrap()).detach();
+    ///     assert_eq!(receiver.recv(), Ok("hello"));
+    ///     // The sender is gone.
+    ///     assert_eq!(receiver.recv(), Err(RecvError));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The channel is closed and drained.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G with a P, or is pinned.
+    #[doc(alias = "chanrecv")]
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.handle.recv().ok_or(RecvError)
+    }
+
+    /// Receives a value if there is one. Go: a `select` with one receive and `default`.
+    ///
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if there is a wait.
+    ///
+    /// ```
+    /// use gmp_sched::chan::TryRecvError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    ///     sender.send(1).unwrap();
+    ///     drop(sender);
+    ///     assert_eq!(receiver.try_recv(), Ok(1));
+    ///     assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It would have had to wait, or the channel is closed and drained.
+    #[doc(alias = "selectnbrecv")]
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.handle.try_recv().map_err(|closed| {
+            self.handle.header.check_bubble(RECEIVE_ON);
+            if closed { TryRecvError::Closed } else { TryRecvError::Empty }
+        })
+    }
+
+    /// [`recv`](Self::recv), but waits no longer than `timeout`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::chan::RecvTimeoutError;
+    /// use gmp_sched::native::{self, channel};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (_sender, receiver) = channel::<u8>(0);
+    ///     assert_eq!(receiver.recv_timeout(Duration::from_micros(10)), Err(RecvTimeoutError::Timeout));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No value came in time, or the channel is closed and drained.
+    ///
+    /// # Panics
+    ///
+    /// As [`recv`](Self::recv).
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        self.recv_until(timeout)
+    }
+
+    /// [`recv`](Self::recv), but waits no longer than `limit` says (a deadline, a context). One that is over is as good as
+    /// [`try_recv`](Self::try_recv). Go: a `select` with `ctx.Done()`.
+    ///
+    /// ```
+    /// use gmp_sched::chan::RecvTimeoutError;
+    /// use gmp_sched::native::{self, Context, channel};
+    /// use gmp_sched::time::Instant;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     sender.send(1).unwrap();
+    ///     assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Ok(1));
+    ///     assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Err(RecvTimeoutError::Timeout));
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel();
+    ///     assert_eq!(receiver.recv_until(&context), Err(RecvTimeoutError::Canceled));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No value came before the limit was over, or the channel is closed and drained.
+    ///
+    /// # Panics
+    ///
+    /// As [`recv_timeout`](Self::recv_timeout).
+    pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<T, RecvTimeoutError> {
+        self.handle.recv_until(limit.into()).inspect_err(|_| self.handle.header.check_bubble(RECEIVE_ON))
+    }
+
+    /// Receives until the channel is closed and drained. Go: `for v := range c`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, channel, go};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(0);
+    ///     go(move || (0..4).for_each(|n| sender.send(n).unwrap())).detach();
+    ///     assert!(receiver.iter().eq(0..4));
+    /// });
+    /// ```
+    pub fn iter(&self) -> Iter<'_, T, P> {
+        Iter { receiver: self }
+    }
+}

@@ -1,0 +1,60 @@
+//! loom's mutex in the place of a channel's lock, for models of what is done under it: a thread that waits for it is blocked
+//! instead of trying again, which would be too many states. The lock itself has models of its own.
+
+use alloc::boxed::Box;
+use core::cell::RefCell;
+use core::marker::PhantomData;
+
+use loom::sync::{Mutex, MutexGuard};
+
+use crate::engine::switch::Commit;
+use crate::entities::goroutine::Goroutine;
+use crate::platform::{Pinned, Platform, Points};
+
+/// Has the interface of [`SpinningLock`](super::spinning::SpinningLock).
+#[derive(Debug)]
+pub(super) struct BlockingLock<S: Points> {
+    mutex: &'static Mutex<()>,
+    guard: RefCell<Option<MutexGuard<'static, ()>>>,
+    _points: PhantomData<fn() -> S>,
+}
+
+// SAFETY: the guard is touched by the holder of the mutex only.
+unsafe impl<S: Points> Sync for BlockingLock<S> {}
+// SAFETY: as above.
+unsafe impl<S: Points> Send for BlockingLock<S> {}
+
+impl<S: Points> BlockingLock<S> {
+    pub(super) fn new() -> Self {
+        Self { mutex: Box::leak(Box::new(Mutex::new(()))), guard: None.into(), _points: PhantomData }
+    }
+
+    pub(super) fn lock(&self) {
+        let guard = self.mutex.lock().expect("nothing panics under it");
+        self.guard.replace(Some(guard));
+    }
+
+    pub(super) fn try_lock(&self) -> bool {
+        let Ok(guard) = self.mutex.try_lock() else { return false };
+        self.guard.replace(Some(guard));
+        true
+    }
+
+    pub(super) fn unlock(&self) {
+        let guard = self.guard.take();
+        drop(guard);
+    }
+
+    /// # Safety
+    ///
+    /// The lock is there until somebody has taken it after that.
+    pub(super) unsafe fn unlock_commit<P: Platform>(&self) -> Commit<P> {
+        fn unlock<P: Platform, S: Points>(pinned: Pinned<P>, _: &'static Goroutine<P>, lock: usize) -> Pinned<P> {
+            // SAFETY: by the caller of `unlock_commit`, which exposed the address.
+            let lock = unsafe { &*core::ptr::with_exposed_provenance::<BlockingLock<S>>(lock) };
+            lock.unlock();
+            pinned
+        }
+        Commit::new(unlock::<P, S>, core::ptr::from_ref(self).expose_provenance())
+    }
+}

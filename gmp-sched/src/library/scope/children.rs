@@ -1,0 +1,160 @@
+//! The number of children of a scope, and the wait for the last of them.
+//!
+//! Children borrow from their parent's frames, so the parent must not leave a scope while one is alive: not by a return, not
+//! by a panic, and not because it cannot block. [`Children::open`] refuses a caller that may not block, before there is a
+//! child. After that [`Open`] waits when it is dropped, whatever drops it, and a wait that fails ends the program.
+
+use core::fmt;
+use core::mem;
+
+use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::spin_lock::Lock;
+use crate::engine::caller::Caller;
+use crate::engine::park::{park_because, ready_pinned};
+use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::scheduler::Scheduler;
+use crate::platform::{Pinned, Platform};
+
+/// The children of one scope. It is in the parent's frame, which the parent leaves only after it has seen, under the lock,
+/// that no child is alive: so the last access of a child is its unlock.
+pub(crate) struct Children<P: Platform> {
+    state: Lock<State<P>, P>,
+    have_panicked: AtomicBool,
+    /// The address of the children of the scope around this one, 0 if there is none; see [`Goroutine::open_scope`].
+    outer: AtomicUsize,
+}
+
+struct State<P: Platform> {
+    alive: usize,
+    /// The parent, while it is parked.
+    waiting: Option<&'static Goroutine<P>>,
+}
+
+impl<P: Platform> Children<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Lock::new(State { alive: 0, waiting: None }),
+            have_panicked: AtomicBool::new(false),
+            outer: AtomicUsize::new(0),
+        }
+    }
+
+    /// Opens the scope of the calling G, which is to wait for these children.
+    ///
+    /// # Panics
+    ///
+    /// The caller may not block: it is not a G with a P, or has preemption turned off.
+    #[track_caller]
+    pub(super) fn open(&self) -> Open<'_, P> {
+        let caller = Caller::<P>::new();
+        let open_scope = &caller.me.open_scope;
+        self.outer.store(open_scope.load(Ordering::Relaxed), Ordering::Relaxed);
+        open_scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
+        Open(self)
+    }
+
+    /// All have ended, and the calling G leaves their scope.
+    fn close(&self) {
+        let pinned = Pinned::<P>::new();
+        pinned.goroutine().open_scope.store(self.outer.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// One is about to run: the caller, which is the parent or a child that is alive, has everything that it needs, and
+    /// nothing that may fail comes between this and its first step.
+    pub(crate) fn add(&self, _: &Pinned<P>) {
+        self.state.lock().alive += 1;
+    }
+
+    /// A child has ended: nothing it borrowed is used any more.
+    pub(crate) fn remove(&self, pinned: &Pinned<P>) {
+        let parent = {
+            let mut state = self.state.lock();
+            state.alive -= 1;
+            if state.alive == 0 { state.waiting.take() } else { None }
+        };
+        if let Some(parent) = parent {
+            ready_pinned(pinned, parent);
+        }
+    }
+
+    /// Waits until all have ended. Ends the program if the calling G cannot wait.
+    fn wait(&self) {
+        let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
+        loop {
+            let caller = Caller::<P>::new();
+            let Some(state) = self.look(caller.me) else { break };
+            park_because(
+                caller,
+                WaitReason::Scope,
+                || WaitReason::Scope,
+                move |_, _| {
+                    drop(state);
+                    true
+                },
+            );
+        }
+        mem::forget(must_wait);
+    }
+
+    /// `None` if all have ended. Otherwise `me`, the parent, is to park; what this returns is to be dropped when it has been
+    /// left, and from then on the last child readies it.
+    pub(crate) fn look(&self, me: &'static Goroutine<P>) -> Option<impl Sized> {
+        let mut state = self.state.lock();
+        if state.alive == 0 {
+            return None;
+        }
+        state.waiting = Some(me);
+        Some(state)
+    }
+
+    /// A child panicked, and nobody is told otherwise.
+    pub(crate) fn panicked(&self) {
+        self.have_panicked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a child panicked without anybody being told. The children have ended.
+    pub(super) fn have_panicked(&self) -> bool {
+        // Ordering: the lock under which the last child was taken off the count orders it.
+        self.have_panicked.load(Ordering::Relaxed)
+    }
+}
+
+/// An open scope. Dropped, it waits for the children and closes the scope.
+pub(super) struct Open<'a, P: Platform>(&'a Children<P>);
+
+impl<P: Platform> Drop for Open<'_, P> {
+    fn drop(&mut self) {
+        self.0.wait();
+        self.0.close();
+    }
+}
+
+/// Dropped by a panic of a wait that must not be given up: children that run borrow from the frames that would be unwound.
+struct EndProgramOnUnwind<P: Platform>(&'static Scheduler<P>);
+
+impl<P: Platform> Drop for EndProgramOnUnwind<P> {
+    fn drop(&mut self) {
+        P::fatal(self.0, format_args!("a G cannot wait for the children of its scope"));
+    }
+}
+
+/// Waits until all children of all scopes that the calling G has open have ended, the innermost first: it does not come back
+/// to leave them.
+pub(crate) fn wait_for_all<P: Platform>() {
+    loop {
+        let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);
+        let children = core::ptr::with_exposed_provenance::<Children<P>>(open_scope);
+        #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+        // SAFETY: 0, or stored by `open` from a reference into a frame of the calling G, which is still there: the drop of
+        // `Open` takes it out before that frame ends, also when it is unwound.
+        let Some(children) = (unsafe { children.as_ref() }) else { return };
+        children.wait();
+        children.close();
+    }
+}
+
+impl<P: Platform> fmt::Debug for Children<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Children").field("have_panicked", &self.have_panicked).finish_non_exhaustive()
+    }
+}

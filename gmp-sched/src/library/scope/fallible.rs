@@ -1,0 +1,189 @@
+//! Scopes whose children may fail, and are cancelled together.
+
+use core::fmt;
+
+use super::Scope;
+use crate::base::spin_lock::Lock;
+use crate::library::cancel::{CancelHandle, Context};
+use crate::platform::{OutOfResources, Pinned, Platform};
+
+/// Where scoped Gs are spawned that may fail; see [`try_scope`] for an example.
+pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
+    scope: Scope<'scope, 'env, P>,
+    context: Context<P>,
+    cancel: CancelHandle<P>,
+    /// The first error.
+    error: Lock<Option<E>, P>,
+}
+
+/// Calls `body` with a scope whose Gs may fail, and waits for all of them. The first error, of a child or of the body,
+/// is the scope's, and cancels the scope's context, which is below `context`: the others are to look at it, or to wait
+/// with it. Go: `errgroup.WithContext`, with borrowing.
+///
+/// Blocks the calling G until the last child has ended; not callable from interrupts.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, Context};
+///
+/// let result: Result<(), String> = unsafe { native::enter() }.run(2, || {
+///     let name = String::from("cable");
+///     native::try_scope(&Context::background(), |scope| {
+///         scope.go(|| scope.context().sleep(Duration::from_secs(3600)).map_err(|error| error.to_string()));
+///         scope.go(|| Err(format!("{name} unplugged")));
+///         Ok(())
+///     })
+/// });
+/// assert_eq!(result.unwrap_err(), "cable unplugged");
+/// ```
+///
+/// # Errors
+///
+/// The first one that a child or the body gave.
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or has preemption turned off: before the body is called. The body or a child panics: after
+/// all children have ended.
+#[doc(alias = "errgroup")]
+#[track_caller]
+pub fn try_scope<'env, P, E, F, T>(context: &Context<P>, body: F) -> Result<T, E>
+where
+    P: Platform,
+    E: Send + 'env,
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E, P>) -> Result<T, E>,
+{
+    let (context, cancel) = context.with_cancel();
+    let scope = TryScope { scope: Scope::new(), context, cancel, error: Lock::new(None) };
+    let value = scope.scope.run(|| body(&scope).map_err(|error| scope.fail(error)));
+    let error = {
+        let _pinned = Pinned::<P>::new();
+        scope.error.lock().take()
+    };
+    match error {
+        Some(error) => Err(error),
+        None => Ok(value.unwrap_or_else(|()| unreachable!("a body that fails leaves its error"))),
+    }
+}
+
+impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
+    /// Runs `body` as a new G of this scope. As [`Scope::spawn`].
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// let result = unsafe { native::enter() }.run(1, || {
+    ///     native::try_scope(&Context::background(), |scope| {
+    ///         scope.spawn(|| Err("too small")).map_err(|_| "no memory")?;
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert_eq!(result, Err("too small"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    pub fn spawn<F>(&'scope self, body: F) -> Result<(), OutOfResources>
+    where
+        F: FnOnce() -> Result<(), E> + Send + 'scope,
+    {
+        let spawned = self.scope.spawn(move || {
+            let guard = CancelUnlessReturned { scope: self, has_returned: false };
+            let result = body();
+            guard.returned();
+            if let Err(error) = result {
+                self.fail(error);
+            }
+        });
+        spawned.map(drop)
+    }
+
+    /// [`spawn`](Self::spawn) for those who cannot go on without memory. See [`try_scope`] for an example.
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`](Self::spawn); and where that gives an error.
+    #[track_caller]
+    pub fn go<F>(&'scope self, body: F)
+    where
+        F: FnOnce() -> Result<(), E> + Send + 'scope,
+    {
+        if let Err(error) = self.spawn(body) {
+            panic!("cannot spawn a G: {error}");
+        }
+    }
+
+    /// The context that is cancelled with the first error, by [`cancel`](Self::cancel), and with the one that the scope
+    /// was given. See [`try_scope`] for an example.
+    pub fn context(&self) -> &Context<P> {
+        &self.context
+    }
+
+    /// Tells the children to give up, without an error. Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context};
+    ///
+    /// let found: Result<(), ()> = unsafe { native::enter() }.run(2, || {
+    ///     native::try_scope(&Context::background(), |scope| {
+    ///         scope.go(|| {
+    ///             scope.context().wait();
+    ///             Ok(())
+    ///         });
+    ///         // Found without the other's help.
+    ///         scope.cancel();
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert_eq!(found, Ok(()));
+    /// ```
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    fn fail(&self, error: E) {
+        let later = {
+            let _pinned = Pinned::<P>::new();
+            let mut first = self.error.lock();
+            if first.is_none() {
+                *first = Some(error);
+                None
+            } else {
+                Some(error)
+            }
+        };
+        drop(later);
+        self.cancel();
+    }
+}
+
+/// A child that panics, or ends itself, has its siblings told as well.
+struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, P: Platform> {
+    scope: &'a TryScope<'scope, 'env, E, P>,
+    has_returned: bool,
+}
+
+impl<E: Send, P: Platform> CancelUnlessReturned<'_, '_, '_, E, P> {
+    fn returned(mut self) {
+        self.has_returned = true;
+    }
+}
+
+impl<E: Send, P: Platform> Drop for CancelUnlessReturned<'_, '_, '_, E, P> {
+    fn drop(&mut self) {
+        if !self.has_returned {
+            self.scope.cancel();
+        }
+    }
+}
+
+impl<E, P: Platform> fmt::Debug for TryScope<'_, '_, E, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryScope").field("scope", &self.scope).field("context", &self.context).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,317 @@
+//! Scoped Gs: children that may borrow from their parent's frame, since they cannot outlive it.
+//!
+//! As `std::thread::scope`. A scope ends when all its children have; until then the parent waits, whether the body of the
+//! scope returned or panicked. What a child's result borrows is gone as well by then: a result that nobody joins is
+//! dropped by the child before it counts as ended. A child costs what any G costs, and no heap cell.
+//!
+//! [`try_scope`] adds cancellation: children that fail, of which the first error is the scope's, and which have the others
+//! told through a [`Context`](crate::library::cancel::Context).
+
+mod children;
+mod fallible;
+
+pub(crate) use children::{Children, wait_for_all};
+pub use fallible::{TryScope, try_scope};
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::entities::goroutine::GoroutineId;
+use crate::lifecycle::join::{JoinError, JoinHandle};
+use crate::lifecycle::spawn::spawn_scoped;
+use crate::platform::{OutOfResources, Platform};
+
+/// Where scoped Gs are spawned; see [`scope`] for an example.
+pub struct Scope<'scope, 'env: 'scope, P: Platform> {
+    children: Children<P>,
+    // Both invariant: a scope may neither shrink `'scope` (to borrow what dies earlier) nor `'env`.
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// The right to the result of a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an
+/// example.
+pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
+    /// `None` once it has been joined.
+    handle: Option<JoinHandle<T, P>>,
+    children: &'scope Children<P>,
+}
+
+/// Calls `body` with a scope, and waits for all Gs spawned in it. They may borrow whatever outlives the call.
+///
+/// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind a
+/// panic in the body ends the program; or the G alone, which then waits for its children all the same, since they may
+/// borrow from its own parents, too (see [`abandon`](crate::lifecycle::exit::abandon)).
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// let total = unsafe { native::enter() }.run(4, || {
+///     let numbers: Vec<u64> = (1..=100).collect();
+///     let mut largest = 0;
+///     let total = native::scope(|scope| {
+///         scope.go(|| largest = *numbers.iter().max().unwrap());
+///         let halves = numbers.chunks(50).map(|half| scope.go(move || half.iter().sum::<u64>()));
+///         halves.collect::<Vec<_>>().into_iter().map(|half| half.join().unwrap()).sum::<u64>()
+///     });
+///     assert_eq!(largest, 100);
+///     total
+/// });
+/// assert_eq!(total, 5050);
+/// ```
+///
+/// What dies before the scope ends cannot be borrowed:
+///
+/// ```compile_fail
+/// use gmp_sched::native;
+///
+/// native::scope(|scope| {
+///     let short_lived = String::from("gone when the body returns");
+///     scope.go(|| short_lived.len());
+/// });
+/// ```
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or has preemption turned off: before the body is called. The body panics, or a child does
+/// that nobody joins: after all children have ended.
+#[track_caller]
+pub fn scope<'env, P, F, T>(body: F) -> T
+where
+    P: Platform,
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env, P>) -> T,
+{
+    let scope = Scope::new();
+    scope.run(|| body(&scope))
+}
+
+impl<P: Platform> Scope<'_, '_, P> {
+    fn new() -> Self {
+        Self { children: Children::new(), _scope: PhantomData, _env: PhantomData }
+    }
+
+    /// Calls `body`, and waits for all children whether it returns or not.
+    #[track_caller]
+    fn run<T>(&self, body: impl FnOnce() -> T) -> T {
+        let open = self.children.open();
+        let result = P::run_body(body);
+        drop(open);
+        match result {
+            Ok(_) if self.children.have_panicked() => panic!("a scoped G panicked"),
+            Ok(result) => result,
+            Err(JoinError::Exited) => P::exit_body(),
+            Err(JoinError::Panicked | JoinError::StackOverflow) => panic!("the body of a scope panicked"),
+        }
+    }
+}
+
+impl<'scope, P: Platform> Scope<'scope, '_, P> {
+    /// Runs `body` as a new G of this scope. As [`spawn::spawn`](crate::lifecycle::spawn::spawn).
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let words = ["to", "and", "fro"];
+    ///     let longest = native::scope(|scope| {
+    ///         let longest = scope.spawn(|| words.iter().map(|word| word.len()).max()).expect("memory for a stack");
+    ///         longest.join().unwrap()
+    ///     });
+    ///     assert_eq!(longest, Some(3));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P.
+    #[expect(unsafe_code, reason = "spawns what borrows")]
+    pub fn spawn<F, T>(&'scope self, body: F) -> Result<ScopedJoinHandle<'scope, T, P>, OutOfResources>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        // SAFETY: body and result may be used during `'scope`. The frames of `run`, in which `Open` waits for the count to be
+        // zero, are left by a return or a panic only after that, and else never; the child is taken off the count after
+        // its body has run and its result has been dropped or left to the handle, which cannot leave `'scope`. The count
+        // is in a frame of the caller of `run`.
+        let spawned = unsafe { spawn_scoped(body, &self.children) };
+        spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
+    }
+
+    /// [`spawn`](Self::spawn) for those who cannot go on without memory. See [`scope`] for an example.
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`](Self::spawn); and where that gives an error.
+    #[track_caller]
+    pub fn go<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T, P>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        match self.spawn(body) {
+            Ok(handle) => handle,
+            Err(error) => panic!("cannot spawn a G: {error}"),
+        }
+    }
+}
+
+impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
+    /// The number of the G.
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// unsafe { native::enter() }.run(1, || native::scope(|scope| assert_ne!(scope.go(|| ()).id(), scope.go(|| ()).id())));
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> GoroutineId {
+        self.inner().id()
+    }
+
+    /// Whether the G has finished, so that [`join`](Self::join) does not block.
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     native::scope(|scope| {
+    ///         let child = scope.go(|| 7);
+    ///         assert!(!child.is_finished(), "there is one P, and we have it");
+    ///         native::yield_now();
+    ///         assert!(child.is_finished());
+    ///         assert_eq!(child.join(), Ok(7));
+    ///     });
+    /// });
+    /// ```
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.inner().is_finished()
+    }
+
+    /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts. See [`scope`] for an
+    /// example.
+    ///
+    /// # Errors
+    ///
+    /// How it ended, if it has no result.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G.
+    pub fn join(mut self) -> Result<T, JoinError> {
+        self.handle.take().expect("it is taken by `join` and `drop` only").join()
+    }
+
+    fn inner(&self) -> &JoinHandle<T, P> {
+        self.handle.as_ref().expect("it is taken by `join` and `drop` only")
+    }
+}
+
+impl<T: Send, P: Platform> Drop for ScopedJoinHandle<'_, T, P> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && let Some(Err(error)) = handle.discard()
+            && error.is_failure()
+        {
+            self.children.panicked();
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Scope<'_, '_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("children", &self.children).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send, P: Platform> fmt::Debug for ScopedJoinHandle<'_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedJoinHandle").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use core::time::Duration;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    use crate::library::cancel::ContextError;
+    use crate::lifecycle::join::JoinError;
+    use crate::native::{Context, THREADS, scope, sleep, try_scope};
+
+    /// Without the message that `panic!` prints.
+    fn panics() -> ! {
+        resume_unwind(Box::new("on purpose"))
+    }
+
+    fn has_panicked(body: impl FnOnce()) -> bool {
+        catch_unwind(AssertUnwindSafe(body)).is_err()
+    }
+
+    #[test]
+    fn a_childs_panic_is_the_joiners_or_the_scopes() {
+        for processors in [1, 4] {
+            THREADS.run(processors, || {
+                let told = scope(|scope| scope.go(|| -> () { panics() }).join());
+                assert_eq!(told, Err(JoinError::Panicked));
+                let finished = AtomicUsize::new(0);
+                for late in [false, true] {
+                    assert!(has_panicked(|| scope(|scope| {
+                        let handle = scope.go(|| -> () { panics() });
+                        if late {
+                            sleep(Duration::from_millis(1));
+                        }
+                        drop(handle);
+                        scope.go(|| {
+                            sleep(Duration::from_millis(2));
+                            finished.fetch_add(1, Ordering::Relaxed);
+                        });
+                    })));
+                }
+                assert_eq!(finished.load(Ordering::Relaxed), 2);
+            });
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_body_waits_for_the_children() {
+        THREADS.run(2, || {
+            let finished = AtomicUsize::new(0);
+            assert!(has_panicked(|| scope(|scope| {
+                scope.go(|| {
+                    sleep(Duration::from_millis(2));
+                    finished.fetch_add(1, Ordering::Relaxed);
+                });
+                panics();
+            })));
+            assert_eq!(finished.load(Ordering::Relaxed), 1);
+        });
+    }
+
+    #[test]
+    fn a_panic_cancels_the_siblings() {
+        THREADS.run(2, || {
+            let told = AtomicUsize::new(0);
+            assert!(has_panicked(|| {
+                let result: Result<(), ()> = try_scope(&Context::background(), |scope| {
+                    scope.go(|| {
+                        assert_eq!(scope.context().wait(), ContextError::Canceled);
+                        told.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    });
+                    scope.go(|| panics());
+                    Ok(())
+                });
+                result.unwrap();
+            }));
+            assert_eq!(told.load(Ordering::Relaxed), 1);
+        });
+    }
+}

@@ -1,0 +1,180 @@
+//! The usual form of a select.
+
+/// Waits for one of several channels. Go: `select`.
+///
+/// | arm | is taken when |
+/// |---|---|
+/// | `recv(source) -> result => …` | there is a value, or the channel is closed and drained: a `Result<T, RecvError>` |
+/// | `send(sender, value) -> result => …` | the value was sent, or cannot be any more: a `Result<(), SendError<T>>` |
+/// | `send_from(sender, option) -> result => …` | as `send`, for what is in an `Option`; never while that is `None` |
+/// | `default => …` | at one instant no other was ready; comes last |
+/// | `timeout(duration) => …` | no other was ready in time; comes last |
+/// | `until(limit) => …` | no other was ready before the [limit](crate::library::cancel::Limit) was over (a deadline, a context); comes last |
+///
+/// What comes after `->` is a pattern that always matches, and may be left out. Of several arms that are ready any is
+/// taken, all with the same probability; with `ordered;` in front the first is. A [source](crate::library::select::Source) is a
+/// receiver, a timer or a ticker. All sources, senders and values are evaluated, in order, before anything is looked at.
+/// The value of a `send` that is not chosen is dropped; that of a [`send_from`](crate::library::select::send_from()) stays where it
+/// was, for the next time. Blocks the calling G, unless there is a `default`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel, go};
+/// use gmp_sched::select;
+///
+/// unsafe { native::enter() }.run(2, || {
+///     let (numbers, received) = channel(0);
+///     let (quit, quits) = channel::<()>(0);
+///     let fibonacci = go(move || {
+///         let (mut a, mut b) = (0, 1);
+///         loop {
+///             select! {
+///                 send(numbers, a) => (a, b) = (b, a + b),
+///                 recv(quits) => return a,
+///             }
+///         }
+///     });
+///     assert!(received.iter().take(10).eq([0, 1, 1, 2, 3, 5, 8, 13, 21, 34]));
+///     drop(quit);
+///     assert_eq!(fibonacci.join(), Ok(55));
+/// });
+/// ```
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, channel};
+/// use gmp_sched::select;
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (sender, receiver) = channel(1);
+///     let mut seen = Vec::new();
+///     loop {
+///         select! {
+///             ordered;
+///             recv(receiver) -> value => {
+///                 seen.push(value);
+///                 if value.is_err() {
+///                     break;
+///                 }
+///             }
+///             timeout(Duration::from_micros(10)) => {
+///                 if sender.send(seen.len()).is_ok() && !seen.is_empty() {
+///                     sender.close();
+///                 }
+///             }
+///         }
+///     }
+///     assert_eq!(seen.len(), 3);
+/// });
+/// ```
+#[macro_export]
+macro_rules! select {
+    (ordered; $($arms:tt)*) => { $crate::__select!(@arms (.ordered()) [] $($arms)*) };
+    ($($arms:tt)*) => { $crate::__select!(@arms () [] $($arms)*) };
+}
+
+/// What [`select!`](macro@crate::select) is made of: goes through the arms one by one and collects them as
+/// `(name, case, pattern, body)`. The name of each is of another step, so they differ.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select {
+    (@arms $mode:tt $done:tt default => $body:expr $(,)?) => {
+        $crate::__select!(@run $mode $done (.poll()) ($body))
+    };
+    (@arms $mode:tt $done:tt timeout($timeout:expr) => $body:expr $(,)?) => {
+        $crate::__select!(@run $mode $done (.wait_timeout($timeout)) ($body))
+    };
+    (@arms $mode:tt $done:tt until($limit:expr) => $body:expr $(,)?) => {
+        $crate::__select!(@run $mode $done (.wait_until($limit)) ($body))
+    };
+    // An arm that ends in a block needs no comma.
+    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $(, $($rest:tt)*)?) => {
+        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
+    };
+    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:block $($rest:tt)*) => {
+        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($rest)*)
+    };
+    (@arms $mode:tt $done:tt $kind:ident($($operand:expr),+ $(,)?) $(-> $pattern:pat)? => $body:expr $(, $($rest:tt)*)?) => {
+        $crate::__select!(@arm $mode $done ($kind($($operand),+)) ($($pattern)?) ($body) $($($rest)*)?)
+    };
+    (@arms $mode:tt $done:tt) => {
+        $crate::__select!(@run $mode $done (.wait()) (::core::unreachable!("a select without default does one of its cases")))
+    };
+
+    (@arm $mode:tt $done:tt $made:tt () $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arm $mode $done $made (_) $body $($rest)*)
+    };
+    (@arm $mode:tt [$($done:tt)*] ($($made:tt)*) $pattern:tt $body:tt $($rest:tt)*) => {
+        $crate::__select!(@arms $mode [$($done)* (case ($crate::__select!(@make $($made)*)) $pattern $body)] $($rest)*)
+    };
+
+    (@make recv($source:expr)) => { $crate::select::recv(&$source) };
+    (@make send($sender:expr, $value:expr)) => { $crate::select::send(&$sender, $value) };
+    (@make send_from($sender:expr, $value:expr)) => { $crate::select::send_from(&$sender, &mut $value) };
+
+    // The cases are gone, and with them what they borrow, before a body runs.
+    (@run () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
+        // A match, so that what the operands borrow (a timer that is made for this select, say) lives until it is over.
+        let result = match ($($made,)*) {
+            ($(mut $case,)*) => {
+                // Step 1. A list of the cases is only made if that is not enough.
+                let mut ready = $crate::select::Ready::new();
+                $(ready.look(&$case);)*
+                let chosen = ready.choose();
+                match $crate::__select!(@try chosen [$($case)*]) {
+                    ::core::option::Option::Some(result) => result,
+                    ::core::option::Option::None => {
+                        // Moved, so that only these are in memory, where others find them.
+                        $(let mut $case = $case;)*
+                        let waited = $crate::select::Looked::at(&mut [$($case.case()),*])$($wait)*;
+                        let chosen = $crate::select::Chosen::number(waited);
+                        $crate::__select!(@take chosen [$($case)*])
+                    }
+                }
+            }
+        };
+        $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
+    }};
+    (@run ($($ordered:tt)+) [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
+        let result = match ($($made,)*) {
+            ($(mut $case,)*) => {
+                let chosen = $crate::select::Select::new(&mut [$($case.case()),*])$($ordered)+ $($wait)*;
+                let chosen = $crate::select::Chosen::number(chosen);
+                $crate::__select!(@take chosen [$($case)*])
+            }
+        };
+        $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
+    }};
+
+    (@try $chosen:ident []) => { { let _ = $chosen; ::core::option::Option::None } };
+    (@try $chosen:ident [$case:ident $($later:ident)*]) => {
+        if $chosen == 0 {
+            $crate::select::Arm::try_now(&mut $case).map($crate::select::OneOf::This)
+        } else {
+            let later = $chosen.wrapping_sub(1);
+            $crate::__select!(@try later [$($later)*]).map($crate::select::OneOf::Later)
+        }
+    };
+
+    (@take $chosen:ident []) => { { let _ = $chosen; } };
+    (@take $chosen:ident [$case:ident $($later:ident)*]) => {
+        if $chosen == 0 {
+            $($crate::select::Arm::discard($later);)*
+            $crate::select::OneOf::This($crate::select::Arm::result($case))
+        } else {
+            $crate::select::Arm::discard($case);
+            let later = $chosen.wrapping_sub(1);
+            $crate::select::OneOf::Later($crate::__select!(@take later [$($later)*]))
+        }
+    };
+
+    (@dispatch $result:ident [] ($otherwise:expr)) => {{ let () = $result; $otherwise }};
+    (@dispatch $result:ident [(($pattern:pat) ($body:expr)) $($rest:tt)*] $otherwise:tt) => {
+        match $result {
+            $crate::select::OneOf::This(result) => {
+                let $pattern = result;
+                $body
+            }
+            $crate::select::OneOf::Later(later) => $crate::__select!(@dispatch later [$($rest)*] $otherwise),
+        }
+    };
+}

@@ -1,0 +1,167 @@
+//! A case that sends a value.
+
+use core::cell::{Cell, UnsafeCell};
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
+use crate::library::chan::{Attempt, Channel, Held, SendError, Sender, Side};
+use crate::platform::Platform;
+
+/// A case that sends. See [`send`] for an example.
+#[repr(C)]
+pub struct SendCase<'a, T, P: Platform> {
+    /// Has a value unless the outcome is `Moved`.
+    value: UnsafeCell<ManuallyDrop<T>>,
+    channel: &'a Channel<T, P>,
+    outcome: Cell<Outcome>,
+}
+
+/// A case that sends `value` to `sender`. Go: `case c <- v`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel};
+/// use gmp_sched::select::{Select, send};
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (sender, receiver) = channel(0);
+///     let mut case = send(&sender, 5);
+///     assert_eq!(Select::new(&mut [case.case()]).poll(), None);
+///     // Nobody wanted the value: it is still here.
+///     assert_eq!(case.into_inner(), Some(5));
+///     drop(receiver);
+/// });
+/// ```
+#[inline]
+pub fn send<T, P: Platform>(sender: &Sender<T, P>, value: T) -> SendCase<'_, T, P> {
+    let value = UnsafeCell::new(ManuallyDrop::new(value));
+    SendCase { value, channel: sender.channel(), outcome: Cell::new(Outcome::Pending) }
+}
+
+impl<'a, T, P: Platform> SendCase<'a, T, P> {
+    /// The case itself, for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
+    ///
+    /// # Panics
+    ///
+    /// The value has been sent.
+    #[inline]
+    #[track_caller]
+    pub fn case(&mut self) -> Case<'_, P> {
+        self.renew();
+        Case::new(&self.channel.header, Side::Send, self)
+    }
+
+    /// Makes the outcome pending, so that one more attempt may succeed. Panics if the value has been sent.
+    #[inline(always)]
+    #[track_caller]
+    fn renew(&mut self) {
+        assert!(self.outcome.get() != Outcome::Moved, "the value of this case has been sent");
+        self.outcome.set(Outcome::Pending);
+    }
+
+    /// How it went; `None` if the case was not chosen: the value is dropped then.
+    ///
+    /// ```
+    /// use gmp_sched::chan::SendError;
+    /// use gmp_sched::native::{self, channel};
+    /// use gmp_sched::select::{Select, send};
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (sender, receiver) = channel(1);
+    ///     let mut case = send(&sender, 1);
+    ///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);
+    ///     assert_eq!(case.into_result(), Some(Ok(())));
+    ///     drop(receiver);
+    ///     let mut case = send(&sender, 2);
+    ///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);
+    ///     assert_eq!(case.into_result(), Some(Err(SendError(2))));
+    /// });
+    /// ```
+    #[inline]
+    pub fn into_result(mut self) -> Option<Result<(), SendError<T>>> {
+        self.take()
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<Result<(), SendError<T>>> {
+        match self.outcome.get() {
+            Outcome::Pending => None,
+            Outcome::Moved => Some(Ok(())),
+            Outcome::Closed => {
+                self.channel.header.check_closed(SELECT_ON);
+                // The value is gone after this.
+                self.outcome.set(Outcome::Moved);
+                // SAFETY: it is there, and is taken once: the outcome says now that it is not.
+                Some(Err(SendError(unsafe { ManuallyDrop::take(self.value.get_mut()) })))
+            }
+        }
+    }
+
+    /// The value, if it was not sent. See [`send`] for an example.
+    #[inline]
+    pub fn into_inner(self) -> Option<T> {
+        let mut this = ManuallyDrop::new(self);
+        if this.outcome.get() == Outcome::Moved {
+            return None;
+        }
+        // SAFETY: it is there, and is taken once: what it is taken from is not dropped.
+        Some(unsafe { ManuallyDrop::take(this.value.get_mut()) })
+    }
+}
+
+impl<T, P: Platform> Sealed for SendCase<'_, T, P> {}
+
+impl<T, P: Platform> Arm for SendCase<'_, T, P> {
+    type Result = Result<(), SendError<T>>;
+    type Platform = P;
+
+    #[inline(always)]
+    fn looks_ready(&self) -> bool {
+        self.channel.header.looks_ready(Side::Send)
+    }
+
+    #[inline(never)]
+    fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
+        self.renew();
+        // SAFETY: the outcome is pending since then.
+        unsafe { try_now(&self.channel.header, self) }.then(|| self.take().expect(CHOSEN))
+    }
+
+    #[inline]
+    fn result(self) -> Result<(), SendError<T>> {
+        self.into_result().expect(CHOSEN)
+    }
+
+    #[inline(always)]
+    fn discard(self) {}
+}
+
+impl<T, P: Platform> Drop for SendCase<'_, T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.outcome.get() != Outcome::Moved {
+            // SAFETY: the value is there, and nobody comes after this.
+            unsafe { ManuallyDrop::drop(self.value.get_mut()) }
+        }
+    }
+}
+
+// SAFETY: the value comes first.
+unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
+    #[inline]
+    unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
+        // SAFETY: the value is there, since the outcome is pending, by the caller; if it has moved the outcome says so after
+        // this.
+        note(&self.outcome, unsafe { self.channel.offer(held, self.value.get().cast()) })
+    }
+
+    fn finish(&self, moved: bool) {
+        self.outcome.set(if moved { Outcome::Moved } else { Outcome::Closed });
+    }
+}
+
+impl<T, P: Platform> fmt::Debug for SendCase<'_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendCase").field("outcome", &self.outcome.get()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! What a case can receive from.
+
+use core::ops::Deref;
+
+use super::RecvCase;
+use crate::library::chan::Receiver;
+use crate::platform::Platform;
+
+/// What a case of a select can receive from: a [`Receiver`], a [`Timer`](crate::library::time::Timer), a
+/// [`Ticker`](crate::library::time::Ticker), and whatever points at one of them. A [context](crate::library::cancel::Context::done) has a
+/// receiver.
+///
+/// A type that has one of these inside can be one itself:
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native::{self, Native, Timer};
+/// use gmp_sched::select;
+/// use gmp_sched::select::{RecvCase, Source};
+/// use gmp_sched::time::Instant;
+///
+/// struct Alarm {
+///     timer: Timer,
+/// }
+///
+/// impl Source for Alarm {
+///     type Value = Instant;
+///     type Platform = Native;
+///
+///     fn recv_case(&self) -> RecvCase<'_, Instant, Native> {
+///         self.timer.recv_case()
+///     }
+/// }
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let alarm = Alarm { timer: Timer::new(Duration::from_millis(1)) };
+///     select! {
+///         recv(alarm) -> when => assert!(when.unwrap() <= native::now()),
+///     }
+/// });
+/// ```
+pub trait Source {
+    /// What is received.
+    type Value;
+
+    /// Where it is.
+    type Platform: Platform;
+
+    /// A case that receives from it, for one select.
+    fn recv_case(&self) -> RecvCase<'_, Self::Value, Self::Platform>;
+}
+
+/// A case that receives from `source`. Go: `case v := <-c`.
+///
+/// ```
+/// use gmp_sched::native::{self, channel};
+/// use gmp_sched::select::{Select, recv};
+///
+/// unsafe { native::enter() }.run(1, || {
+///     let (sender, receiver) = channel(1);
+///     sender.send(5).unwrap();
+///     let mut case = recv(&receiver);
+///     assert_eq!(Select::new(&mut [case.case()]).wait(), 0);
+///     assert_eq!(case.into_result(), Some(Ok(5)));
+/// });
+/// ```
+#[inline]
+pub fn recv<S: Source + ?Sized>(source: &S) -> RecvCase<'_, S::Value, S::Platform> {
+    source.recv_case()
+}
+
+impl<T, P: Platform> Source for Receiver<T, P> {
+    type Value = T;
+    type Platform = P;
+
+    #[inline]
+    fn recv_case(&self) -> RecvCase<'_, T, P> {
+        RecvCase::new(self.channel())
+    }
+}
+
+impl<D: Deref<Target: Source>> Source for D {
+    type Value = <D::Target as Source>::Value;
+    type Platform = <D::Target as Source>::Platform;
+
+    #[inline]
+    fn recv_case(&self) -> RecvCase<'_, Self::Value, Self::Platform> {
+        (**self).recv_case()
+    }
+}

@@ -1,0 +1,300 @@
+//! Gs of which the first error counts. Go: `golang.org/x/sync/errgroup`.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Mutex, Permit, Semaphore, WaitGroup};
+use crate::library::cancel::Context;
+use crate::lifecycle::join::JoinHandle;
+use crate::lifecycle::spawn::spawn;
+use crate::platform::{OutOfResources, Platform};
+
+/// Gs that work on parts of one task: [`wait`](Self::wait) waits for all and gives the first error. Go:
+/// `errgroup.Group`.
+///
+/// The first error cancels the group: its [context](Self::with_context) and its hooks are told, once, by the G that failed,
+/// and what looks at [`is_cancelled`](Self::is_cancelled) knows. It stops nobody by itself.
+///
+/// ```
+/// use gmp_sched::native::{self, ErrorGroup};
+///
+/// unsafe { native::enter() }.run(2, || {
+///     let group = ErrorGroup::new();
+///     for n in 1..=4 {
+///         group.go(move || if n == 3 { Err("three") } else { Ok(()) }).unwrap();
+///     }
+///     assert_eq!(group.wait(), Err("three"));
+/// });
+/// ```
+#[doc(alias = "errgroup")]
+pub struct ErrorGroup<E, P: Platform> {
+    shared: Arc<Shared<E, P>>,
+}
+
+struct Shared<E, P: Platform> {
+    under_way: WaitGroup<P>,
+    /// Permits for as many as may run at once.
+    limit: Option<Semaphore<P>>,
+    error: Mutex<Option<E>, P>,
+    is_cancelled: AtomicBool,
+    on_cancel: Mutex<Vec<Box<dyn FnOnce() + Send>>, P>,
+}
+
+impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
+    /// A group without Gs.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// unsafe { native::enter() }.run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for what its Gs share.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// A group of which at most `limit` Gs are under way at once: [`go`](Self::go) waits. Go: `SetLimit`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// unsafe { native::enter() }.run(2, || {
+    ///     let group = ErrorGroup::<()>::with_limit(1);
+    ///     group.go(|| Ok(())).unwrap();
+    ///     group.go(|| Ok(())).unwrap();
+    ///     assert_eq!(group.wait(), Ok(()));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// `limit` is zero; there is no memory for what its Gs share.
+    #[must_use]
+    #[doc(alias = "SetLimit")]
+    pub fn with_limit(limit: u32) -> Self {
+        assert!(limit > 0, "an ErrorGroup of which no G may run");
+        Self::with(Some(Semaphore::new(limit)))
+    }
+
+    /// With a context below `context` for its Gs, which is cancelled when the first of them fails, or when
+    /// [`wait`](Self::wait) returns. Go: `errgroup.WithContext`.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use gmp_sched::native::{self, Context, ErrorGroup};
+    ///
+    /// unsafe { native::enter() }.run(2, || {
+    ///     let (group, context) = ErrorGroup::with_limit(2).with_context(&Context::background());
+    ///     let other = context.clone();
+    ///     group.go(move || other.sleep(Duration::from_secs(3600)).map_err(|error| error.to_string())).unwrap();
+    ///     group.go(|| Err("out of paper".to_string())).unwrap();
+    ///     assert_eq!(group.wait(), Err("out of paper".to_string()));
+    ///     assert!(context.is_done());
+    /// });
+    /// ```
+    #[doc(alias = "WithContext")]
+    pub fn with_context(self, context: &Context<P>) -> (Self, Context<P>) {
+        let (context, cancel) = context.with_cancel();
+        (self.on_cancel(move || cancel.cancel()), context)
+    }
+
+    /// Has `on_cancel` called when the first of its Gs fails, to tell the others; after those that it was given before.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use gmp_sched::native::{self, ErrorGroup};
+    ///
+    /// unsafe { native::enter() }.run(2, || {
+    ///     let stop = Arc::new(AtomicBool::new(false));
+    ///     let told = stop.clone();
+    ///     let group = ErrorGroup::new().on_cancel(move || told.store(true, Ordering::Relaxed));
+    ///     group.go(|| Err("failed")).unwrap();
+    ///     assert_eq!(group.wait(), Err("failed"));
+    ///     assert!(stop.load(Ordering::Relaxed));
+    /// });
+    /// ```
+    #[must_use]
+    pub fn on_cancel(self, on_cancel: impl FnOnce() + Send + 'static) -> Self {
+        self.shared.on_cancel.lock().push(Box::new(on_cancel));
+        self
+    }
+
+    fn with(limit: Option<Semaphore<P>>) -> Self {
+        let shared = Shared {
+            under_way: WaitGroup::new(),
+            limit,
+            error: Mutex::new(None),
+            is_cancelled: AtomicBool::new(false),
+            on_cancel: Mutex::new(Vec::new()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Runs `body` as a new G of the group, when its limit allows. Blocks the G till then; not callable from interrupts.
+    /// Go: `Go`.
+    ///
+    /// A panic of `body` is nobody's to handle, and ends the program.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let group = ErrorGroup::new();
+    ///     group.go(|| "17".parse::<u32>().map(drop)).unwrap();
+    ///     group.go(|| "seventeen".parse::<u32>().map(drop)).unwrap();
+    ///     assert!(group.wait().is_err());
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack; `body` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; it has to wait with preemption turned off.
+    #[track_caller]
+    #[doc(alias = "Go")]
+    pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) -> Result<(), OutOfResources> {
+        let permit = self.shared.limit.as_ref().map(|limit| limit.acquire(1));
+        self.start(permit, body)
+    }
+
+    /// [`go`](Self::go), if the limit allows it now; gives `body` back if not. Go: `TryGo`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let group = ErrorGroup::<()>::with_limit(1);
+    ///     assert!(group.try_go(|| Ok(())).is_ok());
+    ///     assert!(group.try_go(|| Ok(())).is_err(), "the first has not run yet");
+    ///     assert_eq!(group.wait(), Ok(()));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As many are under way as may be.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; there is no memory for a stack.
+    #[track_caller]
+    #[doc(alias = "TryGo")]
+    pub fn try_go<F: FnOnce() -> Result<(), E> + Send + 'static>(&self, body: F) -> Result<(), F> {
+        let permit = match &self.shared.limit {
+            None => None,
+            Some(limit) => match limit.try_acquire(1) {
+                None => return Err(body),
+                permit => permit,
+            },
+        };
+        match self.start(permit, body) {
+            Ok(()) => Ok(()),
+            Err(error) => panic!("cannot spawn a G: {error}"),
+        }
+    }
+
+    #[track_caller]
+    fn start(
+        &self,
+        permit: Option<Permit<'_, P>>,
+        body: impl FnOnce() -> Result<(), E> + Send + 'static,
+    ) -> Result<(), OutOfResources> {
+        self.shared.under_way.add(1);
+        // From here on it is `End` that releases it.
+        if let Some(permit) = permit {
+            permit.forget();
+        }
+        // Part of the closure, so that a spawn that fails or panics drops it, too.
+        let end = End(Arc::clone(&self.shared));
+        let spawned = spawn::<P, _, _>(move || {
+            let (body, end) = (body, end);
+            if let Err(error) = body() {
+                end.0.fail(error);
+            }
+        });
+        spawned.map(JoinHandle::detach)
+    }
+
+    /// Whether one of its Gs has failed. Callable from anywhere.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// unsafe { native::enter() }.run(1, || assert!(!ErrorGroup::<()>::new().is_cancelled()));
+    /// ```
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// Waits until all have ended. Blocks the G; not callable from interrupts. Go: `Wait`.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, ErrorGroup};
+    /// unsafe { native::enter() }.run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// That of the G that failed first.
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G or has preemption turned off.
+    #[track_caller]
+    #[doc(alias = "Wait")]
+    pub fn wait(self) -> Result<(), E> {
+        self.shared.under_way.wait();
+        // Dropped uncalled, it cancels the group's context all the same.
+        let hooks = mem::take(&mut *self.shared.on_cancel.lock());
+        drop(hooks);
+        self.shared.error.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+impl<E, P: Platform> Shared<E, P> {
+    /// One of its Gs has failed.
+    fn fail(&self, error: E) {
+        {
+            let mut first = self.error.lock();
+            if first.is_some() {
+                return;
+            }
+            *first = Some(error);
+        }
+        self.is_cancelled.store(true, Ordering::Release);
+        let hooks = mem::take(&mut *self.on_cancel.lock());
+        hooks.into_iter().for_each(|hook| hook());
+    }
+}
+
+/// One of the Gs of a group. Dropped when it has ended, or could not be made.
+struct End<E, P: Platform>(Arc<Shared<E, P>>);
+
+impl<E, P: Platform> Drop for End<E, P> {
+    fn drop(&mut self) {
+        if let Some(limit) = &self.0.limit {
+            limit.release(1);
+        }
+        self.0.under_way.done();
+    }
+}
+
+impl<E: Send + 'static, P: Platform> Default for ErrorGroup<E, P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E, P: Platform> fmt::Debug for ErrorGroup<E, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ErrorGroup").field("under_way", &self.shared.under_way).finish_non_exhaustive()
+    }
+}

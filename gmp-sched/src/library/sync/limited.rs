@@ -1,0 +1,197 @@
+//! Waits for locks that a context or a deadline ends: what the types of `lock_api` do not have.
+
+#![expect(unsafe_code, reason = "makes the guards of locks that it has taken")]
+
+use lock_api::GuardSend;
+
+use super::condvar::Condvar;
+use super::mutex::{Mutex, MutexGuard};
+use super::rwlock::{RawRwLock, Readers};
+use crate::entities::goroutine::WaitReason;
+use crate::library::cancel::{ContextError, Limit};
+use crate::platform::Platform;
+
+/// [`Mutex`] with a limit to the wait. See [`lock_until`](Self::lock_until) for an example.
+pub trait LimitedMutex<T: ?Sized, P: Platform> {
+    /// Locks it, waiting for as long as `limit` says (a deadline, a context). Blocks the G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context, Mutex};
+    /// use gmp_sched::sync::LimitedMutex;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let mutex = Mutex::new(1);
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let held = mutex.lock_until(&context).unwrap();
+    ///     cancel.cancel();
+    ///     assert_eq!(mutex.lock_until(&context).map(|value| *value), Err(ContextError::Canceled));
+    ///     drop(held);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It was held until the limit was over.
+    ///
+    /// # Panics
+    ///
+    /// As [`Mutex`].
+    #[track_caller]
+    fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError>;
+}
+
+impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
+    #[track_caller]
+    fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError> {
+        let limit = limit.into();
+        // SAFETY: it is only locked by it, for the guard below.
+        if !unsafe { self.raw() }.acquire_until(WaitReason::MutexLock, Some(&limit)) {
+            return Err(limit.ended());
+        }
+        // SAFETY: it has just been locked, and nobody has made a guard for that.
+        Ok(unsafe { self.make_guard_unchecked(GuardSend::new()) })
+    }
+}
+
+/// [`RwLock`](super::RwLock) and [`ReadMostlyRwLock`](super::ReadMostlyRwLock) with a limit to the wait. See
+/// [`read_until`](Self::read_until) for an example.
+pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
+    /// Locks it to read, waiting for as long as `limit` says. Blocks the G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, RwLock};
+    /// use gmp_sched::sync::LimitedRwLock;
+    /// use std::time::Duration;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let lock = RwLock::new(1);
+    ///     assert_eq!(*lock.read_until(Duration::from_millis(1)).unwrap(), 1);
+    ///     let held = lock.write();
+    ///     let error = lock.read_until(Duration::from_millis(1)).map(|value| *value);
+    ///     assert_eq!(error, Err(ContextError::DeadlineExceeded));
+    ///     drop(held);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There was a writer until the limit was over.
+    ///
+    /// # Panics
+    ///
+    /// As [`RwLock`](super::RwLock).
+    #[track_caller]
+    fn read_until<'l>(
+        &self,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError>;
+
+    /// Locks it to write, waiting for as long as `limit` says. Blocks the G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Context, RwLock};
+    /// use gmp_sched::sync::LimitedRwLock;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let lock = RwLock::new(1);
+    ///     *lock.write_until(&Context::background()).unwrap() += 1;
+    ///     assert_eq!(*lock.read(), 2);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There were others until the limit was over.
+    ///
+    /// # Panics
+    ///
+    /// As [`RwLock`](super::RwLock).
+    #[track_caller]
+    fn write_until<'l>(
+        &self,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<P, R>, T>, ContextError>;
+}
+
+impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::RwLock<RawRwLock<P, R>, T> {
+    #[track_caller]
+    fn read_until<'l>(
+        &self,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError> {
+        let limit = limit.into();
+        // SAFETY: it is only locked by it, for the guard below.
+        let place = unsafe { self.raw() }.share(Some(&limit)).ok_or_else(|| limit.ended())?;
+        // SAFETY: it has just been locked to read, there, and nobody has made a guard for that.
+        Ok(unsafe { self.make_read_guard_unchecked(place) })
+    }
+
+    #[track_caller]
+    fn write_until<'l>(
+        &self,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<P, R>, T>, ContextError> {
+        let limit = limit.into();
+        // SAFETY: it is only locked by it, for the guard below.
+        if !unsafe { self.raw() }.exclude(Some(&limit)) {
+            return Err(limit.ended());
+        }
+        // SAFETY: it has just been locked to write, and nobody has made a guard for that.
+        Ok(unsafe { self.make_write_guard_unchecked(GuardSend::new()) })
+    }
+}
+
+/// [`Condvar`] with any limit to the wait. See [`wait_limited`](Self::wait_limited) for an example.
+pub trait LimitedCondvar<P: Platform> {
+    /// Unlocks the mutex, waits to be notified for as long as `limit` says (a deadline, a context), and locks it again,
+    /// however long that takes. Blocks the G; not callable from interrupts.
+    ///
+    /// ```
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Condvar, Context, Mutex};
+    /// use gmp_sched::sync::LimitedCondvar;
+    ///
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let (items, changed) = (Mutex::new(Vec::<u32>::new()), Condvar::new());
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     native::go(move || cancel.cancel()).detach();
+    ///     let mut items = items.lock();
+    ///     while items.is_empty() {
+    ///         if let Err(error) = changed.wait_limited(&mut items, &context) {
+    ///             assert_eq!(error, ContextError::Canceled);
+    ///             break;
+    ///         }
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Nobody notified it before the limit was over.
+    ///
+    /// # Panics
+    ///
+    /// As [`Condvar`].
+    #[track_caller]
+    fn wait_limited<'l, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, P>,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<(), ContextError>;
+}
+
+impl<P: Platform> LimitedCondvar<P> for Condvar<P> {
+    #[track_caller]
+    fn wait_limited<'l, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, P>,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<(), ContextError> {
+        let limit = limit.into();
+        // SAFETY: it is unlocked on behalf of the guard, which is borrowed meanwhile, and locked again before.
+        let mutex = unsafe { MutexGuard::mutex(guard).raw() };
+        if self.raw().wait_with(mutex, Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
+    }
+}

@@ -1,0 +1,187 @@
+//! What is done once. Go: `sync.Once` (sync/once.go), `sync.OnceFunc`, `sync.OnceValue` (sync/oncefunc.go, go1.27).
+
+use core::fmt;
+
+use super::blocking::{Blocking, Roused};
+use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::spin_lock::Lock;
+use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::machine::Machine;
+use crate::library::waiter::WaitQueue;
+use crate::platform::{Pinned, Platform, Site};
+use crate::synctest::Home;
+
+/// Something that is done once, by whoever comes first; the others wait until it is done. Go: `sync.Once`.
+///
+/// 40 bytes; can be a `static`.
+///
+/// If it panics it has not been done: the panic goes on in the caller, and one of those that wait, or the next to come,
+/// tries again, as with `std::sync::OnceLock`. (In Go it counts as done.)
+///
+/// ```
+/// use gmp_sched::native::{self, Once};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// static START: Once = Once::new();
+/// static STARTED: AtomicU32 = AtomicU32::new(0);
+///
+/// unsafe { native::enter() }.run(2, || {
+///     let all: Vec<_> = (0..4)
+///         .map(|_| {
+///             native::go(|| {
+///                 START.call_once(|| drop(STARTED.fetch_add(1, Ordering::Relaxed)));
+///                 STARTED.load(Ordering::Relaxed)
+///             })
+///         })
+///         .collect();
+///     assert!(all.into_iter().all(|handle| handle.join().unwrap() == 1));
+/// });
+/// ```
+pub struct Once<P: Platform> {
+    /// [`NEW`], [`RUNNING`] or [`DONE`]. Changed under the lock only.
+    word: AtomicU32,
+    state: Lock<State<P>, P>,
+}
+
+struct State<P: Platform> {
+    queue: WaitQueue<P>,
+    /// The G that does it, if it is one that does.
+    runner: Option<&'static Goroutine<P>>,
+}
+
+const NEW: u32 = 0;
+const RUNNING: u32 = 1;
+const DONE: u32 = 2;
+
+impl<P: Platform> Once<P> {
+    constructor! {
+        /// Not done yet.
+        ///
+        /// ```
+        /// assert!(!gmp_sched::native::Once::new().is_done());
+        /// ```
+        #[must_use]
+        pub fn new() -> Self {
+            Self { word: AtomicU32::new(NEW), state: Lock::new(State { queue: WaitQueue::new(), runner: None }) }
+        }
+    }
+
+    /// Whether it has been done: then all its effects are seen. Callable from anywhere.
+    ///
+    /// ```
+    /// let once = gmp_sched::native::Once::new();
+    /// once.call_once(|| ());
+    /// assert!(once.is_done());
+    /// ```
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        // Ordering: Acquire; partner: the Release in `end`.
+        self.word.load(Ordering::Acquire) == DONE
+    }
+
+    /// Does it, or waits until it has been done. May block the G; not callable from interrupts. Go: `Once.Do`.
+    ///
+    /// ```
+    /// let (once, mut calls) = (gmp_sched::native::Once::new(), 0);
+    /// once.call_once(|| calls += 1);
+    /// once.call_once(|| calls += 1);
+    /// assert_eq!(calls, 1);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// `body` panics, or calls this itself; it has to wait, and the caller is not a G or has preemption turned off.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Do")]
+    pub fn call_once(&self, body: impl FnOnce()) {
+        if !self.is_done() {
+            self.call_slow(body);
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn call_slow(&self, body: impl FnOnce()) {
+        if self.begin() {
+            let mut running = Running { once: self, becomes: NEW };
+            body();
+            running.becomes = DONE;
+        }
+    }
+
+    /// Tells whether the caller is to do it, `false` when it has been done. Waits while another does it.
+    #[track_caller]
+    fn begin(&self) -> bool {
+        loop {
+            let pinned = Pinned::<P>::new();
+            let me = pinned.try_machine().and_then(Machine::current_goroutine);
+            let mut state = self.state.lock();
+            P::point(Site::Sync);
+            match self.word.load(Ordering::Relaxed) {
+                NEW => {
+                    self.word.store(RUNNING, Ordering::Relaxed);
+                    state.runner = me;
+                    return true;
+                }
+                DONE => return false,
+                _ => {}
+            }
+            let runs_it_itself = state.runner.zip(me).is_some_and(|(runner, me)| core::ptr::eq(runner, me));
+            drop(state);
+            drop(pinned);
+            assert!(!runs_it_itself, "sync: what is done once waits for itself");
+            self.wait();
+        }
+    }
+
+    /// Waits until it has been done, or nobody does it any more.
+    #[track_caller]
+    fn wait(&self) {
+        let blocking = Blocking::<P>::new(WaitReason::Once, None);
+        let state = self.state.lock();
+        if self.word.load(Ordering::Relaxed) == RUNNING {
+            let runner = state.runner;
+            let is_done_here = || runner.is_some_and(|runner| Home::of(runner).is_this_bubble());
+            blocking.wait_within(is_done_here, state, 0, |state, waiter| state.queue.push_back(waiter));
+        }
+    }
+
+    /// It has been done, or the G that did it panicked.
+    fn end(&self, word: u32) {
+        let pinned = Pinned::<P>::new();
+        let roused = {
+            let mut state = self.state.lock();
+            state.runner = None;
+            P::point(Site::Sync);
+            // Ordering: Release; partner: the Acquire in `is_done`.
+            self.word.store(word, Ordering::Release);
+            Roused::all_of(&state.queue)
+        };
+        roused.ready(&pinned);
+    }
+}
+
+/// The caller does it.
+struct Running<'a, P: Platform> {
+    once: &'a Once<P>,
+    /// What the word is afterwards.
+    becomes: u32,
+}
+
+impl<P: Platform> Drop for Running<'_, P> {
+    fn drop(&mut self) {
+        self.once.end(self.becomes);
+    }
+}
+
+impl<P: Platform> Default for Once<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> fmt::Debug for Once<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("done", &self.is_done()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,145 @@
+//! What `lock_api` makes its locks and guards of.
+
+#![expect(unsafe_code, reason = "promises exclusion to lock_api")]
+
+use core::mem;
+use core::time::Duration;
+
+use lock_api::GuardSend;
+
+use super::{Place, RawRwLock, Readers};
+use crate::entities::goroutine::WaitReason;
+use crate::library::sync::blocking::OnDrop;
+use crate::library::time::Instant;
+use crate::platform::Platform;
+
+// SAFETY: who excludes holds the mutex of the writers and has seen no reader counted after it closed; until it opens
+// no reader is admitted. A reader stays counted until it leaves.
+unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
+    const INIT: Self = Self::new();
+
+    type SharedGuard = Place;
+    type ExclusiveGuard = GuardSend;
+
+    #[inline]
+    #[track_caller]
+    fn lock_shared(&self) -> Place {
+        self.share(None).expect("it waits until it has it")
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> Option<Place> {
+        self.try_share()
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self, place: Place) {
+        self.unshare(place);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn lock_exclusive(&self) -> GuardSend {
+        self.exclude(None);
+        GuardSend::new()
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> Option<GuardSend> {
+        self.try_exclude().then(GuardSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self, _: GuardSend) {
+        self.include();
+    }
+
+    fn is_locked(&self) -> bool {
+        self.writers.is_held() || !self.readers.is_empty::<P>()
+    }
+
+    fn is_locked_exclusive(&self) -> bool {
+        self.readers.is_closed()
+    }
+}
+
+// SAFETY: the reader is counted before it is opened.
+unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockDowngrade for RawRwLock<P, R> {
+    unsafe fn downgrade(&self, _: GuardSend) -> Place {
+        self.downgrade()
+    }
+}
+
+// SAFETY: as `RawRwLock`.
+unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R> {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[track_caller]
+    fn try_lock_shared_for(&self, timeout: Duration) -> Option<Place> {
+        self.share(Some(&timeout.into()))
+    }
+
+    #[track_caller]
+    fn try_lock_shared_until(&self, deadline: Instant) -> Option<Place> {
+        self.share(Some(&deadline.into()))
+    }
+
+    #[track_caller]
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardSend> {
+        self.exclude(Some(&timeout.into())).then(GuardSend::new)
+    }
+
+    #[track_caller]
+    fn try_lock_exclusive_until(&self, deadline: Instant) -> Option<GuardSend> {
+        self.exclude(Some(&deadline.into())).then(GuardSend::new)
+    }
+}
+
+// SAFETY: an upgradable reader holds the mutex of the writers, so nobody writes and nobody else can upgrade.
+unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P, R> {
+    type UpgradableGuard = GuardSend;
+
+    #[inline]
+    #[track_caller]
+    fn lock_upgradable(&self) -> GuardSend {
+        self.writers.acquire_until(WaitReason::RwLockRead, None);
+        GuardSend::new()
+    }
+
+    #[inline]
+    fn try_lock_upgradable(&self) -> Option<GuardSend> {
+        self.writers.try_acquire().then(GuardSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self, _: GuardSend) {
+        self.writers.release();
+    }
+
+    #[track_caller]
+    unsafe fn upgrade(&self, _: GuardSend) -> GuardSend {
+        let release = OnDrop(|| self.writers.release());
+        self.drain(None);
+        mem::forget(release);
+        GuardSend::new()
+    }
+
+    unsafe fn try_upgrade(&self, guard: GuardSend) -> Result<GuardSend, GuardSend> {
+        if self.try_drain() { Ok(guard) } else { Err(guard) }
+    }
+}
+
+// SAFETY: as above; the reader is counted before anything is let go.
+unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgradeDowngrade for RawRwLock<P, R> {
+    unsafe fn downgrade_upgradable(&self, _: GuardSend) -> Place {
+        let place = self.add_reader();
+        self.writers.release();
+        place
+    }
+
+    unsafe fn downgrade_to_upgradable(&self, guard: GuardSend) -> GuardSend {
+        self.open();
+        guard
+    }
+}

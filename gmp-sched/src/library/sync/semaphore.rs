@@ -1,0 +1,382 @@
+//! A number of permits. Go: `golang.org/x/sync/semaphore`.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::blocking::{Blocking, Roused, my_waiter};
+use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::spin_lock::Lock;
+use crate::entities::goroutine::WaitReason;
+use crate::library::cancel::{ContextError, Limit};
+use crate::library::waiter::WaitQueue;
+use crate::platform::{Pinned, Platform, Site};
+
+/// A number of permits, of which a G takes one or several, and waits while there are not so many. Go: `Weighted`.
+///
+/// First in, first out: who asks for many is not passed by those who ask for few, so nobody starves. 32 bytes; can be a
+/// `static`.
+///
+/// ```
+/// use gmp_sched::native::{self, Semaphore};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// static SLOTS: Semaphore = Semaphore::new(3);
+/// static BUSY: AtomicU32 = AtomicU32::new(0);
+///
+/// unsafe { native::enter() }.run(4, || {
+///     let all: Vec<_> = (0..20)
+///         .map(|_| {
+///             native::go(|| {
+///                 let _permit = SLOTS.acquire(1);
+///                 assert!(BUSY.fetch_add(1, Ordering::SeqCst) < 3);
+///                 native::yield_now();
+///                 BUSY.fetch_sub(1, Ordering::SeqCst);
+///             })
+///         })
+///         .collect();
+///     all.into_iter().for_each(|handle| handle.join().unwrap());
+/// });
+/// ```
+#[doc(alias = "Weighted")]
+pub struct Semaphore<P: Platform> {
+    /// Free permits times two, and [`QUEUED`].
+    word: AtomicU32,
+    size: u32,
+    queue: Lock<WaitQueue<P>, P>,
+}
+
+/// Somebody may stand in the queue, so nobody takes a permit but through it. Changed under the lock only.
+const QUEUED: u32 = 1;
+/// One free permit.
+const ONE: u32 = 2;
+
+impl<P: Platform> Semaphore<P> {
+    /// The most permits there can be.
+    ///
+    /// ```
+    /// use gmp_sched::native::Semaphore;
+    /// assert_eq!(Semaphore::new(Semaphore::MAX).available(), u32::MAX / 2);
+    /// ```
+    pub const MAX: u32 = u32::MAX / ONE;
+
+    constructor! {
+        /// With `permits` free ones.
+        ///
+        /// ```
+        /// assert_eq!(gmp_sched::native::Semaphore::new(2).available(), 2);
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// They are more than [`MAX`](Self::MAX).
+        #[must_use]
+        pub fn new(permits: u32) -> Self {
+            assert!(permits <= Self::MAX, "a semaphore with too many permits");
+            Self { word: AtomicU32::new(permits * ONE), size: permits, queue: Lock::new(WaitQueue::new()) }
+        }
+    }
+
+    /// How many are free at the moment. Callable from anywhere.
+    ///
+    /// ```
+    /// let semaphore = gmp_sched::native::Semaphore::new(2);
+    /// let permit = semaphore.acquire(1);
+    /// assert_eq!(semaphore.available(), 1);
+    /// ```
+    pub fn available(&self) -> u32 {
+        self.word.load(Ordering::Relaxed) / ONE
+    }
+
+    /// Takes `permits`, waiting until they are free. Blocks the G; not callable from interrupts.
+    ///
+    /// ```
+    /// let semaphore = gmp_sched::native::Semaphore::new(2);
+    /// drop(semaphore.acquire(2));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// There are not so many; it has to wait, and the caller is not a G or has preemption turned off.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Acquire")]
+    pub fn acquire(&self, permits: u32) -> Permit<'_, P> {
+        self.take(permits, None);
+        Permit { semaphore: self, permits }
+    }
+
+    /// [`acquire`](Self::acquire) for as long as `limit` says (a deadline, a context). Go: `Acquire`, which takes a context.
+    ///
+    /// ```
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context, Semaphore};
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let semaphore = Semaphore::new(1);
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     let _held = semaphore.acquire_until(1, &context).unwrap();
+    ///     cancel.cancel();
+    ///     assert_eq!(semaphore.acquire_until(1, &context).unwrap_err(), ContextError::Canceled);
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// They were not free before the limit was over.
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire`](Self::acquire); it gives up, and leaves permits to a G in a [bubble](crate::synctest) in which the caller is
+    /// not, which has them all the same.
+    #[track_caller]
+    pub fn acquire_until<'l>(
+        &self,
+        permits: u32,
+        limit: impl Into<Limit<'l, P>>,
+    ) -> Result<Permit<'_, P>, ContextError> {
+        let limit = limit.into();
+        if self.take(permits, Some(&limit)) { Ok(Permit { semaphore: self, permits }) } else { Err(limit.ended()) }
+    }
+
+    /// [`acquire`](Self::acquire) for `timeout` at most; `None` if they were not free by then.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, Semaphore};
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let semaphore = Semaphore::new(1);
+    ///     let _held = semaphore.acquire(1);
+    ///     assert!(semaphore.acquire_timeout(1, std::time::Duration::from_millis(1)).is_none());
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`acquire_until`](Self::acquire_until).
+    #[track_caller]
+    pub fn acquire_timeout(&self, permits: u32, timeout: Duration) -> Option<Permit<'_, P>> {
+        self.acquire_until(permits, timeout).ok()
+    }
+
+    /// Takes `permits` if they are free and nobody waits. Does not block; callable from anywhere.
+    ///
+    /// ```
+    /// let semaphore = gmp_sched::native::Semaphore::new(2);
+    /// let first = semaphore.try_acquire(2).unwrap();
+    /// assert!(semaphore.try_acquire(1).is_none());
+    /// ```
+    #[inline]
+    #[doc(alias = "TryAcquire")]
+    pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_, P>> {
+        self.try_take(permits).then(|| Permit { semaphore: self, permits })
+    }
+
+    /// Gives `permits` back whose [`Permit`] was forgotten. Does not block; not callable from interrupts.
+    ///
+    /// ```
+    /// let semaphore = gmp_sched::native::Semaphore::new(2);
+    /// semaphore.acquire(1).forget();
+    /// semaphore.release(1);
+    /// assert_eq!(semaphore.available(), 2);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// So many are not taken; or they were for a G in a [bubble](crate::synctest) in which the caller is not, which has them all
+    /// the same.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Release")]
+    pub fn release(&self, permits: u32) {
+        while !self.try_give(permits) {
+            if self.give_queued(permits) {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn take(&self, permits: u32, limit: Option<&Limit<'_, P>>) -> bool {
+        self.try_take(permits) || self.take_slow(permits, limit)
+    }
+
+    #[inline]
+    fn try_take(&self, permits: u32) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word & QUEUED != 0 || word / ONE < permits {
+                return false;
+            }
+            P::point(Site::Sync);
+            // Ordering: Acquire; partner: the Release of whoever gave them back.
+            let next = word - permits * ONE;
+            match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn take_slow(&self, permits: u32, limit: Option<&Limit<'_, P>>) -> bool {
+        assert!(permits <= self.size, "semaphore: {permits} of {} permits", self.size);
+        let blocking = Blocking::<P>::new(WaitReason::SemAcquire, limit);
+        if blocking.is_over() {
+            return false;
+        }
+        let queue = self.queue.lock();
+        if self.take_or_mark(permits) {
+            return true;
+        }
+        if blocking.wait(queue, permits as usize, |queue, waiter| queue.push_back(waiter)).is_some() {
+            return true;
+        }
+        let pinned = Pinned::<P>::new();
+        let roused = {
+            let queue = self.queue.lock();
+            queue.remove(my_waiter(&pinned));
+            // Those behind it may want less.
+            let word = self.word.load(Ordering::Relaxed);
+            if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { Roused::none() }
+        };
+        roused.ready_durable(pinned);
+        false
+    }
+
+    /// Takes `permits` if they are free and nobody waits; else says that somebody does. Under the lock.
+    fn take_or_mark(&self, permits: u32) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let is_free = word & QUEUED == 0 && word / ONE >= permits;
+            let next = if is_free { word - permits * ONE } else { word | QUEUED };
+            P::point(Site::Sync);
+            match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return is_free,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Adds `permits` to the free ones; `false` if somebody waits for some.
+    #[inline]
+    #[track_caller]
+    fn try_give(&self, permits: u32) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & QUEUED == 0 {
+            self.check_given(word, permits);
+            P::point(Site::Sync);
+            // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`.
+            let next = word + permits * ONE;
+            match self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    #[inline]
+    #[track_caller]
+    fn check_given(&self, word: u32, permits: u32) {
+        assert!(permits <= self.size - word / ONE, "semaphore: released more than held");
+    }
+
+    /// Gives `permits` to those that wait; `false` if nobody waits any more.
+    #[cold]
+    #[track_caller]
+    fn give_queued(&self, permits: u32) -> bool {
+        let pinned = Pinned::<P>::new();
+        let queue = self.queue.lock();
+        let word = self.word.load(Ordering::Relaxed);
+        if word & QUEUED == 0 {
+            return false;
+        }
+        if permits > self.size - word / ONE {
+            // A misuse by the program: it panics with neither the pin nor the lock.
+            drop((queue, pinned));
+            self.check_given(word, permits);
+        } else {
+            let roused = self.grant(&queue, word / ONE + permits);
+            drop(queue);
+            roused.ready_durable(pinned);
+        }
+        true
+    }
+
+    /// Gives the first in the queue theirs out of `free` permits, as far as they go; the others are free. Under the lock,
+    /// while the word says that somebody waits, and so nobody else changes it. The caller readies them without the lock.
+    fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> Roused<P> {
+        let mut roused = Roused::none();
+        while let Some(first) = queue.pop_if(|first| first.outcome.load(Ordering::Relaxed) <= free as usize) {
+            free -= first.outcome.load(Ordering::Relaxed) as u32;
+            roused.push(first);
+        }
+        let queued = if queue.is_empty() { 0 } else { QUEUED };
+        P::point(Site::Sync);
+        // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. Those in the queue see what came
+        // before because they are readied after.
+        self.word.swap((free * ONE) | queued, Ordering::Release);
+        roused
+    }
+}
+
+/// Permits of a [`Semaphore`], given back when this is dropped, by whichever G.
+///
+/// ```
+/// use gmp_sched::native::{self, Semaphore};
+/// static SEMAPHORE: Semaphore = Semaphore::new(1);
+/// unsafe { native::enter() }.run(1, || {
+///     let permit = SEMAPHORE.acquire(1);
+///     native::go(move || drop(permit)).join().unwrap();
+///     assert_eq!(SEMAPHORE.available(), 1);
+/// });
+/// ```
+#[must_use = "dropping it gives the permits back at once"]
+pub struct Permit<'a, P: Platform> {
+    semaphore: &'a Semaphore<P>,
+    permits: u32,
+}
+
+impl<P: Platform> Permit<'_, P> {
+    /// How many they are.
+    ///
+    /// ```
+    /// assert_eq!(gmp_sched::native::Semaphore::new(3).acquire(2).permits(), 2);
+    /// ```
+    #[must_use]
+    pub fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// Leaves them taken; [`Semaphore::release`] gives them back.
+    ///
+    /// ```
+    /// let semaphore = gmp_sched::native::Semaphore::new(3);
+    /// semaphore.acquire(2).forget();
+    /// assert_eq!(semaphore.available(), 1);
+    /// ```
+    pub fn forget(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<P: Platform> Drop for Permit<'_, P> {
+    #[inline]
+    fn drop(&mut self) {
+        self.semaphore.release(self.permits);
+    }
+}
+
+impl<P: Platform> fmt::Debug for Permit<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit({})", self.permits)
+    }
+}
+
+impl<P: Platform> fmt::Debug for Semaphore<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("available", &self.available())
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,371 @@
+//! Waiting for a number of Gs to finish. Go: `sync.WaitGroup` (sync/waitgroup.go, go1.27).
+
+#[cfg(not(gmp_loom))]
+use alloc::sync::Arc;
+use core::fmt;
+#[cfg(not(gmp_loom))]
+use core::time::Duration;
+
+#[cfg(not(gmp_loom))]
+use super::blocking::OnDrop;
+use super::blocking::{Blocking, Roused, my_waiter, ready};
+use crate::base::atomic::{AtomicU64, Ordering};
+use crate::base::spin_lock::Lock;
+use crate::entities::goroutine::WaitReason;
+use crate::library::cancel::{ContextError, Limit};
+use crate::library::waiter::WaitQueue;
+#[cfg(not(gmp_loom))]
+use crate::lifecycle::join::JoinHandle;
+#[cfg(not(gmp_loom))]
+use crate::platform::OutOfResources;
+use crate::platform::{Pinned, Platform, Site};
+use crate::synctest::{Home, NOWHERE, may_be_used};
+
+/// A counter of what is under way, and the Gs that wait for it to be zero. Go: `sync.WaitGroup`.
+///
+/// Can be used again as soon as it has been zero, also before those that waited for that have run. (In Go that is a
+/// panic.) 40 bytes; can be a `static`.
+///
+/// Whoever makes it count in a [bubble](crate::synctest) makes it that one's: until it is zero again nobody else may count
+/// with it. (A `static` as well, which Go's cannot be.) Anybody may wait.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use gmp_sched::native::{self, WaitGroup};
+///
+/// unsafe { native::enter() }.run(2, || {
+///     let (group, sum) = (Arc::new(WaitGroup::new()), Arc::new(AtomicU32::new(0)));
+///     for n in 0..10 {
+///         let sum = sum.clone();
+///         group.go(move || drop(sum.fetch_add(n, Ordering::Relaxed))).unwrap();
+///     }
+///     group.wait();
+///     assert_eq!(sum.load(Ordering::Relaxed), 45);
+/// });
+/// ```
+pub struct WaitGroup<P: Platform> {
+    /// What is under way in the upper half, and Gs that wait in the lower one, which is changed under the lock only.
+    word: AtomicU64,
+    queue: Lock<WaitQueue<P>, P>,
+    /// The number of the bubble that it is of, if there is something under way.
+    bubble: AtomicU64,
+}
+
+const ONE: u64 = 1 << 32;
+const WAITERS: u64 = ONE - 1;
+/// The highest bit, which the counter may not reach.
+const TOO_MANY: u64 = ONE << 31;
+
+impl<P: Platform> WaitGroup<P> {
+    constructor! {
+        /// One with nothing under way.
+        ///
+        /// ```
+        /// static GROUP: gmp_sched::native::WaitGroup = gmp_sched::native::WaitGroup::new();
+        /// GROUP.wait();
+        /// ```
+        #[must_use]
+        pub fn new() -> Self {
+            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()), bubble: AtomicU64::new(NOWHERE) }
+        }
+    }
+
+    /// `count` more things are under way. Does not block; callable from anywhere. Go: `Add`.
+    ///
+    /// As in Go it comes before what it counts begins, and before the wait for it: while the counter is zero and Gs still
+    /// wait, as they do for a moment, it is a mistake.
+    ///
+    /// ```
+    /// use gmp_sched::native::WaitGroup;
+    /// let group = WaitGroup::new();
+    /// group.add(2);
+    /// group.done();
+    /// group.done();
+    /// group.wait();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// It comes at the same time as a wait for zero; the counter passes 2^31; the group counts for a bubble, and the caller is
+    /// not in that, or the other way around.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Add")]
+    pub fn add(&self, count: u32) {
+        P::point(Site::Sync);
+        if may_be_used() {
+            self.enter_bubble();
+        }
+        // Ordering: Relaxed: what is under way tells nobody anything until it is done.
+        let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
+        let after = before.wrapping_add(u64::from(count) * ONE);
+        // Most often nobody waits, and it is far from 2^31.
+        if after & (TOO_MANY | WAITERS) != 0 || count > i32::MAX as u32 {
+            self.check_add(before, count);
+        }
+    }
+
+    /// `count` has been added to `before`: undoes that and panics if it was a mistake.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn check_add(&self, before: u64, count: u32) {
+        let is_late = before < ONE && before & WAITERS != 0 && count != 0;
+        if is_late || (before >> 32) + u64::from(count) > i32::MAX as u64 {
+            self.word.fetch_sub(u64::from(count) * ONE, Ordering::Relaxed);
+            assert!(!is_late, "sync: WaitGroup misuse: Add called concurrently with Wait");
+            panic!("sync: WaitGroup counter overflows");
+        }
+    }
+
+    /// One thing less is under way; what the caller did before is seen by those whose wait ends. Does not block; not
+    /// callable from interrupts. Go: `Done`.
+    ///
+    /// ```
+    /// use gmp_sched::native::WaitGroup;
+    /// static GROUP: WaitGroup = WaitGroup::new();
+    /// unsafe { gmp_sched::native::enter() }.run(1, || {
+    ///     GROUP.add(1);
+    ///     gmp_sched::native::go(|| GROUP.done()).detach();
+    ///     GROUP.wait();
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Nothing was under way; the group counts for a bubble, and the caller is not in that, or the other way around.
+    #[inline(always)]
+    #[track_caller]
+    #[doc(alias = "Done")]
+    pub fn done(&self) {
+        P::point(Site::Sync);
+        if may_be_used() {
+            self.enter_bubble();
+        }
+        // Ordering: Release: what was done comes before the return of `wait`; Acquire: the last one passes on what the
+        // others did.
+        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
+        let after = before.wrapping_sub(ONE);
+        if after.cast_signed() < 0 {
+            self.undo_done();
+        }
+        if after < ONE && after != 0 {
+            self.release();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn undo_done(&self) -> ! {
+        self.word.fetch_add(ONE, Ordering::Relaxed);
+        panic!("sync: negative WaitGroup counter");
+    }
+
+    /// The calling G, or whoever it is, counts with this group: from here on it is of the bubble where that is, if it was of
+    /// none, and if it is of another this panics.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn enter_bubble(&self) {
+        let here = Home::<P>::here().id();
+        // Ordering: Relaxed, all of them: as long as something is under way the bubble stays. Those who begin at the same
+        // time in different bubbles are not all found out.
+        if self.word.load(Ordering::Relaxed) == 0 {
+            self.bubble.store(here, Ordering::Relaxed);
+        }
+        let bubble = self.bubble.load(Ordering::Relaxed);
+        if bubble != here {
+            let both = bubble != NOWHERE && here != NOWHERE;
+            assert!(!both, "sync: WaitGroup.Add called from multiple synctest bubbles");
+            panic!("sync: WaitGroup.Add called from inside and outside synctest bubble");
+        }
+    }
+
+    /// Whether the calling G is in the bubble of the group.
+    #[cold]
+    fn is_of_this_bubble(&self) -> bool {
+        let bubble = self.bubble.load(Ordering::Relaxed);
+        bubble != NOWHERE && bubble == Home::<P>::here().id()
+    }
+
+    /// The counter is zero and Gs wait: one, as a rule.
+    #[inline(always)]
+    fn release(&self) {
+        let pinned = Pinned::<P>::new();
+        let queue = self.queue.lock();
+        let first = queue.pop();
+        let others = if queue.is_empty() { None } else { Some(Self::rouse_others(&queue)) };
+        P::point(Site::Sync);
+        // Those whose deadline has passed are out of the queue, too.
+        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+        drop(queue);
+        if let Some(first) = first {
+            ready(first, &pinned);
+        }
+        if let Some(others) = others {
+            others.ready(&pinned);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rouse_others(queue: &WaitQueue<P>) -> Roused<P> {
+        Roused::all_of(queue)
+    }
+
+    /// Waits until nothing is under way. Blocks the G; not callable from interrupts. Go: `Wait`.
+    ///
+    /// ```
+    /// gmp_sched::native::WaitGroup::new().wait();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// It has to wait, and the caller is not a G or has preemption turned off.
+    #[inline]
+    #[track_caller]
+    #[doc(alias = "Wait")]
+    pub fn wait(&self) {
+        self.wait_for(None);
+    }
+
+    /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context).
+    ///
+    /// ```
+    /// use gmp_sched::cancel::ContextError;
+    /// use gmp_sched::native::{self, Context, WaitGroup};
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let group = WaitGroup::new();
+    ///     group.add(1);
+    ///     let (context, cancel) = Context::background().with_cancel();
+    ///     cancel.cancel();
+    ///     assert_eq!(group.wait_until(&context), Err(ContextError::Canceled));
+    ///     group.done();
+    ///     assert_eq!(group.wait_until(&context), Ok(()));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Something was under way until the limit was over.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    #[inline]
+    #[track_caller]
+    pub fn wait_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<(), ContextError> {
+        let limit = limit.into();
+        if self.wait_for(Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn wait_for(&self, limit: Option<&Limit<'_, P>>) -> bool {
+        P::point(Site::Sync);
+        // Ordering: Acquire; partner: `done`.
+        self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn wait_slow(&self, limit: Option<&Limit<'_, P>>) -> bool {
+        let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, limit);
+        let is_over = blocking.is_over();
+        let queue = self.queue.lock();
+        // Counted before the counter can be zero, so that the last `done` finds this G.
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            if word < ONE || is_over {
+                return word < ONE;
+            }
+            P::point(Site::Sync);
+            match self.word.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        let is_its_own = || self.is_of_this_bubble();
+        if blocking.wait_within(is_its_own, queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
+            return true;
+        }
+        let pinned = Pinned::<P>::new();
+        let queue = self.queue.lock();
+        if queue.remove(my_waiter(&pinned)) {
+            P::point(Site::Sync);
+            self.word.fetch_sub(1, Ordering::Relaxed);
+        }
+        false
+    }
+
+    /// [`wait`](Self::wait) for `timeout` at most; tells whether nothing is under way.
+    ///
+    /// ```
+    /// use gmp_sched::native::{self, WaitGroup};
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let group = WaitGroup::new();
+    ///     group.add(1);
+    ///     assert!(!group.wait_timeout(std::time::Duration::from_millis(1)));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_until`](Self::wait_until).
+    #[cfg(not(gmp_loom))]
+    #[track_caller]
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        self.wait_for(Some(&timeout.into()))
+    }
+
+    /// Runs `body` as a new G that this group counts. Go: `WaitGroup.Go`.
+    ///
+    /// A panic of `body` is nobody's to handle, and ends the program.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use gmp_sched::native::{self, WaitGroup};
+    /// unsafe { native::enter() }.run(1, || {
+    ///     let group = Arc::new(WaitGroup::new());
+    ///     group.go(native::yield_now).unwrap();
+    ///     group.wait();
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P; and as [`add`](Self::add).
+    #[cfg(not(gmp_loom))]
+    #[track_caller]
+    #[doc(alias = "Go")]
+    pub fn go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
+        self.add(1);
+        let group = Arc::clone(self);
+        // Part of the closure, so that a spawn that fails or panics drops it, too.
+        let done = OnDrop(move || group.done());
+        let spawned = crate::lifecycle::spawn::spawn::<P, _, _>(move || {
+            let (body, _done) = (body, done);
+            body();
+        });
+        spawned.map(JoinHandle::detach)
+    }
+}
+
+impl<P: Platform> Default for WaitGroup<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> fmt::Debug for WaitGroup<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Relaxed);
+        f.debug_struct("WaitGroup").field("under_way", &(word >> 32)).field("waiting", &(word & WAITERS)).finish()
+    }
+}

@@ -1,0 +1,114 @@
+//! What timers and tickers have in common: a tick, waited for one way or another, and a slot that goes back.
+
+use core::fmt;
+
+use super::{Instant, Ticker, Timer};
+use crate::library::cancel::{ContextError, Limit};
+use crate::library::chan::RecvTimeoutError;
+use crate::library::select::{RecvCase, Source};
+use crate::platform::{Pinned, Platform};
+
+macro_rules! waits {
+    ($type:ident) => {
+        impl<P: Platform> $type<P> {
+            /// Waits for the next tick; gives when it came. Go: `<-t.C`.
+            ///
+            /// Blocks the calling G, forever if it is stopped and nobody sets it again. Not callable from interrupts.
+            ///
+            /// ```
+            /// use core::time::Duration;
+            #[doc = concat!("use gmp_sched::native::{self, ", stringify!($type), "};")]
+            ///
+            /// unsafe { native::enter() }.run(1, || {
+            #[doc = concat!("    let tick = ", stringify!($type), "::new(Duration::from_millis(1)).wait();")]
+            ///     assert!(tick <= native::now());
+            /// });
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+            #[track_caller]
+            pub fn wait(&self) -> Instant {
+                self.slot.ticks().recv().expect(NEVER_CLOSED)
+            }
+
+            /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context).
+            ///
+            /// ```
+            /// use core::time::Duration;
+            /// use gmp_sched::cancel::ContextError;
+            #[doc = concat!("use gmp_sched::native::{self, ", stringify!($type), "};")]
+            ///
+            /// unsafe { native::enter() }.run(1, || {
+            #[doc = concat!("    let hours = ", stringify!($type), "::new(Duration::from_secs(3600));")]
+            ///     assert_eq!(hours.wait_until(Duration::from_millis(1)), Err(ContextError::DeadlineExceeded));
+            /// });
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// There has been no tick by then.
+            ///
+            /// # Panics
+            ///
+            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+            #[track_caller]
+            pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<Instant, ContextError> {
+                self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
+                    RecvTimeoutError::Timeout => ContextError::DeadlineExceeded,
+                    RecvTimeoutError::Canceled => ContextError::Canceled,
+                    RecvTimeoutError::Closed => unreachable!("{NEVER_CLOSED}"),
+                })
+            }
+
+            /// When it ticked, if it has and nobody took that tick before. Does not block; not callable from interrupts.
+            ///
+            /// ```
+            /// use core::time::Duration;
+            #[doc = concat!("use gmp_sched::native::{self, ", stringify!($type), "};")]
+            ///
+            /// unsafe { native::enter() }.run(1, || {
+            #[doc = concat!("    assert!(", stringify!($type), "::new(Duration::from_secs(3600)).try_wait().is_none());")]
+            /// });
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// The caller is not on an M, or is outside of the [bubble](crate::synctest) where this was made.
+            #[must_use]
+            #[track_caller]
+            pub fn try_wait(&self) -> Option<Instant> {
+                self.slot.try_take()
+            }
+        }
+
+        /// Its ticks, never closed. Go: `t.C`.
+        impl<P: Platform> Source for $type<P> {
+            type Value = Instant;
+            type Platform = P;
+
+            fn recv_case(&self) -> RecvCase<'_, Instant, P> {
+                RecvCase::new(self.slot.ticks())
+            }
+        }
+
+        impl<P: Platform> Drop for $type<P> {
+            fn drop(&mut self) {
+                self.slot.stop();
+                self.slot.give_back(&Pinned::new());
+            }
+        }
+
+        impl<P: Platform> fmt::Debug for $type<P> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($type)).field("slot", self.slot).finish()
+            }
+        }
+    };
+}
+
+const NEVER_CLOSED: &str = "nobody closes the channel of a timer";
+
+waits!(Timer);
+waits!(Ticker);

@@ -1,0 +1,257 @@
+//! A FIFO of [waiters](super::Waiter), linked through them.
+
+use core::fmt;
+use core::hint::cold_path;
+use core::ptr;
+
+use super::Waiter;
+use crate::base::atomic::Ordering;
+use crate::base::reference::AtomicRef;
+use crate::entities::goroutine::Goroutine;
+use crate::platform::{Pinned, Platform};
+
+/// A FIFO of waiters, changed only under the lock of what is waited for. Go: `waitq`.
+#[doc(alias = "waitq")]
+pub(crate) struct WaitQueue<P: Platform> {
+    first: AtomicRef<Waiter<P>>,
+    /// Only to be looked at where there is a first one, so that an only one is taken out with one store.
+    last: AtomicRef<Waiter<P>>,
+}
+
+impl<P: Platform> WaitQueue<P> {
+    /// The empty queue.
+    #[cfg(not(gmp_loom))]
+    pub(crate) const fn new() -> Self {
+        Self { first: AtomicRef::none(), last: AtomicRef::none() }
+    }
+
+    /// The empty queue.
+    #[cfg(gmp_loom)]
+    pub(crate) fn new() -> Self {
+        Self { first: AtomicRef::none(), last: AtomicRef::none() }
+    }
+
+    /// Whether nobody stands in it. One that does may have been woken from elsewhere. May be asked without the lock.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        // Ordering: Acquire, for those who ask without the lock: what they look at next is not of an earlier moment. Partner:
+        // the Release of each store to `first`.
+        self.first.load(Ordering::Acquire).is_none()
+    }
+
+    /// The one that has stood in it longest.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&'static Waiter<P>> {
+        self.first.load(Ordering::Relaxed)
+    }
+
+    /// Appends a waiter that is in no queue.
+    #[inline]
+    pub(crate) fn push_back(&self, waiter: &'static Waiter<P>) {
+        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} stands in a queue");
+        if self.first.load(Ordering::Relaxed).is_none() {
+            self.first.store(Some(waiter), Ordering::Release);
+            self.last.store(Some(waiter), Ordering::Relaxed);
+        } else {
+            cold_path();
+            self.push_behind_others(waiter);
+        }
+    }
+
+    /// [`push_back`](Self::push_back) where somebody stands.
+    #[inline]
+    fn push_behind_others(&self, waiter: &'static Waiter<P>) {
+        let last = self.last.load(Ordering::Relaxed);
+        waiter.previous.store(last, Ordering::Relaxed);
+        if let Some(last) = last {
+            last.next.store(Some(waiter), Ordering::Relaxed);
+        }
+        self.last.store(Some(waiter), Ordering::Relaxed);
+    }
+
+    /// Puts a waiter that is in no queue in front of all others.
+    pub(crate) fn push_front(&self, waiter: &'static Waiter<P>) {
+        let first = self.front();
+        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} stands in a queue");
+        waiter.next.store(first, Ordering::Relaxed);
+        match first {
+            Some(first) => first.previous.store(Some(waiter), Ordering::Relaxed),
+            None => self.last.store(Some(waiter), Ordering::Relaxed),
+        }
+        self.first.store(Some(waiter), Ordering::Release);
+    }
+
+    /// Takes `waiter` out if it stands in this queue; it stands in no other. Tells whether it did.
+    #[inline(always)]
+    pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
+        if self.is_first(waiter) && self.is_last(waiter) {
+            self.take_only();
+            return true;
+        }
+        cold_path();
+        self.remove_from_others(waiter)
+    }
+
+    /// [`remove`](Self::remove) of one that does not stand there alone.
+    #[inline(never)]
+    fn remove_from_others(&self, waiter: &'static Waiter<P>) -> bool {
+        if self.is_first(waiter) {
+            self.unlink_first(waiter);
+            return true;
+        }
+        let Some(previous) = waiter.previous.load(Ordering::Relaxed) else { return false };
+        waiter.previous.store(None, Ordering::Relaxed);
+        if self.is_last(waiter) {
+            self.last.store(Some(previous), Ordering::Relaxed);
+        } else {
+            let next = waiter.next.load(Ordering::Relaxed);
+            previous.next.store(next, Ordering::Relaxed);
+            if let Some(next) = next {
+                next.previous.store(Some(previous), Ordering::Relaxed);
+            }
+        }
+        true
+    }
+
+    /// Whether `waiter` is the first one.
+    #[inline(always)]
+    fn is_first(&self, waiter: &'static Waiter<P>) -> bool {
+        self.front().is_some_and(|first| ptr::eq(first, waiter))
+    }
+
+    /// Whether `waiter`, which stands in this queue, is the last one.
+    #[inline(always)]
+    fn is_last(&self, waiter: &'static Waiter<P>) -> bool {
+        self.last.load(Ordering::Relaxed).is_some_and(|last| ptr::eq(last, waiter))
+    }
+
+    /// Takes the first waiter, whether its wait is over or not.
+    #[inline]
+    fn remove_front(&self) -> Option<&'static Waiter<P>> {
+        let waiter = self.front()?;
+        self.unlink_first(waiter);
+        Some(waiter)
+    }
+
+    /// Takes `waiter`, the first one, out.
+    #[inline(always)]
+    fn unlink_first(&self, waiter: &'static Waiter<P>) {
+        if self.is_last(waiter) {
+            self.take_only();
+        } else {
+            let next = waiter.next.load(Ordering::Relaxed);
+            self.first.store(next, Ordering::Release);
+            if let Some(next) = next {
+                next.previous.store(None, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes out the only one there is.
+    #[inline(always)]
+    fn take_only(&self) {
+        self.first.store(None, Ordering::Release);
+    }
+
+    /// Takes the first waiter whose wait is not over and ends it: the caller readies it, once, without the lock. Those
+    /// that were woken from elsewhere are dropped from the queue on the way.
+    #[inline]
+    pub(crate) fn pop(&self) -> Option<&'static Waiter<P>> {
+        self.pop_with_goroutine().map(|(waiter, _)| waiter)
+    }
+
+    /// [`pop`](Self::pop) that gives the G as well, which it has come upon.
+    #[inline(always)]
+    pub(crate) fn pop_with_goroutine(&self) -> Option<(&'static Waiter<P>, &'static Goroutine<P>)> {
+        loop {
+            let waiter = self.remove_front()?;
+            if let Some(goroutine) = waiter.claim() {
+                return Some((waiter, goroutine));
+            }
+        }
+    }
+
+    /// Takes all waiters and ends the waits that are not over, with an outcome of zero.
+    pub(crate) fn take_all(&self) -> Woken<P> {
+        let mut woken = Woken { last: None };
+        while let Some(waiter) = self.pop() {
+            waiter.outcome.store(0, Ordering::Relaxed);
+            waiter.previous.store(woken.last, Ordering::Relaxed);
+            woken.last = Some(waiter);
+        }
+        woken
+    }
+
+    /// [`pop`](Self::pop), if the first waiter is `wanted`. One whose wait is over is asked too, and may
+    /// keep those behind it from being looked at until it has left the queue.
+    pub(crate) fn pop_if(&self, wanted: impl Fn(&'static Waiter<P>) -> bool) -> Option<&'static Waiter<P>> {
+        loop {
+            let waiter = self.front().filter(|&first| wanted(first))?;
+            self.remove(waiter);
+            if waiter.claim().is_some() {
+                return Some(waiter);
+            }
+        }
+    }
+}
+
+/// Waiters whose waits have been ended and whose Gs are still to be readied. Needs no lock.
+#[must_use = "whoever ends a wait readies the G"]
+pub(crate) struct Woken<P: Platform> {
+    last: Option<&'static Waiter<P>>,
+}
+
+impl<P: Platform> Woken<P> {
+    /// Readies all of them, those that came last first, as Go's `closechan` does: the one that waited longest is next.
+    #[inline]
+    pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
+        if self.last.is_some() {
+            self.for_each(|waiter| waiter.ready(pinned));
+        }
+    }
+
+    /// Hands out all of them in that order, each to be readied.
+    pub(crate) fn for_each(self, mut ready: impl FnMut(&'static Waiter<P>)) {
+        let mut next = self.last;
+        while let Some(waiter) = next {
+            // Read before: once it is ready the waiter may be in use again.
+            next = waiter.previous.load(Ordering::Relaxed);
+            // It stands in no queue.
+            waiter.previous.store(None, Ordering::Relaxed);
+            ready(waiter);
+        }
+    }
+}
+
+impl<P: Platform> fmt::Debug for WaitQueue<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_empty() { "WaitQueue(empty)" } else { "WaitQueue" })
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+
+    use super::{WaitQueue, Waiter};
+    use crate::native::Native;
+
+    #[test]
+    fn leaves_from_the_middle() {
+        let waiters: &[Waiter<Native>] =
+            Box::leak((0..3).map(|_| Waiter::new()).collect::<Vec<_>>().into_boxed_slice());
+        let queue = WaitQueue::new();
+        for waiter in waiters {
+            queue.push_back(waiter);
+        }
+        assert!(queue.remove(&waiters[1]));
+        assert!(!queue.remove(&waiters[1]));
+        assert!(core::ptr::eq(queue.front().unwrap(), &raw const waiters[0]));
+        assert!(queue.remove(&waiters[0]));
+        assert!(core::ptr::eq(queue.front().unwrap(), &raw const waiters[2]));
+        queue.push_front(&waiters[1]);
+        assert!(queue.remove(&waiters[2]) && queue.remove(&waiters[1]));
+        assert!(queue.is_empty());
+    }
+}

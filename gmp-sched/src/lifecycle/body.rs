@@ -1,0 +1,333 @@
+//! The closure of a G and its result.
+//!
+//! ```text
+//!   in the G  ┌──────────────────────────────┐
+//!             │ closure, later the result    │ up to 64 bytes: `Body`
+//!             └──────────────────────────────┘
+//!   stack top ┌──────────────────────────────┐
+//!             │ those that are larger        │
+//!             ├──────────────────────────────┤
+//!             │ frames of the running body … │
+//! ```
+//!
+//! So a spawn allocates nothing and a join handle needs no shared heap cell. A spawn does not touch the new G's stack either,
+//! nor does whoever takes its result: when a G ends, the next one may run on its stack, which is in the caches
+//! ([`exchange_stacks`]).
+
+use core::cell::UnsafeCell;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use crate::base::atomic::Ordering;
+use crate::engine::switch::Remains;
+use crate::entities::goroutine::{Goroutine, StackSize};
+use crate::library::scope::Children;
+use crate::lifecycle::join::{Audience, JoinError, finished};
+use crate::lifecycle::spawn;
+use crate::platform::context::{self, Entry};
+use crate::platform::{Pinned, Platform};
+
+/// Bytes that a closure or result may take at most; larger ones belong into a `Box`.
+pub const BODY_LIMIT: usize = 4096;
+
+/// Bytes of a closure or result that has its place in the G.
+const ROOM: usize = 64;
+
+/// What the upper end of every stack is a multiple of, and the place for a closure or result, too.
+const ALIGN: usize = 16;
+
+/// The place for a small closure or result. Whose it is follows from the state of the G: its maker's, its own, and then that of
+/// whoever has the right to its result.
+#[repr(C, align(16))]
+pub(crate) struct Body(UnsafeCell<MaybeUninit<[u8; ROOM]>>);
+
+impl Body {
+    pub(crate) const fn new() -> Self {
+        Self(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+}
+
+#[expect(unsafe_code, reason = "a place for a value that goes from one G to another")]
+// SAFETY: only this module reads and writes it, for the one whose it is; closures and results are `Send`.
+unsafe impl Sync for Body {}
+
+/// Whether a `B` has its place in the G.
+const fn fits<B>() -> bool {
+    size_of::<B>() <= ROOM && align_of::<B>() <= ALIGN
+}
+
+/// Where a closure or a result of type `B` lies, for a G whose stack ends at `top`. One comes after the other, so they may
+/// overlap.
+#[inline(always)]
+fn place<P: Platform, B>(goroutine: &Goroutine<P>, top: impl FnOnce() -> usize) -> *mut B {
+    if fits::<B>() {
+        goroutine.body.0.get().cast()
+    } else {
+        core::ptr::with_exposed_provenance_mut(place_on_stack::<B>(top()))
+    }
+}
+
+/// [`place`] on the stack that ends at `top`.
+#[inline(always)]
+fn place_on_stack<B>(top: usize) -> usize {
+    const {
+        assert!(size_of::<B>() <= BODY_LIMIT, "closure or result of a G too large: put what is in it into a Box");
+        assert!(align_of::<B>() <= BODY_LIMIT, "closure or result of a G wants too large an alignment");
+    }
+    (top - size_of::<B>().next_multiple_of(ALIGN)) & !(align_of::<B>() - 1)
+}
+
+/// What is left of the stack that ends at `top` for one who needs a place for a `B`: where that ends.
+#[inline(always)]
+fn below<B>(top: usize) -> usize {
+    if fits::<B>() { top } else { place_on_stack::<B>(top) }
+}
+
+/// What is left of a closure.
+type Outcome<T> = Result<T, JoinError>;
+
+/// What is done with the body of a G whose types only its spawner knew.
+pub(crate) struct BodyFunctions<P: Platform> {
+    /// Puts an error in the place of the result, and tells those who wait; the closure has been moved out.
+    fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
+}
+
+struct Types<T>(PhantomData<T>);
+
+impl<T: Send> Types<T> {
+    const fn functions<P: Platform>() -> &'static BodyFunctions<P> {
+        const { &BodyFunctions { fail: fail::<P, T> } }
+    }
+
+    /// Those of a child of a scope.
+    const fn scoped_functions<P: Platform>() -> &'static BodyFunctions<P> {
+        const { &BodyFunctions { fail: fail_scoped::<P, T> } }
+    }
+}
+
+/// The upper end of the stack of a G that is being made.
+///
+/// To be looked up before the body goes on its way: with that look in between the compiler would move it twice.
+pub(crate) struct StackEnd<'a, P: Platform> {
+    goroutine: &'a Goroutine<P>,
+    address: usize,
+}
+
+impl<'a, P: Platform> StackEnd<'a, P> {
+    /// Of a slot that is the caller's.
+    #[inline(always)]
+    pub(crate) fn of(goroutine: &'a Goroutine<P>) -> Self {
+        Self { goroutine, address: goroutine.stack_top() }
+    }
+}
+
+/// Puts `closure` in its place and has the G begin with it. The caller owns the slot, and sees to it that what closure and
+/// result borrow lives long enough.
+#[inline(always)]
+pub(crate) fn install<P, F, T>(end: StackEnd<'_, P>, closure: F)
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    install_with::<P, F, T>(end, closure, 0, run::<P, F, T, false>, Types::<T>::functions());
+}
+
+/// [`install`] for a G whose stack has a size of its own.
+pub(crate) fn install_on_chosen<P, F, T>(end: StackEnd<'_, P>, closure: F)
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    // With something on its stack it is none that can be exchanged.
+    install_with::<P, F, T>(end, closure, ALIGN, run::<P, F, T, true>, Types::<T>::functions());
+}
+
+/// [`install`] for a child of a scope.
+pub(crate) fn install_scoped<P, F, T>(end: StackEnd<'_, P>, closure: F, children: &Children<P>)
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    end.goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
+    install_with::<P, F, T>(end, closure, 0, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
+}
+
+/// Has the G begin with `run`, that many bytes below where its stack could begin.
+#[inline(always)]
+fn install_with<P, F, T>(
+    end: StackEnd<'_, P>,
+    closure: F,
+    unused: usize,
+    run: Entry,
+    functions: &'static BodyFunctions<P>,
+) where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let StackEnd { goroutine, address: top } = end;
+    debug_assert!(top.is_multiple_of(ALIGN), "the stack of {goroutine:?} ends at {top:#x}");
+    let body = place::<P, F>(goroutine, || top);
+    #[expect(unsafe_code, reason = "writes to the body of a G that does not run")]
+    // SAFETY: `place` gives an aligned address in the G, or in its stack's upper end, which is large enough for it; the slot is
+    // the caller's, so nobody uses either.
+    unsafe {
+        body.write(closure);
+    }
+    let top = below::<F>(top).min(below::<Outcome<T>>(top));
+    #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
+    // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16. The slot is the caller's.
+    unsafe {
+        context::prepare(&goroutine.context, top - unused, run);
+    }
+    goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
+}
+
+/// Gives the stack of `dead`, which has left nothing there, to `next`, if that has not begun, and takes that one for it; both
+/// are of the standard size. So Gs that run one after the other run on one stack, which is in the caches, and those that nobody
+/// needs are never touched. `dead` is free, or the calling G, which is left for `next` at once.
+#[inline(always)]
+pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
+    let (used, unused) = (dead.stack_top(), next.stack_top());
+    if !context::is_fresh(&next.context, unused) {
+        return;
+    }
+    debug_assert!(dead.stack_size() == StackSize::Standard && next.stack_size() == StackSize::Standard);
+    dead.set_stack_top(unused);
+    next.set_stack_top(used);
+    #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
+    // SAFETY: `dead` is dead or left for good, and neither its result nor what is handed over to `next` lies on its stack;
+    // nothing lies on that of `next`, which is fresh.
+    unsafe {
+        context::relocate(&next.context, used);
+    }
+}
+
+/// The first function of a G, and the last: completes the switch that brought it here, runs the closure, ends the G. One for
+/// each kind of closure, so that nothing is called in between that would save registers which nobody wants back.
+extern "sysv64" fn run<P, F, T, const IS_STACK_CHOSEN: bool>(
+    subject: usize,
+    argument: usize,
+    function: usize,
+    context: usize,
+) -> !
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    spawn::arrive_first::<P>(subject, argument, function);
+    let me = owner(context);
+    let panicked = run_closure::<P, F, T>(me);
+    let drop_result = |me| drop(take_result::<T, P>(me));
+    let remains = if IS_STACK_CHOSEN { Remains::OnStack } else { remains::<T>() };
+    spawn::finish::<P, IS_STACK_CHOSEN>(me, panicked, remains, core::mem::needs_drop::<T>().then_some(drop_result))
+}
+
+/// [`run`] of a child of a scope.
+extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    spawn::arrive_first::<P>(subject, argument, function);
+    let me = owner(context);
+    let panicked = run_closure::<P, F, T>(me);
+    let drop_result = |me| drop(take_result::<T, P>(me));
+    spawn::finish_scoped(Pinned::<P>::new(), me, panicked, remains::<T>(), drop_result, children(me))
+}
+
+/// What a G leaves on its stack that ends with such a result.
+const fn remains<T>() -> Remains {
+    if fits::<Outcome<T>>() { Remains::Nothing } else { Remains::OnStack }
+}
+
+/// The G whose context that is.
+#[inline(always)]
+fn owner<P: Platform>(context: usize) -> &'static Goroutine<P> {
+    const { assert!(core::mem::offset_of!(Goroutine<P>, context) == 0) }
+    #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+    // SAFETY: `install_with` prepares contexts of Gs only, each is resumed by a reference to its G's, and it comes first there;
+    // Gs are never freed.
+    unsafe {
+        &*core::ptr::with_exposed_provenance::<Goroutine<P>>(context)
+    }
+}
+
+/// Runs the closure of the calling G and puts its result in its place; tells whether it panicked.
+#[inline(always)]
+fn run_closure<P, F, T>(me: &'static Goroutine<P>) -> bool
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let body = place::<P, F>(me, || me.stack_top());
+    #[expect(unsafe_code, reason = "moves the closure out of its place")]
+    // SAFETY: `install` with the same types put it there, and each G runs its body once.
+    let closure = unsafe { body.read() };
+    let result = P::run_body(closure);
+    let panicked = matches!(result, Err(JoinError::Panicked));
+    put_result(me, result);
+    panicked
+}
+
+/// The count among which a scoped G is.
+fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
+    let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
+    #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+    // SAFETY: `install_scoped` stored it, and a scope does not go away before its last child has been removed from the
+    // count, which is the last thing that is done with it.
+    unsafe {
+        &*children
+    }
+}
+
+/// See [`BodyFunctions`].
+fn fail<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
+    put_result::<P, T>(goroutine, Err(error));
+    // If there is nobody, nobody else drops the error, and it needs no dropping.
+    let _audience = finished(pinned, goroutine);
+}
+
+/// See [`BodyFunctions`].
+fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
+    put_result::<P, T>(goroutine, Err(error));
+    let children = children(goroutine);
+    if finished(pinned, goroutine) == Audience::Nobody && error.is_failure() {
+        children.panicked();
+    }
+    children.remove(pinned);
+}
+
+/// Puts the result of a G whose closure has been moved out in its place. The caller is that G, or speaks for it.
+#[inline(always)]
+pub(crate) fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
+    let place = place::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
+    #[expect(unsafe_code, reason = "puts the result in the closure's place")]
+    // SAFETY: there is room for it since `install`, and the closure has been moved out.
+    unsafe {
+        place.write(result);
+    }
+}
+
+/// Puts an error in the place of the calling G's result, and tells those who wait: its body does not come back.
+pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, error: JoinError) {
+    let functions = me.body_functions.load(Ordering::Relaxed).expect("a G that runs has a body");
+    (functions.fail)(pinned, me, error);
+}
+
+/// Moves the result out. The caller has the right to it, knows that it is there, and does this once.
+pub(crate) fn take_result<T: Send, P: Platform>(goroutine: &Goroutine<P>) -> Result<T, JoinError> {
+    let place = place::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
+    #[expect(unsafe_code, reason = "moves the result out of its place")]
+    // SAFETY: only the handle of type `T`, or `run` itself, calls this, after the completion word said that the result
+    // is in place and theirs.
+    unsafe {
+        place.read()
+    }
+}

@@ -1,0 +1,78 @@
+//! Ending a G from the inside: of its own accord, or because it can no longer go on.
+
+use crate::base::atomic::Ordering;
+use crate::engine::caller::Caller;
+use crate::engine::switch::{Commit, Remains, leave_for_good};
+use crate::entities::goroutine::{Goroutine, GoroutineId, Status};
+use crate::library::scope::wait_for_all;
+use crate::lifecycle::body;
+use crate::lifecycle::join::JoinError;
+use crate::platform::{Pinned, Platform};
+
+/// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.
+///
+/// Where the platform can unwind (threads), everything the G holds is dropped, as Go runs its deferred calls. Where it
+/// cannot (the kernel), the G is [abandoned](abandon): returning from its body is better then. If the main G ends so, the
+/// others go on, and when they are through the program ends as by a deadlock.
+///
+/// ```
+/// use gmp_sched::{JoinError, native};
+///
+/// let ended = unsafe { native::enter() }.run(1, || {
+///     native::go(|| {
+///         native::exit();
+///     })
+///     .join()
+/// });
+/// assert_eq!(ended, Err(JoinError::Exited));
+/// ```
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or is pinned.
+#[doc(alias = "Goexit")]
+pub fn exit<P: Platform>() -> ! {
+    {
+        let pinned = Pinned::<P>::new();
+        if pinned.goroutine().id() == GoroutineId::MAIN {
+            pinned.machine().scheduler().main_exited.store(true, Ordering::Relaxed);
+        }
+    }
+    P::exit_body()
+}
+
+/// Ends the calling G where it stands, without unwinding: whoever joins it gets `reason`.
+///
+/// Nothing on its stack is dropped: what it holds stays held. Others may have references into that stack (queues), so
+/// neither stack nor slot is ever used again. The children of scopes that it has open may borrow from its own parents as
+/// well, who go on when it ends: so it blocks until the last of them has ended. For platforms that cannot unwind, when a G
+/// panics or exits.
+///
+/// # Safety
+///
+/// No flow of control other than children of the G's scopes borrows from the frames on its stack: frames below this one
+/// (of `std::thread::scope`, say) may have relied on not being left before others have ended.
+///
+/// # Panics
+///
+/// The caller is not a G with a P, or is pinned.
+#[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
+    wait_for_all::<P>();
+    let caller = Caller::<P>::new();
+    let Caller { ref pinned, processor, me, .. } = caller;
+    body::fail_with(pinned, me, reason);
+    processor.counters.finished.add(1);
+    if let Some(bubble) = me.bubble() {
+        bubble.left(pinned, me);
+    }
+    processor.counters.abandoned.add(1);
+    leave_for_good(caller, Remains::OnStack, Commit::new(quarantine, 0))
+}
+
+/// Far side of an abandoned G's last switch. The completion word stays as it is: its handle takes that for a G which has
+/// not left its stack yet, and leaves the slot to the far side, that is, to nobody.
+fn quarantine<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+    goroutine.set_status(Status::Dead);
+    pinned
+}

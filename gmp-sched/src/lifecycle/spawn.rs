@@ -1,0 +1,434 @@
+//! Making Gs and ending them: `go`, the first and the last steps of a G.
+
+use core::marker::PhantomData;
+
+use crate::base::atomic::Ordering;
+use crate::engine::caller::{Caller, Here, refuse};
+use crate::engine::park::{put_next, queue};
+use crate::engine::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
+use crate::entities::free_list;
+use crate::entities::goroutine::{Goroutine, GoroutineId, Status};
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::library::scope::Children;
+use crate::lifecycle::body::{self, StackEnd};
+use crate::lifecycle::join::{ATTACHED, Audience, JoinError, JoinHandle, finished, left};
+use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::record::observe;
+use crate::record::trace::EventKind;
+use crate::synctest::Bubble;
+
+/// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
+pub const STACK_SIZE: usize = 64 * 1024;
+
+/// The smallest stack a G may have in bytes: room for the largest closure or result, and for the scheduler.
+const SMALLEST_STACK: usize = 4 * body::BODY_LIMIT;
+
+/// Runs `body` as a new G. Go: the `go` statement, `newproc`.
+///
+/// The new G is next on the caller's P; what was next goes to the tail of the ring. Does not block; not callable from
+/// interrupts.
+///
+/// # Errors
+///
+/// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+///
+/// # Panics
+///
+/// The caller is not a G with a P.
+#[doc(alias = "newproc")]
+#[inline]
+pub fn spawn<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
+    let goroutine = free_list::take(machine, processor)?;
+    goroutine.set_name(None);
+    let end = StackEnd::of(goroutine);
+    Ok(start(machine, processor, goroutine, end, body))
+}
+
+/// Makes a named slot of the caller's a G, next on the current P.
+#[inline(always)]
+fn start<P, F, T>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+    end: StackEnd<'_, P>,
+    body: F,
+) -> JoinHandle<T, P>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    body::install(end, body);
+    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine);
+    JoinHandle::new(goroutine)
+}
+
+/// Begins the life of a G whose body is in place; gives the calling G, which is its creator.
+#[inline(always)]
+fn begin<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) -> &'static Goroutine<P> {
+    let creator = machine.running_goroutine();
+    goroutine.completion.store(ATTACHED, Ordering::Relaxed);
+    let id = processor.next_goroutine_id(|| machine.scheduler().take_goroutine_ids());
+    goroutine.begin(id, Some(creator.id()));
+    creator
+}
+
+/// Makes a new G of the calling G's runnable: next on the current P.
+#[inline(always)]
+fn enter<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    creator: &'static Goroutine<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    if let Some(bubble) = creator.bubble() {
+        goroutine.set_bubble(Some(bubble));
+        bubble.entered();
+    }
+    goroutine.set_status(Status::Runnable);
+    processor.counters.spawned.add(1);
+    if processor.watch.wants_next() {
+        observe::runnable(machine, processor, goroutine, EventKind::Spawn);
+    }
+    put_next(machine, processor, goroutine);
+}
+
+/// Runs `body` as a new G that counts among `children` until its body has run and its result is the handle's or dropped.
+/// As [`spawn`]. A call that fails or panics has counted nothing.
+///
+/// # Safety
+///
+/// What `body` and its result borrow, and `children`, live until the G has been removed from `children`; the handle does
+/// not live longer.
+#[expect(unsafe_code, reason = "a G may run for longer than its spawner knows")]
+pub(crate) unsafe fn spawn_scoped<P, F, T>(body: F, children: &Children<P>) -> Result<JoinHandle<T, P>, OutOfResources>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let Here { pinned, machine, processor } = Here::<P>::to_spawn();
+    let goroutine = free_list::take(machine, processor)?;
+    goroutine.set_name(None);
+    body::install_scoped(StackEnd::of(goroutine), body, children);
+    children.add(&pinned);
+    let creator = begin(machine, processor, goroutine);
+    enter(machine, processor, creator, goroutine);
+    Ok(JoinHandle::new(goroutine))
+}
+
+/// Makes a G that whoever has it starts later, once, without needing memory for it: [`start_prepared`], or a direct
+/// switch. Until then it is idle.
+///
+/// # Errors
+///
+/// As [`spawn`].
+pub(crate) fn prepare<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
+    let goroutine = free_list::take(machine, processor)?;
+    goroutine.set_name(None);
+    body::install(StackEnd::of(goroutine), body);
+    begin(machine, processor, goroutine);
+    goroutine.set_status(Status::Idle);
+    Ok(JoinHandle::new(goroutine))
+}
+
+/// Makes a [prepared](prepare) G runnable, in `bubble` or in none, for the caller to run or to queue. Returns `None` if this M
+/// may do neither, since it holds no P or the G belongs to another scheduler: then it is on the global queue there.
+///
+/// Callable on any thread. Does not block or allocate.
+pub(crate) fn start_prepared<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    bubble: Option<&'static Bubble<P>>,
+) -> Option<&'static Goroutine<P>> {
+    assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
+    if let Some(bubble) = bubble {
+        goroutine.set_bubble(Some(bubble));
+        bubble.entered();
+    }
+    let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
+    let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
+        goroutine.scheduler().inject_from_outside(goroutine);
+        return None;
+    };
+    goroutine.set_status(Status::Runnable);
+    processor.counters.spawned.add(1);
+    if processor.watch.wants_next() {
+        observe::runnable(machine, processor, goroutine, EventKind::Spawn);
+    }
+    Some(goroutine)
+}
+
+/// [`start_prepared`], next on the current P where that is possible.
+pub(crate) fn start_next<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &'static Goroutine<P>,
+    bubble: Option<&'static Bubble<P>>,
+) {
+    if let Some(goroutine) = start_prepared(pinned, goroutine, bubble) {
+        queue(pinned, goroutine);
+    }
+}
+
+/// [`spawn`] for those who cannot go on without memory.
+///
+/// # Panics
+///
+/// As [`spawn`]; and where that gives an error.
+#[inline]
+#[track_caller]
+pub fn go<P, F, T>(body: F) -> JoinHandle<T, P>
+where
+    P: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    match spawn(body) {
+        Ok(handle) => handle,
+        Err(error) => panic!("cannot spawn a G: {error}"),
+    }
+}
+
+/// How a G is to be spawned, where the usual way will not do. As `std::thread::Builder`.
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// let depth = unsafe { native::enter() }.run(1, || {
+///     fn deep(levels: u64) -> u64 {
+///         let room = std::hint::black_box([0u8; 1000]);
+///         if levels == 0 { u64::from(room[0]) } else { 1 + deep(levels - 1) }
+///     }
+///     let diver = native::Builder::new().name("diver").stack_size(16 << 20);
+///     diver.spawn(|| deep(2_000)).unwrap().join().unwrap()
+/// });
+/// assert_eq!(depth, 2_000);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is spawned before `spawn`"]
+pub struct Builder<'a, P: Platform> {
+    name: Option<&'a str>,
+    stack_size: usize,
+    _platform: PhantomData<fn() -> P>,
+}
+
+impl<'a, P: Platform> Builder<'a, P> {
+    /// A G as [`spawn`] makes it.
+    pub const fn new() -> Self {
+        Self { name: None, stack_size: STACK_SIZE, _platform: PhantomData }
+    }
+
+    /// What lists of Gs call it; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
+    pub const fn name(mut self, name: &'a str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Its stack in bytes, at least; the platform may round it up. [`STACK_SIZE`] unless chosen. A size that the platform
+    /// does not have is an error of [`spawn`](Self::spawn).
+    pub const fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Runs `body` as a new G. As [`spawn`].
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack, or the platform has no stacks of that size.
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`].
+    pub fn spawn<F, T>(self, body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
+        if self.stack_size == STACK_SIZE {
+            let goroutine = free_list::take(machine, processor)?;
+            goroutine.set_name(self.name);
+            return Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body));
+        }
+        let goroutine = free_list::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?;
+        goroutine.set_name(self.name);
+        body::install_on_chosen(StackEnd::of(goroutine), body);
+        let creator = begin(machine, processor, goroutine);
+        enter(machine, processor, creator, goroutine);
+        Ok(JoinHandle::new(goroutine))
+    }
+}
+
+impl<P: Platform> Default for Builder<'_, P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Runs `body` as the main G, number 1. Called once, pinned, from outside or from the boot CPU.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for its stack.
+    pub fn spawn_main<F>(&'static self, body: F) -> Result<(), OutOfResources>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let goroutine = free_list::take_with_stack(self, STACK_SIZE)?;
+        body::install(StackEnd::of(goroutine), body);
+        goroutine.completion.store(ATTACHED, Ordering::Relaxed);
+        goroutine.begin(GoroutineId(1), None);
+        goroutine.set_status(Status::Runnable);
+        self.inject(goroutine);
+        Ok(())
+    }
+}
+
+/// The first step of a new G: completes the switch that brought it here.
+#[inline(always)]
+pub(crate) fn arrive_first<P: Platform>(subject: usize, argument: usize, function: usize) {
+    drop(arrive_words::<P>(function, subject, argument));
+}
+
+/// The last steps of the calling G: its result is in place. `drop_result` is for results that have something to drop.
+#[inline(always)]
+pub(crate) fn finish<P: Platform, const IS_STACK_CHOSEN: bool>(
+    me: &'static Goroutine<P>,
+    panicked: bool,
+    remains: Remains,
+    drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
+) -> ! {
+    let mut pinned = Pinned::new();
+    // From here on two ways: the last steps of either know which it is.
+    if finished(&pinned, me) == Audience::Handle {
+        return_never::<P, BuryJoined<IS_STACK_CHOSEN>>(pinned, me, remains);
+    }
+    if panicked {
+        drop(pinned);
+        fatal_panic(me);
+    }
+    if let Some(drop_result) = drop_result {
+        // Drops run as the G itself, which may do anything.
+        drop(pinned);
+        if P::run_body(|| drop_result(me)).is_err_and(JoinError::is_failure) {
+            fatal_panic(me);
+        }
+        pinned = Pinned::new();
+    }
+    return_never::<P, BuryDetached<IS_STACK_CHOSEN>>(pinned, me, remains)
+}
+
+#[cold]
+#[inline(never)]
+fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
+    let scheduler = Pinned::<P>::new().machine().scheduler();
+    P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
+}
+
+/// [`finish`] of a child of a scope: nothing that it borrowed is used any more when it is taken off the count.
+pub(crate) fn finish_scoped<P: Platform>(
+    pinned: Pinned<P>,
+    me: &'static Goroutine<P>,
+    panicked: bool,
+    remains: Remains,
+    drop_result: impl FnOnce(&'static Goroutine<P>),
+    children: &Children<P>,
+) -> ! {
+    let audience = finished(&pinned, me);
+    let pinned = match audience {
+        Audience::Handle => pinned,
+        Audience::Nobody => {
+            drop(pinned);
+            let dropped = P::run_body(|| drop_result(me));
+            if panicked || dropped.is_err_and(JoinError::is_failure) {
+                children.panicked();
+            }
+            Pinned::new()
+        }
+    };
+    children.remove(&pinned);
+    return_alone(pinned, me, remains, audience)
+}
+
+#[inline(always)]
+fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains) -> ! {
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    if !P::COUNTS_PINS && machine.scheduler().is_stopped() {
+        // It has leaked its `WorldStopped`: nobody else can start the world again.
+        refuse(pinned, ());
+    }
+    processor.counters.finished.add(1);
+    if let Some(bubble) = me.bubble() {
+        bubble.left(&pinned, me);
+    }
+    leave_for_good(Caller { pinned, machine, processor, me }, remains, Commit::on::<Bury>(processor))
+}
+
+/// [`return_never`], apart from what depends on the types of a body.
+#[inline(never)]
+fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains, audience: Audience) -> ! {
+    match audience {
+        Audience::Handle => return_never::<P, BuryJoined<false>>(pinned, me, remains),
+        Audience::Nobody => return_never::<P, BuryDetached<false>>(pinned, me, remains),
+    }
+}
+
+/// Far side of the last switch of a G that left its result to its handle.
+struct BuryJoined<const IS_STACK_CHOSEN: bool>;
+
+impl<P: Platform, const IS_STACK_CHOSEN: bool> FarSide<P> for BuryJoined<IS_STACK_CHOSEN> {
+    #[inline(always)]
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        bury::<P, IS_STACK_CHOSEN>(pinned, processor, goroutine, Audience::Handle);
+    }
+}
+
+/// Far side of the last switch of a G that has no handle.
+struct BuryDetached<const IS_STACK_CHOSEN: bool>;
+
+impl<P: Platform, const IS_STACK_CHOSEN: bool> FarSide<P> for BuryDetached<IS_STACK_CHOSEN> {
+    #[inline(always)]
+    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
+        bury::<P, IS_STACK_CHOSEN>(pinned, processor, goroutine, Audience::Nobody);
+    }
+}
+
+/// A G has been left that does not come back.
+#[inline(always)]
+pub(crate) fn bury<P: Platform, const IS_STACK_CHOSEN: bool>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+    audience: Audience,
+) {
+    goroutine.set_status(Status::Dead);
+    if left(goroutine, audience) {
+        if IS_STACK_CHOSEN {
+            free_list::recycle(pinned, goroutine);
+        } else {
+            free_list::recycle_standard(pinned, processor, goroutine);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a P has done, counted cheaply enough to be always on.
+
+use core::ops::AddAssign;
+
+use crate::base::atomic::{AtomicU64, Ordering};
+
+/// A counter with one writer, the M that holds the P; readable by anyone. An increment is one plain instruction.
+#[derive(Debug)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&self, amount: u64) {
+        // Not a read-modify-write: there is only one writer.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The counters of one P.
+        #[derive(Debug)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        /// What a P, or all of them together, have done so far.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            pub(crate) fn new() -> Self {
+                Self { $($name: Counter::new(),)* }
+            }
+
+            /// Starts over.
+            #[cfg(all(feature = "std", not(gmp_loom)))]
+            pub(crate) fn clear(&self) {
+                $(self.$name.0.store(0, Ordering::Relaxed);)*
+            }
+
+            /// A reading; the counters go on while it is taken.
+            pub(crate) fn read(&self) -> Counts {
+                Counts { $($name: self.$name.get(),)* }
+            }
+        }
+
+        impl AddAssign for Counts {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Gs spawned.
+    spawned,
+    /// Gs finished.
+    finished,
+    /// Gs that ended without leaving their stacks, which are lost.
+    abandoned,
+    /// Gs parked.
+    parks,
+    /// Parked Gs made runnable.
+    readies,
+    /// Gs that gave way of their own accord.
+    yields,
+    /// Gs made to give way because their slice was over.
+    preemptions,
+    /// Gs made to give way to one whose timer was due.
+    displacements,
+    /// Steals that brought Gs.
+    steals,
+    /// Rounds over all other Ps that brought nothing.
+    steal_misses,
+    /// Ms woken to look for work.
+    wakes,
+    /// Ps handed to another M because a G blocked its own.
+    handoffs,
+    /// Times that half of a full ring went to the global queue.
+    overflows,
+    /// Gs taken from the global queue.
+    global_takes,
+}

@@ -1,0 +1,157 @@
+//! How long Gs wait from runnable to running: a histogram per P, filled from a sample.
+//!
+//! Gs that are watched (see `observe`) are stamped with the time when they become runnable, and the P that runs them notes
+//! the difference. Go: `timeToRun`, of which it samples one in 8 (`gTrackingPeriod`).
+
+use core::fmt;
+use core::ops::{AddAssign, Range};
+use core::time::Duration;
+
+use crate::base::atomic::{AtomicU64, Ordering};
+
+/// Buckets per power of two, as bits. Go: `timeHistSubBucketBits`.
+const SUB_BITS: u32 = 2;
+/// Everything shorter than 2 to this many nanoseconds is in the first bucket. Go: `timeHistMinBucketBits`.
+const MIN_BITS: u32 = 9;
+/// Everything that takes 2 to this many nanoseconds or more is in the last bucket. Go: `timeHistMaxBucketBits`.
+const MAX_BITS: u32 = 48;
+const BUCKETS: usize = ((MAX_BITS - MIN_BITS) << SUB_BITS) as usize + 2;
+
+/// The bucket that a time in ns belongs to.
+fn bucket_of(nanoseconds: u64) -> usize {
+    let Some(bits) = nanoseconds.checked_ilog2().filter(|&bits| bits >= MIN_BITS) else { return 0 };
+    if bits >= MAX_BITS {
+        return BUCKETS - 1;
+    }
+    let sub = (nanoseconds >> (bits - SUB_BITS)) as usize & ((1 << SUB_BITS) - 1);
+    (((bits - MIN_BITS) as usize) << SUB_BITS) + sub + 1
+}
+
+/// The least time in ns that belongs to a bucket.
+fn least_of(bucket: usize) -> u64 {
+    if bucket == 0 {
+        return 0;
+    }
+    let (bits, sub) = ((bucket - 1) >> SUB_BITS, (bucket - 1) & ((1 << SUB_BITS) - 1));
+    ((1 << SUB_BITS) + sub as u64) << (bits as u32 + MIN_BITS - SUB_BITS)
+}
+
+/// A histogram with one writer, the M that holds the P; readable by anyone.
+pub(crate) struct LatencyCounter([AtomicU64; BUCKETS]);
+
+impl LatencyCounter {
+    pub(crate) fn new() -> Self {
+        Self(core::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    pub(crate) fn add(&self, latency: Duration) {
+        let bucket = &self.0[bucket_of(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX))];
+        // Not a read-modify-write: there is only one writer.
+        bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Latencies {
+        Latencies(core::array::from_fn(|bucket| self.0[bucket].load(Ordering::Relaxed)))
+    }
+}
+
+impl fmt::Debug for LatencyCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
+    }
+}
+
+/// A reading of how long Gs waited from runnable to running. Go: `/sched/latencies:seconds`.
+#[derive(Clone, PartialEq, Eq)]
+#[doc(alias = "timeToRun")]
+pub struct Latencies([u64; BUCKETS]);
+
+impl Latencies {
+    /// How many were measured.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The buckets that are not empty, from short to long: which times are in one, and how many.
+    pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> {
+        let counted = self.0.iter().enumerate().filter(|&(_, &count)| count != 0);
+        counted.map(|(bucket, &count)| {
+            let end = if bucket + 1 < BUCKETS { Duration::from_nanos(least_of(bucket + 1)) } else { Duration::MAX };
+            (Duration::from_nanos(least_of(bucket))..end, count)
+        })
+    }
+
+    /// A time that at least `percent` of them did not exceed, to the width of a bucket (a quarter of a power of two);
+    /// `None` if nothing was measured.
+    ///
+    /// # Panics
+    ///
+    /// `percent` is more than 100.
+    #[must_use]
+    pub fn percentile(&self, percent: u64) -> Option<Duration> {
+        assert!(percent <= 100, "{percent} percent is more than all");
+        let wanted = (u128::from(self.count()) * u128::from(percent)).div_ceil(100).max(1);
+        let mut seen = 0;
+        self.buckets().find_map(|(times, count)| {
+            seen += u128::from(count);
+            (seen >= wanted).then_some(times.end)
+        })
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self([0; BUCKETS])
+    }
+}
+
+impl AddAssign for Latencies {
+    fn add_assign(&mut self, other: Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+impl fmt::Debug for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.buckets()).finish()
+    }
+}
+
+#[cfg(all(test, not(gmp_loom)))]
+mod tests {
+    use core::time::Duration;
+
+    use super::{BUCKETS, Latencies, LatencyCounter, bucket_of, least_of};
+
+    #[test]
+    fn buckets_are_gos() {
+        // Go: 160 buckets for times, one for what is shorter and one for what is longer; ours have 2^9..2^48 in
+        // (48 - 9) * 4 of them.
+        assert_eq!(BUCKETS, 158);
+        assert_eq!([0, 1, 511].map(bucket_of), [0, 0, 0]);
+        assert_eq!([512, 639, 640, 1023, 1024].map(bucket_of), [1, 1, 2, 4, 5]);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        for bucket in 1..BUCKETS {
+            assert_eq!(bucket_of(least_of(bucket)), bucket);
+            assert_eq!(bucket_of(least_of(bucket) - 1), bucket - 1);
+        }
+    }
+
+    #[test]
+    fn percentiles_come_from_the_buckets() {
+        let counter = LatencyCounter::new();
+        assert_eq!(counter.read().percentile(50), None);
+        for micros in 1..=100 {
+            counter.add(Duration::from_micros(micros));
+        }
+        let mut twice = Latencies::default();
+        twice += counter.read();
+        twice += counter.read();
+        assert_eq!(twice.count(), 200);
+        for percent in [1, 50, 99, 100] {
+            let (found, exact) = (twice.percentile(percent).unwrap(), Duration::from_micros(percent));
+            assert!(found >= exact && found <= exact * 5 / 4 + Duration::from_nanos(1), "{percent}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What happens on each P, event by event: a ring of the last ones, behind a switch.
+//!
+//! Off, it costs a test where a G parks; all else rides on tests that are made anyway (see `observe`). On, an event is
+//! a look at the clock and five stores. Each P has a ring of its own with one writer, the M that holds it, so nothing is
+//! locked and no event waits for another. Anyone may read the rings at any time and gets the last events of each, like
+//! Go's flight recorder (`runtime/trace`).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::base::reference::AtomicRef;
+use crate::entities::goroutine::GoroutineId;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::library::time::Instant;
+use crate::platform::{OutOfResources, Platform};
+
+macro_rules! event_kinds {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What happened. Unless said otherwise to the event's G, on the P in whose ring it is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum EventKind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl EventKind {
+            const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+event_kinds! {
+    /// It was spawned; the detail is the number of its creator. Go: `GoCreate`.
+    Spawn,
+    /// It became runnable; the detail is the number of the G that did it, 0 if none did. Go: `GoUnblock`.
+    Ready,
+    /// It runs from here on. The event before, of another G, is that one's last here. Go: `GoStart`.
+    Start,
+    /// It gave way of its own accord; noted when the next one runs already. Go: `GoStop`.
+    Yield,
+    /// It was made to give way. Go: `GoStop`.
+    Preempt,
+    /// It parks; the detail is its [`WaitReason`](crate::entities::goroutine::WaitReason) as a number. Go: `GoBlock`.
+    Park,
+    /// It has finished. Go: `GoDestroy`.
+    End,
+    /// It enters a system call. Go: `GoSyscallBegin`.
+    SyscallEnter,
+    /// It comes back from one and goes on here. Go: `GoSyscallEnd`.
+    SyscallExit,
+    /// It blocks its M, or has done so for too long: the P goes to another. Go: `ProcSteal`.
+    HandOff,
+    /// No G: this P took some from another, whose number is the detail.
+    Steal,
+    /// No G: nothing is left to be run, the P is given up. Go: `ProcStop`.
+    Idle,
+    /// No G: an M has this P again. Go: `ProcStart`.
+    Busy,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it happened.
+    pub when: Instant,
+    /// What happened.
+    pub kind: EventKind,
+    /// To which G.
+    pub goroutine: Option<GoroutineId>,
+    /// What else there is to know; see [`EventKind`].
+    pub detail: u64,
+}
+
+const WORDS: usize = 3;
+/// The kind stands in the upper byte of the word with the detail.
+const KIND_SHIFT: u32 = 56;
+
+impl Event {
+    fn to_words(self) -> [u64; WORDS] {
+        let goroutine = self.goroutine.map_or(0, GoroutineId::get);
+        [self.when.as_nanos(), goroutine, (self.kind as u64) << KIND_SHIFT | self.detail & !(0xFF << KIND_SHIFT)]
+    }
+
+    fn from_words(words: [u64; WORDS]) -> Option<Self> {
+        Some(Self {
+            when: Instant::from_nanos(words[0]),
+            kind: *EventKind::ALL.get((words[2] >> KIND_SHIFT) as usize)?,
+            goroutine: (words[1] != 0).then_some(GoroutineId(words[1])),
+            detail: words[2] & !(0xFF << KIND_SHIFT),
+        })
+    }
+}
+
+/// The last events of one P.
+pub(crate) struct Ring {
+    slots: Box<[[AtomicU64; WORDS]]>,
+    /// Events whose writing has begun.
+    begun: AtomicUsize,
+    /// Events written.
+    written: AtomicUsize,
+    /// Events written before the trace was started last.
+    start: AtomicUsize,
+}
+
+impl Ring {
+    fn new(capacity: usize) -> Result<Self, OutOfResources> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(capacity).map_err(|_| OutOfResources)?;
+        slots.resize_with(capacity, || core::array::from_fn(|_| AtomicU64::new(0)));
+        let [begun, written, start] = core::array::from_fn(|_| AtomicUsize::new(0));
+        Ok(Self { slots: slots.into_boxed_slice(), begun, written, start })
+    }
+
+    fn slot(&self, index: usize) -> &[AtomicU64; WORDS] {
+        &self.slots[index % self.slots.len()]
+    }
+
+    /// Called by the M that holds the P.
+    fn write(&self, event: Event) {
+        let index = self.written.load(Ordering::Relaxed);
+        // Ordering: a reader that sees one of the stores below sees afterwards that the writing had begun; partner: the
+        // fence in `read`.
+        self.begun.store(index + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for (cell, word) in self.slot(index).iter().zip(event.to_words()) {
+            cell.store(word, Ordering::Relaxed);
+        }
+        // Ordering: partner is the first load in `read`.
+        self.written.store(index + 1, Ordering::Release);
+    }
+
+    /// The events that are whole, oldest first.
+    fn read(&self) -> Vec<Event> {
+        let end = self.written.load(Ordering::Acquire);
+        let begin = self.start.load(Ordering::Relaxed).max(end.saturating_sub(self.slots.len()));
+        let words: Vec<_> =
+            (begin..end).map(|index| self.slot(index).each_ref().map(|cell| cell.load(Ordering::Relaxed))).collect();
+        // Ordering: partner is the fence in `write`.
+        fence(Ordering::Acquire);
+        // What was begun meanwhile went over the oldest.
+        let lost = self.begun.load(Ordering::Relaxed).saturating_sub(self.slots.len()).saturating_sub(begin);
+        words.into_iter().skip(lost).filter_map(Event::from_words).collect()
+    }
+}
+
+/// The ring of a P, if a trace is being taken.
+pub(crate) struct Tracer {
+    /// Where events go; nowhere while no trace is taken.
+    active: AtomicRef<Ring>,
+    /// The ring of this P, once there is one; never freed.
+    ring: AtomicRef<Ring>,
+}
+
+impl Tracer {
+    pub(crate) fn new() -> Self {
+        Self { active: AtomicRef::none(), ring: AtomicRef::none() }
+    }
+
+    /// Whether a trace is being taken.
+    #[inline(always)]
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed).is_some()
+    }
+
+    /// Notes an event of the P, whose holder the caller is. Costs one test while no trace is taken.
+    #[inline(always)]
+    pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+        // Ordering: Acquire: the ring is new.
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            write::<P>(ring, kind, goroutine, detail);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+    ring.write(Event { when: P::now(), kind, goroutine, detail });
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Begins to note what happens on each P, the last `capacity` events of each. If there has been a trace before, its
+    /// rings are used again, with the capacity they have. They are never freed.
+    ///
+    /// While a trace is taken, everything costs more; the order in which Gs run is the same.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the rings.
+    ///
+    /// # Panics
+    ///
+    /// `capacity` is 0.
+    pub fn start_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
+        assert!(capacity > 0, "a trace of no events");
+        for processor in self.processors() {
+            if processor.tracer.ring.load(Ordering::Acquire).is_none() {
+                let mut home = Vec::new();
+                home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+                home.push(Ring::new(capacity)?);
+                let ring: &'static Ring = &home.leak()[0];
+                // If another G was faster, its ring is as good, and this one is lost.
+                processor.tracer.ring.replace(None, Some(ring), Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+        for processor in self.processors() {
+            let ring = processor.tracer.ring.load(Ordering::Acquire);
+            if let Some(ring) = ring {
+                ring.start.store(ring.written.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            // Ordering: Release publishes the ring to the holder of the P.
+            processor.tracer.active.store(ring, Ordering::Release);
+            self.observe_all(processor, true);
+        }
+        Ok(())
+    }
+
+    /// Ends what [`start_trace`](Self::start_trace) began. The events stay.
+    pub fn stop_trace(&'static self) {
+        for processor in self.processors() {
+            self.observe_all(processor, false);
+            processor.tracer.active.store(None, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a trace is being taken.
+    #[must_use]
+    pub fn is_tracing(&'static self) -> bool {
+        self.processors().iter().any(|processor| processor.tracer.active.load(Ordering::Relaxed).is_some())
+    }
+}
+
+impl<P: Platform> Processor<P> {
+    /// The last events of this P since the trace was started, oldest first; empty if there was none. Allocates.
+    #[must_use]
+    pub fn trace(&self) -> Vec<Event> {
+        self.tracer.ring.load(Ordering::Acquire).map_or_else(Vec::new, Ring::read)
+    }
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let active = self.active.load(Ordering::Relaxed).is_some();
+        f.debug_struct("Tracer").field("active", &active).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! Where a debugger finds things: offsets in G, M, P and the scheduler, for a script that has no type information.
+
+use core::mem::offset_of;
+
+use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::platform::Platform;
+
+/// Offsets in bytes, in the order in which the script reads them. A platform puts it into a `static` with a name that the
+/// script knows.
+#[derive(Debug)]
+#[repr(C)]
+#[expect(missing_docs, reason = "names of the fields that they are the offsets of")]
+pub struct Layout {
+    pub scheduler_goroutines: usize,
+    pub scheduler_machines: usize,
+    pub goroutine_next: usize,
+    pub goroutine_id: usize,
+    pub goroutine_status: usize,
+    pub goroutine_wait_reason: usize,
+    pub goroutine_creator: usize,
+    pub goroutine_context: usize,
+    pub machine_next: usize,
+    pub machine_id: usize,
+    pub machine_current: usize,
+    pub machine_processor: usize,
+    pub processor_id: usize,
+    pub processor_status: usize,
+    pub processor_tick: usize,
+    /// No offset: what each reason to wait is called. The script takes a slice for an address and a length, which the
+    /// language does not promise; the test of the script would tell.
+    pub wait_reasons: &'static [&'static str],
+}
+
+impl Layout {
+    /// That of a scheduler on platform `P`.
+    #[must_use]
+    pub const fn of<P: Platform>() -> Self {
+        Self {
+            scheduler_goroutines: Scheduler::<P>::GOROUTINES,
+            scheduler_machines: Scheduler::<P>::MACHINES,
+            goroutine_next: offset_of!(Goroutine<P>, all_link),
+            goroutine_id: Goroutine::<P>::ID,
+            goroutine_status: Goroutine::<P>::STATUS,
+            goroutine_wait_reason: Goroutine::<P>::WAIT_REASON,
+            goroutine_creator: Goroutine::<P>::CREATOR,
+            goroutine_context: offset_of!(Goroutine<P>, context),
+            machine_next: offset_of!(Machine<P>, all_link),
+            machine_id: Machine::<P>::ID,
+            machine_current: Machine::<P>::CURRENT,
+            machine_processor: Machine::<P>::PROCESSOR,
+            processor_id: Processor::<P>::ID,
+            processor_status: offset_of!(Processor<P>, status),
+            processor_tick: Processor::<P>::TICK,
+            wait_reasons: WaitReason::WORDS,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A picture of what ran on each P over time, drawn from a trace, in characters.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use crate::entities::goroutine::GoroutineId;
+use crate::entities::scheduler::Scheduler;
+use crate::platform::Platform;
+use crate::record::trace::{Event, EventKind};
+
+/// What stands for a time in which no G ran.
+const IDLE: char = '·';
+
+/// A time during which one G ran on a P, in ns.
+struct Stretch {
+    from: u64,
+    to: u64,
+    goroutine: GoroutineId,
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Draws the trace that was taken last: a line for each P, `columns` characters for the time from its first event to
+    /// its last, each the `letter` of the G that ran there longest. Allocates.
+    ///
+    /// A G for which `stands_out` says so is shown wherever it ran at all, however short that was.
+    ///
+    /// ```
+    /// use gmp_sched::goroutine::GoroutineId;
+    /// use gmp_sched::native::{self, Native};
+    /// use gmp_sched::platform::Pinned;
+    ///
+    /// let picture = unsafe { native::enter() }.run(1, || {
+    ///     let scheduler = Pinned::<Native>::new().machine().scheduler();
+    ///     scheduler.start_trace(1000).unwrap();
+    ///     let child = native::go(|| native::sleep(std::time::Duration::from_millis(5)));
+    ///     child.join().unwrap();
+    ///     scheduler.stop_trace();
+    ///     scheduler.picture(40, |g| if g == GoroutineId::MAIN { 'm' } else { 'c' }, |_| true)
+    /// });
+    /// assert!(picture.starts_with("P0 ") && picture.contains('c') && picture.contains('·'), "{picture}");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// `columns` is 0.
+    pub fn picture(
+        &'static self,
+        columns: usize,
+        letter: impl Fn(GoroutineId) -> char,
+        stands_out: impl Fn(GoroutineId) -> bool,
+    ) -> String {
+        assert!(columns > 0, "a picture without columns");
+        let traces: Vec<Vec<Event>> = self.processors().iter().map(|processor| processor.trace()).collect();
+        let times = || traces.iter().flatten().map(|event| event.when.as_nanos());
+        let (Some(begin), Some(end)) = (times().min(), times().max()) else { return String::new() };
+        let mut picture = String::new();
+        for (number, trace) in traces.iter().enumerate() {
+            let row = row(&stretches(trace, end), begin, end, columns, &stands_out);
+            let letters: String = row.into_iter().map(|goroutine| goroutine.map_or(IDLE, &letter)).collect();
+            // A string takes everything.
+            let _ = writeln!(picture, "P{number:<2} {letters}");
+        }
+        picture
+    }
+}
+
+/// When which G ran, from the events of one P.
+fn stretches(trace: &[Event], end: u64) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let mut running: Option<(u64, GoroutineId)> = None;
+    let mut stop = |running: &mut Option<(u64, GoroutineId)>, to: u64| {
+        if let Some((from, goroutine)) = running.take() {
+            stretches.push(Stretch { from, to, goroutine });
+        }
+    };
+    for event in trace {
+        let when = event.when.as_nanos();
+        match event.kind {
+            EventKind::Start | EventKind::SyscallExit => {
+                stop(&mut running, when);
+                running = event.goroutine.map(|goroutine| (when, goroutine));
+            }
+            EventKind::Park | EventKind::End | EventKind::Preempt | EventKind::HandOff | EventKind::Idle => {
+                stop(&mut running, when);
+            }
+            // What a G does to others, or what is noted when the next one runs already.
+            _ => {}
+        }
+    }
+    stop(&mut running, end);
+    stretches
+}
+
+/// Who fills each column.
+fn row(
+    stretches: &[Stretch],
+    begin: u64,
+    end: u64,
+    columns: usize,
+    stands_out: &impl Fn(GoroutineId) -> bool,
+) -> Vec<Option<GoroutineId>> {
+    let width = ((end - begin) / columns as u64).max(1);
+    let mut row = vec![(0, None); columns];
+    for stretch in stretches {
+        let first = ((stretch.from - begin) / width) as usize;
+        // What ends where a column begins has no part in it.
+        let last = ((stretch.to.max(stretch.from + 1) - 1 - begin) / width) as usize;
+        for (column, (longest, shown)) in row.iter_mut().enumerate().take(last + 1).skip(first) {
+            let (from, to) = (begin + column as u64 * width, begin + (column as u64 + 1) * width);
+            let overlap = stretch.to.min(to).saturating_sub(stretch.from.max(from)).max(1);
+            let weight = if stands_out(stretch.goroutine) { u64::MAX } else { overlap };
+            if weight > *longest {
+                (*longest, *shown) = (weight, Some(stretch.goroutine));
+            }
+        }
+    }
+    row.into_iter().map(|(_, shown)| shown).collect()
+}
+
+#[cfg(all(test, not(gmp_loom)))]
+mod tests {
+    use super::*;
+    use crate::library::time::Instant;
+
+    fn event(when: u64, kind: EventKind, goroutine: u64) -> Event {
+        Event { when: Instant::from_nanos(when), kind, goroutine: Some(GoroutineId(goroutine)), detail: 0 }
+    }
+
+    fn drawn(trace: &[Event], stands_out: u64) -> String {
+        let end = trace.last().expect("an event").when.as_nanos();
+        let row = row(&stretches(trace, end), 0, end, 10, &|goroutine| goroutine.get() == stands_out);
+        row.into_iter().map(|shown| shown.map_or('.', |goroutine| char::from(b'0' + goroutine.get() as u8))).collect()
+    }
+
+    #[test]
+    fn each_column_is_whoever_ran_there_longest() {
+        let trace = [
+            event(0, EventKind::Start, 1),
+            event(300, EventKind::Preempt, 1),
+            event(300, EventKind::Start, 2),
+            event(340, EventKind::Park, 2),
+            event(340, EventKind::Start, 3),
+            event(600, EventKind::End, 3),
+            event(800, EventKind::Start, 1),
+            event(1000, EventKind::Park, 1),
+        ];
+        assert_eq!(drawn(&trace, 0), "111333..11");
+        assert_eq!(drawn(&trace, 2), "111233..11");
+    }
+}
