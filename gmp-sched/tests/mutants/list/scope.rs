@@ -31,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/spawn.rs",
         "a child is counted before its spawn can panic",
-        "    let Here { pinned, machine, processor } = Here::<P>::new();
+        "    let Here { pinned, machine, processor } = Here::<P>::to_spawn();
     let goroutine = free_list::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
