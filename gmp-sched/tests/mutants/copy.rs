@@ -80,11 +80,14 @@ impl Copy {
                 format!("models::{path}")
             }
             Catcher::Simulation(file, name, seeds) => {
-                cargo.args(["--test", file]).env_remove("GMP_SIM_SEED").env("GMP_SIM_SEEDS", seeds.to_string());
+                cargo
+                    .args(["--test", binary_of(file)])
+                    .env_remove("GMP_SIM_SEED")
+                    .env("GMP_SIM_SEEDS", seeds.to_string());
                 name.to_string()
             }
             Catcher::Test(file, name) => {
-                cargo.args(["--test", file]);
+                cargo.args(["--test", binary_of(file)]);
                 name.to_string()
             }
             Catcher::Properties(name) => {
@@ -98,6 +101,11 @@ impl Copy {
         cargo.arg("--target-dir").arg(self.target.join(kind)).args(["--", &filter]);
         cargo
     }
+}
+
+/// The test program that a file of `tests` belongs to.
+fn binary_of(file: &str) -> &str {
+    file.split('/').next().expect("there is a first part")
 }
 
 /// Reads what the test programs wrote.

@@ -76,13 +76,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ready_pinned(&caller.pinned, next);
     }
     park_because(caller, WaitReason::Coroutine, in_bubble, move |_, _| true);",
-        Simulation("simulation_coroutine", "coroutines_give", 1000),
+        Simulation("simulation/coroutine", "coroutines_give", 1000),
     ),
     mutant(
         "library/coroutine.rs",
         "a coroutine that ends itself does not end its caller",
         "        Err(JoinError::Exited) => exit::<P>(),",
         "        Err(JoinError::Exited) => {}",
-        Test("unwinding", "coroutine_that_ends_itself"),
+        Test("threads/unwinding", "coroutine_that_ends_itself"),
     ),
 ];

@@ -79,13 +79,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "threads take turns whenever the timer fires",
         "        now.since(since) >= turn && self.make_room()",
         "        now.since(since) >= turn.min(core::time::Duration::ZERO) && self.make_room()",
-        Simulation("simulation_preemption", "threads_take_turns", 300),
+        Simulation("simulation/preemption", "threads_take_turns", 300),
     ),
     mutant(
         "kthread/mod.rs",
         "threads do not take turns",
         "        now.since(since) >= turn && self.make_room()",
         "        false && now.since(since) >= turn",
-        Simulation("simulation_preemption", "hogs", 300),
+        Simulation("simulation/preemption", "hogs", 300),
     ),
 ];

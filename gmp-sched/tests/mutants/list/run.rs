@@ -10,14 +10,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    dead.set_stack_top(unused);
 ",
         "",
-        Simulation("simulation", "trees", 300),
+        Simulation("simulation/scheduling", "trees", 300),
     ),
     mutant(
         "lifecycle/body.rs",
         "a G that has begun is given another stack",
         "if !context::is_fresh(&next.context, unused) {",
         "if false {",
-        Simulation("simulation", "trees", 300),
+        Simulation("simulation/scheduling", "trees", 300),
     ),
     mutant(
         "engine/park.rs",
@@ -26,14 +26,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
             ready_pinned(pinned, me);
         }",
         "        commit(pinned, me);",
-        Simulation("simulation", "trees", 300),
+        Simulation("simulation/scheduling", "trees", 300),
     ),
     mutant(
         "entities/processor.rs",
         "a P takes Gs from its ring as if there were no other",
         "if self.is_alone() { self.queue.pop_alone() }",
         "if true { self.queue.pop_alone() }",
-        Simulation("simulation", "trees", 300),
+        Simulation("simulation/scheduling", "trees", 300),
     ),
     mutant(
         "base/run_queue.rs",
@@ -47,7 +47,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a batch from the global queue loses Gs",
         ".take(share));",
         ".take(share).skip(1));",
-        Simulation("simulation_preemption", "hogs", 300),
+        Simulation("simulation/preemption", "hogs", 300),
     ),
     mutant(
         "engine/syscall.rs",
@@ -58,14 +58,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     true",
         "    let _ = earliest;
     true",
-        Simulation("simulation_preemption", "a_system_call_does_not", 300),
+        Simulation("simulation/preemption", "a_system_call_does_not", 300),
     ),
     mutant(
         "kthread/sleepers.rs",
         "a thread that sleeps anew may be taken off by what woke it last",
         "        C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));",
         "        let _ = (cpu, thread);",
-        Simulation("simulation", "trees", 300),
+        Simulation("simulation/scheduling", "trees", 300),
     ),
     mutant(
         "engine/find.rs",

@@ -50,14 +50,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let open_scope = &caller.me.open_scope;",
         "        let pinned = Pinned::<P>::new();
         let open_scope = &pinned.goroutine().open_scope;",
-        Test("unwinding", "scope_in_a_system_call"),
+        Test("threads/unwinding", "scope_in_a_system_call"),
     ),
     mutant(
         "library/scope/children.rs",
         "a scope is left when the parent cannot wait",
         "        P::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
         "        let _ = self.0;",
-        Test("simulation_scope", "parent_that_cannot_wait"),
+        Test("simulation/scope", "parent_that_cannot_wait"),
     ),
     mutant(
         "native/mod.rs",
@@ -66,7 +66,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mem::forget(second);
     }",
         "    drop(payload);",
-        Test("unwinding", "panic_payload"),
+        Test("threads/unwinding", "panic_payload"),
     ),
     mutant(
         "library/sync/wait_group.rs",
@@ -76,7 +76,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             let (body, _done) = (body, done);",
         "        let spawned = crate::lifecycle::spawn::spawn::<P, _, _>(move || {
             let _done = OnDrop(move || group.done());",
-        Test("unwinding", "group_whose_spawn"),
+        Test("threads/unwinding", "group_whose_spawn"),
     ),
     mutant(
         "library/sync/error_group.rs",
@@ -87,6 +87,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        let shared = Arc::clone(&self.shared);
         let spawned = spawn::<P, _, _>(move || {
             let end = End(shared);",
-        Test("unwinding", "error_group"),
+        Test("threads/unwinding", "error_group"),
     ),
 ];

@@ -52,7 +52,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a waiter that was woken and gives up leaves the others waiting",
         "                return self.take_or(mine, |word| word & !mine);",
         "                return self.take_or(0, |word| word);",
-        Simulation("simulation_sync", "a_mutex", 1000),
+        Simulation("simulation/sync", "a_mutex", 1000),
     ),
     mutant(
         "library/sync/rwlock/readers.rs",
@@ -137,7 +137,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "permits are taken ahead of those that wait",
         "            if word & QUEUED != 0 || word / ONE < permits {",
         "            if word / ONE < permits {",
-        Simulation("simulation_sync", "permits", 1000),
+        Simulation("simulation/sync", "permits", 1000),
     ),
     mutant(
         "library/sync/once.rs",

@@ -109,7 +109,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a slice does not end during a system call",
         "            left.watch_slice(now, running);",
         "            let _ = (left, running);",
-        Simulation("simulation_preemption", "system_calls_in_a_row", 60),
+        Simulation("simulation/preemption", "system_calls_in_a_row", 60),
     ),
     mutant(
         "engine/syscall.rs",

@@ -1,0 +1,477 @@
+//! Channels and selects on the simulated machine: random programs, one for each seed, whose every operation is written
+//! down with its beginning and end, and judged afterwards. A failure names the seed:
+//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation channels::`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gmp_sched::chan::{RecvError, TryRecvError, TrySendError};
+use gmp_sched::select;
+use gmp_sched::select::{Select, recv, send};
+use gmp_sched::sim::{self, Chan};
+
+use crate::explore::{Random, explore};
+
+/// What a G of a random program does between two steps on channels.
+trait Pause {
+    /// Lets time pass, or does not.
+    fn pause(&mut self);
+}
+
+impl Pause for Random {
+    fn pause(&mut self) {
+        match self.below(12) {
+            0 => sim::sleep(Duration::from_micros(self.below(40))),
+            1 => sim::work(Duration::from_micros(self.below(40))),
+            2 => sim::block(Duration::from_micros(self.below(40))),
+            3..=5 => sim::yield_now(),
+            _ => {}
+        }
+    }
+}
+
+/// From when to when something went on, on a clock that ticks with every question.
+#[derive(Clone, Copy, Debug)]
+struct During {
+    from: usize,
+    to: usize,
+}
+
+impl During {
+    fn is_before(self, other: Self) -> bool {
+        self.to < other.from
+    }
+}
+
+/// What was done with one channel.
+#[derive(Clone, Copy, Debug)]
+enum Done {
+    Sent(u64),
+    Received(u64),
+    FoundFull,
+    FoundEmpty,
+    FoundClosed,
+    Closed,
+}
+
+/// All that was done, with which channel, and when.
+#[derive(Debug, Default)]
+struct History {
+    clock: AtomicUsize,
+    events: Mutex<Vec<(usize, Done, During)>>,
+}
+
+impl History {
+    fn now(&self) -> usize {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn add(&self, channel: usize, done: Done, from: usize) {
+        let during = During { from, to: self.now() };
+        self.events.lock().unwrap().push((channel, done, during));
+    }
+
+    /// Whether a FIFO queue of that capacity, which does each of these things at one instant between its beginning and its
+    /// end, can have done them: not a complete judge, but one that knows every single rule.
+    fn judge(&self, channel: usize, capacity: usize) {
+        let events = self.events.lock().unwrap();
+        let of_channel = || events.iter().filter(move |event| event.0 == channel).map(|event| (event.1, event.2));
+        let mut sent = HashMap::new();
+        let mut received = HashMap::new();
+        for (done, during) in of_channel() {
+            match done {
+                Done::Sent(value) => assert!(sent.insert(value, during).is_none(), "sent twice"),
+                Done::Received(value) => assert!(received.insert(value, during).is_none(), "{value} received twice"),
+                _ => {}
+            }
+        }
+        for (value, &taken) in &received {
+            let put = sent.get(value).unwrap_or_else(|| panic!("{value} was received, but not sent"));
+            assert!(!taken.is_before(*put), "{value} was received before it was sent");
+            for (later, &other_taken) in &received {
+                if put.is_before(sent[later]) {
+                    assert!(!other_taken.is_before(taken), "{later} overtook {value}");
+                }
+            }
+        }
+        for (value, &put) in &sent {
+            let Some(taken) = received.get(value) else { continue };
+            for (done, during) in of_channel() {
+                let there_all_the_time = put.is_before(during) && during.is_before(*taken);
+                assert!(!(there_all_the_time && matches!(done, Done::FoundEmpty)), "empty, with {value} in it");
+                assert!(!(capacity == 0 && put.is_before(*taken)), "unbuffered, but {value} was in it");
+            }
+        }
+        for (done, during) in of_channel() {
+            let begun = |map: &HashMap<u64, During>| map.values().filter(|each| each.from < during.to).count();
+            let ended = |map: &HashMap<u64, During>| map.values().filter(|each| each.to < during.from).count();
+            let is_closed = of_channel().any(|(done, close)| matches!(done, Done::Closed) && close.from < during.to);
+            match done {
+                Done::FoundFull if capacity > 0 => assert!(
+                    begun(&sent) >= ended(&received) + capacity,
+                    "full, where at most {} were sent and {} received",
+                    begun(&sent),
+                    ended(&received)
+                ),
+                Done::FoundClosed => assert!(is_closed, "closed, but nobody had begun to close it"),
+                Done::Sent(value) => {
+                    let was_closed =
+                        |(done, close): (Done, During)| matches!(done, Done::Closed) && close.is_before(during);
+                    assert!(!of_channel().any(was_closed), "{value} was sent after the close");
+                    let at_end = sent.values().filter(|each| each.to <= during.to).count();
+                    let taken = received.values().filter(|each| each.from < during.to).count();
+                    assert!(at_end <= taken + capacity, "more sent than fit");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What was sent to that channel and not received.
+    fn left(&self, channel: usize) -> usize {
+        let events = self.events.lock().unwrap();
+        let count = |is: fn(&Done) -> bool| events.iter().filter(|event| event.0 == channel && is(&event.1)).count();
+        count(|done| matches!(done, Done::Sent(_))) - count(|done| matches!(done, Done::Received(_)))
+    }
+}
+
+/// A value that knows how many of its kind there are.
+#[derive(Debug)]
+struct Value(u64, Arc<AtomicUsize>);
+
+impl Value {
+    fn new(number: u64, alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self(number, alive.clone())
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the Gs of one program share.
+#[derive(Clone)]
+struct Setting {
+    chans: Vec<Chan<Value>>,
+    history: Arc<History>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Setting {
+    fn new(capacities: impl IntoIterator<Item = usize>) -> Self {
+        let chans = capacities.into_iter().map(Chan::new).collect();
+        Self { chans, history: Arc::default(), alive: Arc::default() }
+    }
+
+    fn value(&self, number: u64) -> Value {
+        Value::new(number, &self.alive)
+    }
+
+    /// Sends in one of the ways there are to send.
+    fn send(&self, channel: usize, number: u64, random: &mut Random) {
+        let (value, sender) = (self.value(number), self.chans[channel].sender());
+        let from = self.history.now();
+        let done = match random.below(4) {
+            0 => match sender.try_send(value) {
+                Ok(()) => Done::Sent(number),
+                Err(TrySendError::Full(_)) => Done::FoundFull,
+                Err(TrySendError::Closed(_)) => Done::FoundClosed,
+            },
+            1 => match sender.send_timeout(value, Duration::from_micros(random.below(30))) {
+                Ok(()) => Done::Sent(number),
+                Err(_) => return,
+            },
+            _ => match sender.send(value) {
+                Ok(()) => Done::Sent(number),
+                Err(_) => Done::FoundClosed,
+            },
+        };
+        self.history.add(channel, done, from);
+    }
+
+    /// Receives in one of the ways there are to receive; tells `false` when nothing more comes.
+    fn receive(&self, channel: usize, random: &mut Random) -> bool {
+        let receiver = self.chans[channel].receiver();
+        let from = self.history.now();
+        let done = match random.below(4) {
+            0 => match receiver.try_recv() {
+                Ok(value) => Done::Received(value.0),
+                Err(TryRecvError::Empty) => Done::FoundEmpty,
+                Err(TryRecvError::Closed) => return false,
+            },
+            1 => match receiver.recv_timeout(Duration::from_micros(random.below(30))) {
+                Ok(value) => Done::Received(value.0),
+                Err(_) => return !receiver.is_closed(),
+            },
+            _ => match receiver.recv() {
+                Ok(value) => Done::Received(value.0),
+                Err(RecvError) => return false,
+            },
+        };
+        self.history.add(channel, done, from);
+        true
+    }
+
+    fn close(&self, channel: usize) {
+        let from = self.history.now();
+        self.chans[channel].close();
+        self.history.add(channel, Done::Closed, from);
+    }
+
+    /// Judges all channels, which are drained, and drops them; then every value is gone.
+    fn judge(self) {
+        let mut in_buffers = 0;
+        for (channel, chan) in self.chans.iter().enumerate() {
+            self.history.judge(channel, chan.receiver().capacity());
+            let left = self.history.left(channel);
+            assert_eq!(left, chan.receiver().len(), "values are lost");
+            in_buffers += left;
+        }
+        assert_eq!(self.alive.load(Ordering::Relaxed), in_buffers);
+        let alive = self.alive.clone();
+        drop(self);
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "values are not dropped with their channel");
+    }
+}
+
+#[test]
+fn one_channel_is_a_queue() {
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let setting = Setting::new([[0, 0, 1, 3][random.below(4) as usize]]);
+        let sending: Vec<_> = (0..1 + random.below(4))
+            .map(|number| {
+                let setting = setting.clone();
+                sim::go(move || {
+                    let mut random = Random::new(seed * 31 + number);
+                    for n in 0..6 {
+                        setting.send(0, number * 1000 + n, &mut random);
+                        random.pause();
+                    }
+                })
+            })
+            .collect();
+        let receiving: Vec<_> = (0..1 + random.below(4))
+            .map(|number| {
+                let setting = setting.clone();
+                sim::go(move || {
+                    let mut random = Random::new(seed * 37 + number);
+                    while setting.receive(0, &mut random) {
+                        random.pause();
+                    }
+                })
+            })
+            .collect();
+        if random.below(3) == 0 {
+            sim::sleep(Duration::from_micros(random.below(60)));
+            setting.close(0);
+        }
+        sending.into_iter().for_each(|handle| handle.join().unwrap());
+        setting.close(0);
+        receiving.into_iter().for_each(|handle| handle.join().unwrap());
+        setting.judge();
+    });
+}
+
+/// Selects with each other, with plain operations, with deadlines, with default, with closes.
+#[test]
+fn selects_are_atomic() {
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let count = 1 + random.below(3) as usize;
+        let setting = Setting::new((0..count).map(|_| random.below(3) as usize));
+        let stop = Chan::<()>::new(0);
+        let workers: Vec<_> = (0..2 + random.below(4))
+            .map(|number| {
+                let (setting, stop) = (setting.clone(), stop.clone());
+                sim::go(move || {
+                    let mut random = Random::new(seed * 41 + number);
+                    for n in 0..8 {
+                        select_once(&setting, &stop, number * 1000 + n * 10, &mut random);
+                        random.pause();
+                    }
+                })
+            })
+            .collect();
+        // Plain partners for those that are left alone.
+        let partner = {
+            let (setting, stop) = (setting.clone(), stop.clone());
+            sim::go(move || {
+                let mut random = Random::new(seed * 43);
+                for n in 0.. {
+                    let channel = random.below(count as u64) as usize;
+                    if stop.receiver().is_closed() {
+                        return;
+                    }
+                    if random.below(2) == 0 {
+                        let (value, from) = (setting.value(n), setting.history.now());
+                        if setting.chans[channel].sender().try_send(value).is_ok() {
+                            setting.history.add(channel, Done::Sent(n), from);
+                        }
+                    } else if let (from, Ok(value)) =
+                        (setting.history.now(), setting.chans[channel].receiver().try_recv())
+                    {
+                        setting.history.add(channel, Done::Received(value.0), from);
+                    }
+                    sim::sleep(Duration::from_micros(1 + random.below(30)));
+                }
+            })
+        };
+        sim::sleep(Duration::from_micros(random.below(3000)));
+        stop.close();
+        workers.into_iter().for_each(|handle| handle.join().unwrap());
+        partner.join().unwrap();
+        setting.judge();
+    });
+}
+
+/// One select over some of the channels, in both directions, that ends when `stop` is closed.
+fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Random) {
+    let chosen = |random: &mut Random| -> Vec<usize> {
+        (0..random.below(3)).map(|_| random.below(setting.chans.len() as u64) as usize).collect()
+    };
+    let (from_channels, to_channels) = (chosen(random), chosen(random));
+    let mut receiving: Vec<_> = from_channels.iter().map(|&n| recv(setting.chans[n].receiver())).collect();
+    let mut sending: Vec<_> = (number + 100_000..)
+        .zip(&to_channels)
+        .map(|(value, &n)| send(setting.chans[n].sender(), setting.value(value)))
+        .collect();
+    let mut stopping = recv(stop.receiver());
+    let from = setting.history.now();
+    let mut cases = vec![stopping.case()];
+    cases.extend(receiving.iter_mut().map(|each| each.case()));
+    cases.extend(sending.iter_mut().map(|each| each.case()));
+    let select = Select::new(&mut cases);
+    let select = if random.below(2) == 0 { select.ordered() } else { select };
+    let chosen = match random.below(4) {
+        0 => select.poll(),
+        1 => select.wait_timeout(Duration::from_micros(random.below(30))),
+        _ => Some(select.wait()),
+    };
+    let Some(chosen) = chosen else { return };
+    // The case that was chosen has a result, and no other.
+    let mut results = vec![stopping.into_result().is_some()];
+    for (case, channel) in receiving.into_iter().zip(from_channels) {
+        let result = case.into_result();
+        results.push(result.is_some());
+        if let Some(value) = result {
+            setting.history.add(channel, Done::Received(value.expect("nobody closes it").0), from);
+        }
+    }
+    for ((value, case), channel) in (number + 100_000..).zip(sending).zip(to_channels) {
+        let result = case.into_result();
+        results.push(result.is_some());
+        if let Some(sent) = result {
+            sent.expect("nobody closes it");
+            setting.history.add(channel, Done::Sent(value), from);
+        }
+    }
+    assert!(results.iter().enumerate().all(|(number, &has_result)| has_result == (number == chosen)));
+}
+
+/// A token goes to and fro between two channels and is in one of them at every instant.
+#[test]
+fn default_looks_at_one_instant() {
+    explore(|seed| {
+        let chans = [Chan::new(2), Chan::new(2)];
+        chans[0].send(()).unwrap();
+        let mover = {
+            let chans = chans.clone();
+            sim::go(move || {
+                let mut random = Random::new(seed);
+                for n in 0..12 {
+                    // There before it leaves here.
+                    chans[(n + 1) % 2].send(()).unwrap();
+                    chans[n % 2].recv().unwrap();
+                    random.pause();
+                }
+            })
+        };
+        let mut random = Random::new(seed + 1);
+        while !mover.is_finished() {
+            let found = select! {
+                recv(chans[0].receiver()) => 0,
+                recv(chans[1].receiver()) => 1,
+                default => panic!("a token was overlooked"),
+            };
+            chans[found].send(()).unwrap();
+            random.pause();
+        }
+        mover.join().unwrap();
+    });
+}
+
+/// What was sent after the first channel was closed is not received by an ordered select that has this in front.
+#[test]
+fn ordered_is_ordered_at_one_instant() {
+    explore(|seed| {
+        let (done, work) = (Chan::<()>::new(0), Chan::new(3));
+        let consumers: Vec<_> = (0..1 + seed % 3)
+            .map(|_| {
+                let (done, work) = (done.clone(), work.clone());
+                sim::go(move || {
+                    loop {
+                        select! {
+                            ordered;
+                            recv(done.receiver()) => return,
+                            recv(work.receiver()) -> late => assert_eq!(late, Ok(false), "taken before the close"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut random = Random::new(seed);
+        for _ in 0..random.below(8) {
+            work.send(false).unwrap();
+            random.pause();
+        }
+        done.close();
+        while work.sender().try_send(true).is_ok() {
+            random.pause();
+        }
+        consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
+    });
+}
+
+/// The last handles of both sides go at the same time as values do.
+#[test]
+fn handles_and_values_end_together() {
+    explore(|seed| {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let mut random = Random::new(seed);
+        let (sender, receiver) = sim::channel((seed % 3) as usize);
+        let mut handles = Vec::new();
+        for number in 0..1 + random.below(3) {
+            let (sender, alive) = (sender.clone(), alive.clone());
+            handles.push(sim::go(move || {
+                let mut random = Random::new(seed * 3 + number);
+                for n in 0..random.below(4) {
+                    random.pause();
+                    if sender.send(Value::new(n, &alive)).is_err() {
+                        return;
+                    }
+                }
+            }));
+        }
+        for number in 0..1 + random.below(3) {
+            let receiver = receiver.clone();
+            handles.push(sim::go(move || {
+                let mut random = Random::new(seed * 5 + number);
+                for _ in 0..random.below(4) {
+                    random.pause();
+                    if receiver.recv().is_err() {
+                        return;
+                    }
+                }
+            }));
+        }
+        drop((sender, receiver));
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+    });
+}

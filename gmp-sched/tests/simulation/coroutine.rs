@@ -1,0 +1,146 @@
+//! Coroutines and futures on the simulated machine, under preemption.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use gmp_sched::lock_os_thread::LockedThread;
+use gmp_sched::sim::{Pull, Sim, block_on, go, lock_thread, pull};
+
+use crate::anything::anything;
+use crate::explore::{Random, explore};
+
+/// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run, and
+/// each body is dropped exactly once, also if it has not begun. Now and then one side or the other is locked to its M, for
+/// one value or for several, as the oracle watches.
+#[test]
+fn coroutines_give_all_their_values_in_order() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    fn lock_or_unlock(random: &mut Random, locked: &mut Option<LockedThread<Sim>>) {
+        match random.below(8) {
+            0 => *locked = Some(lock_thread().unwrap()),
+            1 => *locked = None,
+            _ => {}
+        }
+    }
+    fn numbers(seed: u64, count: u64, ended: &Arc<AtomicUsize>) -> Pull<u64> {
+        let held = Counted(ended.clone());
+        pull(move |yielder| {
+            let _held = held;
+            let mut random = Random::new(seed);
+            let mut locked = None;
+            for number in 0..count {
+                anything(&mut random);
+                lock_or_unlock(&mut random, &mut locked);
+                if !yielder.yield_value(number) {
+                    assert!(!yielder.yield_value(number), "no more is wanted, and it stays so");
+                    anything(&mut random);
+                    return;
+                }
+            }
+        })
+        .unwrap()
+    }
+    explore(|seed| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let readers: Vec<_> = (0..4u64)
+            .map(|reader| {
+                let ended = ended.clone();
+                go(move || {
+                    let mut random = Random::new(seed * 41 + reader);
+                    let mut values = numbers(seed + reader, 8, &ended);
+                    let wanted = random.below(12);
+                    let mut locked = None;
+                    for expected in 0..wanted {
+                        anything(&mut random);
+                        lock_or_unlock(&mut random, &mut locked);
+                        assert_eq!(values.next(), Some(expected).filter(|&number| number < 8));
+                    }
+                    match random.below(3) {
+                        0 => values.stop(),
+                        1 => drop(values),
+                        // The other half is asked for by somebody else.
+                        _ => assert_eq!(go(move || values.count()).join().unwrap() as u64, 8 - wanted.min(8)),
+                    }
+                })
+            })
+            .collect();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        assert_eq!(ended.load(Ordering::Relaxed), 4);
+    });
+}
+
+/// A word that is set once, with the waker of who waits for that.
+#[derive(Default)]
+struct Event {
+    state: Mutex<(bool, Option<Waker>)>,
+}
+
+impl Event {
+    fn set(&self) -> Option<Waker> {
+        let mut state = self.state.lock().unwrap();
+        state.0 = true;
+        state.1.take()
+    }
+
+    async fn wait(&self) {
+        poll_fn(|context| {
+            let mut state = self.state.lock().unwrap();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Futures are woken by other Gs, once, twice and long after they are done.
+#[test]
+fn no_wake_up_of_a_future_is_lost() {
+    explore(|seed| {
+        let events: Arc<Vec<Event>> = Arc::new((0..6).map(|_| Event::default()).collect());
+        let waiting: Vec<_> = (0..3)
+            .map(|first| {
+                let events = events.clone();
+                go(move || {
+                    block_on(async {
+                        for event in [first, first + 3] {
+                            events[event].wait().await;
+                        }
+                    });
+                })
+            })
+            .collect();
+        let setters: Vec<_> = (0..2)
+            .map(|setter| {
+                let events = events.clone();
+                go(move || {
+                    let mut random = Random::new(seed * 43 + setter);
+                    let mut stale = Vec::new();
+                    for event in events.iter().skip(setter as usize).step_by(2) {
+                        anything(&mut random);
+                        if let Some(waker) = event.set() {
+                            stale.push(waker.clone());
+                            waker.wake();
+                        }
+                        if random.below(2) == 0 {
+                            stale.iter().for_each(Waker::wake_by_ref);
+                        }
+                    }
+                    stale
+                })
+            })
+            .collect();
+        let stale: Vec<_> = setters.into_iter().flat_map(|setter| setter.join().unwrap()).collect();
+        waiting.into_iter().for_each(|waiting| waiting.join().unwrap());
+        stale.into_iter().for_each(Waker::wake);
+    });
+}

@@ -1,0 +1,136 @@
+//! Programs on the simulated machine, one for each seed. A failure names the seed, and the seed repeats it:
+//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation TEST`. `GMP_SIM_SEEDS=1000000` runs more of them,
+//! `GMP_SIM_SEEDS=2000..4000` others.
+//!
+//! A scheduler is never freed, so each test runs its seeds in processes of its own, one after the other.
+
+use std::env;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use gmp_sched::sim::{self, Config};
+
+/// Seeds of an ordinary run of each program, and of one process.
+const SEEDS: u64 = 2000;
+
+/// Set for the process that runs the seeds itself.
+const IS_CHILD: &str = "GMP_SIM_CHILD";
+
+/// Seeds with which a program failed once that [`SEEDS`] do not include. An ordinary run of that program repeats them.
+const KNOWN: [Known; 2] = [
+    // An M that had just stopped spinning was given a P for other work, and no longer searched for what others had left to it.
+    Known { seed: 39235, program: "writers_are_alone_and_nobody_is_forgotten" },
+    // The start of the world put Ps on the idle list without counting as spinning.
+    Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },
+];
+
+/// A seed of one program.
+struct Known {
+    seed: u64,
+    /// The name of the test, without its module.
+    program: &'static str,
+}
+
+/// A seed with a name that is no program's would never be run.
+#[test]
+fn every_known_seed_names_a_program() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation");
+    let programs: Vec<String> =
+        fs::read_dir(tests).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    for Known { seed, program } in KNOWN {
+        let test = format!("#[test]\nfn {program}() {{");
+        assert!(programs.iter().any(|source| source.contains(&test)), "no program of seed {seed} is called {program}");
+    }
+}
+
+/// The known seeds of `test`; of all programs, if the calling thread does not have the name of its test.
+fn known(test: Option<&str>) -> impl Iterator<Item = u64> {
+    let program = test.map(|test| test.rsplit("::").next().expect("there is a last part"));
+    KNOWN.iter().filter(move |known| program.is_none_or(|program| program == known.program)).map(|known| known.seed)
+}
+
+/// The seeds to run: all, or the one to be repeated.
+fn seeds() -> Range<u64> {
+    let number = |text: &str| text.parse().expect("a number, or two as in 0..1000");
+    if let Ok(seed) = env::var("GMP_SIM_SEED") {
+        return number(&seed)..number(&seed) + 1;
+    }
+    match env::var("GMP_SIM_SEEDS") {
+        Err(_) => 0..SEEDS,
+        Ok(seeds) => match seeds.split_once("..") {
+            Some((first, end)) => number(first)..number(end),
+            None => 0..number(&seeds),
+        },
+    }
+}
+
+/// Runs the calling test with those seeds in another process, whose memory is freed at its end.
+fn run_apart(test: &str, seeds: Range<u64>) {
+    let mut command = Command::new(env::current_exe().expect("the running program has a path"));
+    command
+        .args(["--exact", test, "--include-ignored"])
+        .env(IS_CHILD, "1")
+        .env("GMP_SIM_SEEDS", format!("{}..{}", seeds.start, seeds.end));
+    let ran = command.output().expect("it can be started again");
+    let said = [String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr)].concat();
+    assert!(
+        ran.status.success() && said.contains("test result: ok. 1 passed"),
+        "{} with seeds {seeds:?}: {said}",
+        ran.status
+    );
+}
+
+/// Runs `program` with every seed on machines of all sizes, and shows what went wrong first.
+pub(crate) fn explore(program: fn(u64)) {
+    explore_with(0, program);
+}
+
+/// [`explore`] with a program that may choose up to `procs_limit` Ps.
+pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
+    let seeds = seeds();
+    let is_repeated = env::var_os("GMP_SIM_SEED").is_some() || env::var_os(IS_CHILD).is_some();
+    // The harness names the thread of each test after it, except with one thread, when all run on its own.
+    let current = thread::current();
+    let test = current.name().filter(|&name| name != "main");
+    if let Some(test) = test.filter(|_| !is_repeated) {
+        let mut start = seeds.start;
+        while start < seeds.end {
+            let end = seeds.end.min(start + SEEDS);
+            run_apart(test, start..end);
+            start = end;
+        }
+        return;
+    }
+    let is_ordinary = seeds == (0..SEEDS);
+    for seed in seeds.chain(known(test).filter(|_| is_ordinary)) {
+        let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
+        // With more Ps than CPUs threads have to take turns.
+        let processors = [cpus, cpus, 1.max(cpus / 2), 1, 2 * cpus][seed as usize / 6 % 5];
+        let config = Config { cpus, processors, procs_limit, seed, ..Config::default() };
+        if let Err(failure) = sim::run(config, move || program(seed)) {
+            panic!("{failure}\nrepeat it with GMP_SIM_SEED={seed}");
+        }
+    }
+}
+
+/// Random numbers of a program: xorshift.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The same numbers for the same seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// A number less than `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}

@@ -1,0 +1,18 @@
+//! Programs on the simulated machine, each run from many seeds under the simulator's oracles.
+//!
+//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation time::` repeats one seed; see `explore` for more.
+#![cfg(not(gmp_loom))]
+
+mod anything;
+mod cancel;
+mod channels;
+mod coroutine;
+mod explore;
+mod poller;
+mod preemption;
+mod scheduling;
+mod scope;
+mod select;
+mod sync;
+mod synctest;
+mod time;

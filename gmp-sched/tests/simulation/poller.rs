@@ -1,0 +1,92 @@
+//! Gs that wait for devices: no raise is lost, none counts twice, deadlines end waits.
+
+use std::time::Duration;
+
+use gmp_sched::platform::Platform;
+use gmp_sched::poller::Signal;
+use gmp_sched::sim::{self, Config, Sim};
+
+use crate::explore::{Random, explore};
+
+fn signal<P: Platform>() -> &'static Signal<P> {
+    Box::leak(Box::default())
+}
+
+#[test]
+fn goroutines_with_devices_of_their_own() {
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let workers: Vec<_> = (0..1 + random.below(12))
+            .map(|number| {
+                sim::go(move || {
+                    let mut random = Random::new(seed * 31 + number);
+                    let device = signal::<Sim>();
+                    for _ in 0..4 {
+                        let time = Duration::from_nanos(random.below(50_000));
+                        sim::start_device(device, time);
+                        if random.below(3) == 0 {
+                            sim::work(time * 2);
+                        }
+                        device.wait();
+                    }
+                })
+            })
+            .collect();
+        // Hogs on all Ps: the devices are served nevertheless.
+        let hogs: Vec<_> =
+            (0..random.below(4)).map(|_| sim::go(move || sim::work(Duration::from_micros(300)))).collect();
+        for handle in workers.into_iter().chain(hogs) {
+            handle.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn deadlines_and_raises_end_a_wait_once() {
+    explore(|seed| {
+        let waiters: Vec<_> = (0..4)
+            .map(|number| {
+                sim::go(move || {
+                    let mut random = Random::new(seed * 7 + number);
+                    let device = signal::<Sim>();
+                    let mut outstanding = 0;
+                    for _ in 0..10 {
+                        // One raise at a time, so that each can be told from the next.
+                        if outstanding == 0 {
+                            sim::start_device(device, Duration::from_nanos(random.below(3_000)));
+                            outstanding = 1;
+                        }
+                        let deadline = Sim::now().after(Duration::from_nanos(random.below(3_000)));
+                        if device.wait_until(deadline) {
+                            outstanding -= 1;
+                        } else {
+                            assert!(Sim::now() >= deadline, "a wait ended before its deadline");
+                        }
+                    }
+                    if outstanding == 1 {
+                        device.wait();
+                    }
+                    let soon = Sim::now().after(Duration::from_micros(5));
+                    assert!(!device.wait_until(soon), "one raise counted twice");
+                })
+            })
+            .collect();
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_device_wakes_a_sleeping_machine_and_is_no_deadlock() {
+    for cpus in [1, 2, 8] {
+        let config = Config { cpus, processors: cpus, seed: cpus as u64, ..Config::default() };
+        let report = sim::run(config, || {
+            let device = signal::<Sim>();
+            sim::start_device(device, Duration::from_secs(2));
+            device.wait();
+        })
+        .unwrap();
+        assert!(report.elapsed >= Duration::from_secs(2), "{report:?}");
+    }
+}

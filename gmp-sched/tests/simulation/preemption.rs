@@ -1,0 +1,200 @@
+//! Hogs, and others that are to get on beside them, on the simulated machine: slices, displacement, and kernel threads that
+//! take turns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gmp_sched::sim::{self, Config};
+
+use crate::explore::{Random, explore};
+
+/// How long a thread may have to wait for its turn, if there are more of them than CPUs: a few slices.
+fn for_a_cpu() -> Duration {
+    let config = sim::config();
+    if config.processors > config.cpus { Duration::from_millis(40) } else { Duration::ZERO }
+}
+
+#[test]
+fn hogs_on_every_processor_do_not_keep_main_from_waking() {
+    explore(|seed| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let hogs: Vec<_> = (0..16)
+            .map(|_| {
+                let stop = stop.clone();
+                sim::go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        sim::work(Duration::from_millis(1));
+                    }
+                })
+            })
+            .collect();
+        for round in 0..3 {
+            let before = sim::elapsed();
+            let nap = Duration::from_micros(100 + seed % 1000 * round);
+            sim::sleep(nap);
+            let late = sim::elapsed() - before - nap;
+            // A timer's G does not wait for any slice to end.
+            assert!(late < Duration::from_millis(6) + for_a_cpu(), "woke {late:?} late");
+        }
+        stop.store(true, Ordering::Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
+}
+
+/// Many timers due at about the same time, on Ps that are busy: none waits for a slice to end, and the hogs get on too.
+#[test]
+fn timers_displace_hogs_soon_and_in_order() {
+    explore(|seed| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let rounds: Arc<Vec<AtomicUsize>> = Arc::new((0..8).map(|_| AtomicUsize::new(0)).collect());
+        let hogs: Vec<_> = (0..8)
+            .map(|hog| {
+                let (stop, rounds) = (stop.clone(), rounds.clone());
+                sim::go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        sim::work(Duration::from_micros(200));
+                        rounds[hog].fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let sleepers: Vec<_> = (0..6)
+            .map(|sleeper| {
+                sim::go(move || {
+                    let mut random = Random::new(seed + sleeper);
+                    let mut latest = Duration::ZERO;
+                    for _ in 0..2 {
+                        let before = sim::elapsed();
+                        let nap = Duration::from_micros(500 + random.below(20));
+                        sim::sleep(nap);
+                        latest = latest.max(sim::elapsed() - before - nap);
+                        sim::work(Duration::from_micros(random.below(10)));
+                    }
+                    latest
+                })
+            })
+            .collect();
+        for sleeper in sleepers {
+            let late = sleeper.join().unwrap();
+            // With more CPUs each is so slow, compared with the clock, that no bound says much.
+            assert!(late < Duration::from_millis(2) || !seed.is_multiple_of(6), "woke {late:?} late");
+        }
+        // However many timers there are, the others have their turns.
+        while rounds.iter().any(|rounds| rounds.load(Ordering::Relaxed) == 0) {
+            sim::sleep(Duration::from_micros(150));
+        }
+        stop.store(true, Ordering::Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
+}
+
+/// A timer that comes due while its P's M is in a system call is not forgotten.
+#[test]
+fn a_system_call_does_not_make_timers_late() {
+    explore(|seed| {
+        let sleeper = sim::go(|| {
+            let before = sim::elapsed();
+            sim::sleep(Duration::from_micros(100));
+            sim::elapsed() - before - Duration::from_micros(100)
+        });
+        sim::yield_now();
+        sim::syscall(Duration::from_micros(100 + seed % 200));
+        sim::work(Duration::from_millis(40));
+        let late = sleeper.join().unwrap();
+        assert!(late < Duration::from_millis(5) + for_a_cpu(), "woke {late:?} late");
+    });
+}
+
+/// Gs that make system calls in a row, more than there are Ps: each has its turns, though sysmon finds another call each time.
+#[test]
+fn system_calls_in_a_row_end_with_the_slice() {
+    for seed in 0..100 {
+        let cpus = 1 + seed as usize % 2;
+        let run = sim::run(Config { cpus, processors: cpus, seed, ..Config::default() }, move || {
+            let round = Arc::new(AtomicUsize::new(1));
+            let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..cpus + 2).map(|_| AtomicUsize::new(0)).collect());
+            let callers: Vec<_> = (0..seen.len())
+                .map(|caller| {
+                    let (round, seen, mut random) = (round.clone(), seen.clone(), Random::new(seed + caller as u64));
+                    sim::go(move || {
+                        while round.load(Ordering::Relaxed) != 0 {
+                            sim::syscall(Duration::from_micros(random.below(100)));
+                            seen[caller].store(round.load(Ordering::Relaxed), Ordering::Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            for number in 1..=2 {
+                round.store(number, Ordering::Relaxed);
+                let before = sim::elapsed();
+                while seen.iter().any(|seen| seen.load(Ordering::Relaxed) < number) {
+                    sim::yield_now();
+                }
+                let took = sim::elapsed() - before;
+                assert!(took < Duration::from_millis(300), "it took {took:?} until everyone had a turn");
+            }
+            round.store(0, Ordering::Relaxed);
+            callers.into_iter().for_each(|caller| caller.join().unwrap());
+        });
+        if let Err(failure) = run {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// Two Gs that ready each other share a slice, and others wait no longer for them than for one.
+#[test]
+fn two_that_wake_each_other_share_a_slice() {
+    explore(|seed| {
+        let procs = sim::config().processors as u64;
+        let done = Arc::new(AtomicBool::new(false));
+        let pairs: Vec<_> = (0..procs)
+            .map(|pair| {
+                let (done, mut random) = (done.clone(), Random::new(seed + pair));
+                let (to_first, from_second) = sim::channel::<()>(0);
+                let (to_second, from_first) = sim::channel::<()>(0);
+                let first = sim::go(move || {
+                    while !done.load(Ordering::Relaxed) {
+                        sim::work(Duration::from_micros(random.below(200)));
+                        to_second.send(()).unwrap();
+                        from_second.recv().unwrap();
+                    }
+                });
+                let second = sim::go(move || from_first.iter().for_each(|()| to_first.send(()).unwrap()));
+                [first, second]
+            })
+            .collect();
+        let others: Vec<_> = (0..procs).map(|_| sim::go(|| sim::work(Duration::from_millis(15)))).collect();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
+    });
+}
+
+/// There is a timer due whenever a thread begins to run, and hogs that are to get on all the same: a thread does not make
+/// room for another before it has had its turn, whatever else its CPU is interrupted for.
+#[test]
+fn threads_take_turns_whatever_their_timers_do() {
+    explore(|seed| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let sleepers: Vec<_> = (0..8)
+            .map(|sleeper| {
+                let stop = stop.clone();
+                let mut random = Random::new(seed + sleeper);
+                sim::go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        sim::sleep(Duration::from_micros(random.below(10)));
+                    }
+                })
+            })
+            .collect();
+        let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(2)))).collect();
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        // They are all that takes time.
+        let expected = Duration::from_millis(8 * 2) / sim::config().cpus as u32;
+        assert!(sim::elapsed() < 2 * expected, "{:?} for what takes {expected:?}", sim::elapsed());
+        stop.store(true, Ordering::Relaxed);
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}

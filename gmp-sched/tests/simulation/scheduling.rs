@@ -1,0 +1,455 @@
+//! Random programs on the simulated machine, one for each seed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gmp_sched::JoinError;
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::park::{park, ready};
+use gmp_sched::platform::Pinned;
+use gmp_sched::sim::{self, Config, Sim};
+
+use crate::explore::{Random, explore, explore_with};
+
+/// Trees of Gs that do everything a G can do.
+fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        let mut random = Random::new(seed);
+        let mut children = Vec::new();
+        for child in 0..if depth > 0 { 3 } else { 0 } {
+            children.push(sim::go(tree(seed * 7 + child + 1, depth - 1, finished.clone())));
+            let nanoseconds = random.below(200_000);
+            let time = Duration::from_nanos(nanoseconds);
+            match random.below(14) {
+                0 => sim::sleep(time),
+                1 => sim::sleep(time * 100),
+                2 => sim::block(time),
+                3 => sim::syscall(time),
+                4 => sim::syscall(Duration::from_nanos(nanoseconds / 1000)),
+                5 => sim::work(time),
+                6 => sim::work(time * 100),
+                7..=10 => sim::yield_now(),
+                _ => {}
+            }
+        }
+        for child in children {
+            if random.below(8) == 0 { child.detach() } else { child.join().unwrap() }
+        }
+        finished.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+#[test]
+fn trees_of_everything() {
+    explore(|seed| {
+        let finished = Arc::new(AtomicUsize::new(0));
+        let roots: Vec<_> = (0..3).map(|root| sim::go(tree(seed * 11 + root, 2, finished.clone()))).collect();
+        roots.into_iter().for_each(|root| root.join().unwrap());
+        // Detached ones may take longer.
+        while finished.load(Ordering::Relaxed) < 3 * 13 {
+            sim::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// What all Gs of a program with stops have in common.
+#[derive(Default)]
+struct Scene {
+    is_stopped: AtomicBool,
+    steps: AtomicU64,
+}
+
+impl Scene {
+    /// A step of a G that may only run while the world does.
+    fn step(&self) {
+        assert!(!self.is_stopped.load(Ordering::Relaxed), "a G runs while the world is stopped");
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Stops the world for about that long.
+    fn stop(&self, time: Duration) {
+        let world = sim::stop_the_world();
+        assert!(!self.is_stopped.swap(true, Ordering::Relaxed), "stopped twice");
+        let steps = self.steps.load(Ordering::Relaxed);
+        sim::work(time);
+        assert_eq!(self.steps.load(Ordering::Relaxed), steps, "a G took a step while the world was stopped");
+        self.is_stopped.store(false, Ordering::Relaxed);
+        drop(world);
+    }
+
+    /// Everything a G can do, a few times.
+    fn act(self: &Arc<Self>, seed: u64, actions: u64, depth: u64) {
+        let mut random = Random::new(seed);
+        let mut children = Vec::new();
+        for action in 0..actions {
+            self.step();
+            let nanoseconds = random.below(100_000);
+            let time = Duration::from_nanos(nanoseconds);
+            match random.below(16) {
+                0 => self.stop(time / 10),
+                1 => drop(sim::set_procs(1 + random.below(4) as usize).unwrap()),
+                2 => drop(sim::set_procs(1 + random.below(64) as usize).unwrap()),
+                3 => sim::sleep(time),
+                4 => sim::block(time),
+                5 => sim::syscall(time),
+                6 => sim::syscall(time / 1000),
+                7 => sim::work(time),
+                8 => sim::work(time * 20),
+                9 => {
+                    let locked = sim::lock_thread().unwrap();
+                    let machine = sim::machine();
+                    for _ in 0..1 + random.below(4) {
+                        match random.below(8) {
+                            0 => sim::sleep(time),
+                            1 => sim::block(time),
+                            2 => sim::syscall(time),
+                            3 => sim::work(time * 100),
+                            4 => self.stop(time / 10),
+                            5 => drop(sim::lock_thread().unwrap()),
+                            6 => drop(sim::go(|| sim::sleep(Duration::from_micros(5))).join()),
+                            _ => sim::yield_now(),
+                        }
+                        assert_eq!(sim::machine(), machine, "a locked G changed its M");
+                        self.step();
+                    }
+                    // A G that ends with the lock left over sets its M free, too.
+                    if depth < 2 && random.below(3) == 0 { std::mem::forget(locked) } else { drop(locked) }
+                }
+                10 | 11 if depth > 0 => {
+                    let scene = self.clone();
+                    let seed = seed * 31 + action;
+                    children.push(sim::go(move || scene.act(seed, 4, depth - 1)));
+                }
+                _ => sim::yield_now(),
+            }
+        }
+        self.step();
+        children.into_iter().for_each(|child| child.join().unwrap());
+    }
+}
+
+/// The world is stopped, the number of Ps changed, and Gs locked to their Ms, by several at once, while the others do all
+/// there is to do.
+#[test]
+fn stopping_and_resizing_the_world() {
+    explore_with(64, |seed| {
+        let scene = Arc::new(Scene::default());
+        let actors: Vec<_> = (0..6)
+            .map(|actor| {
+                let scene = scene.clone();
+                sim::go(move || scene.act(seed * 13 + actor, 8, 2))
+            })
+            .collect();
+        actors.into_iter().for_each(|actor| actor.join().unwrap());
+    });
+}
+
+/// Locked Gs hand a baton round: each hop is from M to M.
+#[test]
+fn locked_goroutines_ready_each_other() {
+    explore_with(8, |seed| {
+        const PLACES: usize = 4;
+        let ring: Arc<Vec<Baton>> = Arc::new((0..PLACES).map(|_| Baton::default()).collect());
+        let runners: Vec<_> = (0..PLACES)
+            .map(|place| {
+                let ring = ring.clone();
+                sim::go(move || {
+                    let mut random = Random::new(seed + place as u64);
+                    let locked = (place != 1).then(|| sim::lock_thread().unwrap());
+                    let machine = sim::machine();
+                    for _ in 0..6 {
+                        ring[place].take();
+                        match random.below(6) {
+                            0 => sim::work(Duration::from_micros(random.below(50))),
+                            1 => sim::sleep(Duration::from_micros(random.below(50))),
+                            2 => sim::block(Duration::from_micros(random.below(50))),
+                            3 => sim::yield_now(),
+                            4 => sim::syscall(Duration::from_micros(random.below(50))),
+                            _ => {}
+                        }
+                        assert!(locked.is_none() || sim::machine() == machine, "a locked G changed its M");
+                        ring[(place + 1) % PLACES].give();
+                    }
+                })
+            })
+            .collect();
+        ring[0].give();
+        runners.into_iter().for_each(|runner| runner.join().unwrap());
+    });
+}
+
+/// An M that is given a P to run its locked G on has the interrupts that the P's timers want.
+#[test]
+fn a_locked_goroutine_that_computes_does_not_make_timers_late() {
+    for seed in 0..300 {
+        let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
+        let run = sim::run(config, move || {
+            let hog = sim::go(|| {
+                let _locked = sim::lock_thread().unwrap();
+                for _ in 0..6 {
+                    // Others come first, so that the M gives its P away and is given one again.
+                    sim::yield_now();
+                    sim::work(Duration::from_millis(9));
+                }
+            });
+            for round in 0..6 {
+                let nap = Duration::from_micros(200 + (seed * 37 + round * 101) % 3000);
+                let before = sim::elapsed();
+                sim::sleep(nap);
+                let late = sim::elapsed() - before - nap;
+                assert!(late < Duration::from_millis(2), "woke {late:?} late");
+                sim::go(|| ()).detach();
+            }
+            hog.join().unwrap();
+        });
+        run.unwrap();
+    }
+}
+
+/// Everyone waits, locked Gs among them: their Ms are idle as far as that is concerned.
+#[test]
+fn a_deadlock_of_locked_goroutines_is_found() {
+    for seed in 0..200 {
+        let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
+        let failure = sim::run(config, || {
+            let waiting: Vec<_> = (0..3)
+                .map(|_| {
+                    sim::go(|| {
+                        let _locked = sim::lock_thread().unwrap();
+                        park::<Sim>(WaitReason::Parked, |_, _| true);
+                    })
+                })
+                .collect();
+            waiting.into_iter().for_each(|handle| handle.join().unwrap());
+        });
+        let message = failure.unwrap_err().message;
+        assert!(message.contains("all goroutines are asleep - deadlock!"), "seed {seed}: {message}");
+    }
+}
+
+/// Gs that never call anything are asked to stand still, and need not come to the end of their slices.
+#[test]
+fn hogs_do_not_keep_the_world_from_stopping() {
+    explore(|seed| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let hogs: Vec<_> = (0..16)
+            .map(|_| {
+                let stop = stop.clone();
+                sim::go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        sim::work(Duration::from_millis(200));
+                    }
+                })
+            })
+            .collect();
+        for round in 0..3 {
+            sim::sleep(Duration::from_micros(100 + seed % 1000 * round));
+            drop(sim::stop_the_world());
+        }
+        stop.store(true, Ordering::Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        let longest = sim::longest_stop();
+        assert!(longest < Duration::from_millis(8), "it took {longest:?} until the world stood");
+    });
+}
+
+/// Gs that compute while the world is stopped and started go on where they were, as a rule. Go: at most 25% elsewhere.
+#[test]
+fn those_that_spin_keep_their_places_when_the_world_starts() {
+    let places = || {
+        let pinned = Pinned::<Sim>::new();
+        (pinned.machine().id(), pinned.processor().id())
+    };
+    let moved = Arc::new(AtomicUsize::new(0));
+    let (seeds, rounds, spinners) = (20, 5, 4);
+    for seed in 0..seeds {
+        let moved = moved.clone();
+        let run = sim::run(Config { cpus: 8, processors: 8, seed, ..Config::default() }, move || {
+            let round = Arc::new(AtomicUsize::new(0));
+            let arrived = Arc::new(AtomicUsize::new(0));
+            let handles: Vec<_> = (0..spinners)
+                .map(|_| {
+                    let (round, arrived, moved) = (round.clone(), arrived.clone(), moved.clone());
+                    sim::go(move || {
+                        let (mut last, mut place) = (0, places());
+                        while last < rounds {
+                            sim::work(Duration::from_micros(5));
+                            let now = round.load(Ordering::Relaxed);
+                            if now != last {
+                                moved.fetch_add(usize::from(places() != place), Ordering::Relaxed);
+                                (last, place) = (now, places());
+                                arrived.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for number in 1..=rounds {
+                sim::sleep(Duration::from_micros(500));
+                drop(sim::stop_the_world());
+                sim::sleep(Duration::from_micros(500));
+                round.store(number, Ordering::Relaxed);
+                while arrived.load(Ordering::Relaxed) < number * spinners {
+                    sim::sleep(Duration::from_micros(100));
+                }
+            }
+            handles.into_iter().for_each(|handle| handle.join().unwrap());
+        });
+        run.unwrap();
+    }
+    let (moved, of) = (moved.load(Ordering::Relaxed), seeds as usize * (rounds - 1) * spinners);
+    assert!(moved * 4 <= of, "{moved} of {of} were elsewhere");
+}
+
+/// A semaphore of one G: what park and ready are for.
+#[derive(Default)]
+struct Baton {
+    /// 0: nobody waits and none is there; 1: one is there; else the waiting G.
+    state: AtomicU64,
+}
+
+impl Baton {
+    fn take(&self) {
+        while self.state.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            park::<Sim>(WaitReason::Parked, |_, me| {
+                let me = std::ptr::from_ref(me).expose_provenance() as u64;
+                self.state.compare_exchange(0, me, Ordering::Release, Ordering::Relaxed).is_ok()
+            });
+        }
+    }
+
+    fn give(&self) {
+        let waiter = self.state.swap(1, Ordering::AcqRel);
+        if waiter > 1 {
+            // SAFETY: a value above 1 is the address of a G that parked in `take`, put there by its commit.
+            let waiter = unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) };
+            // SAFETY: as above, and the exchange gave it to us alone.
+            unsafe { ready::<Sim>(waiter) };
+        }
+    }
+}
+
+#[test]
+fn batons_in_a_ring_are_never_lost() {
+    explore(|seed| {
+        const PLACES: usize = 5;
+        const ROUNDS: usize = 6;
+        let ring: Arc<Vec<Baton>> = Arc::new((0..PLACES).map(|_| Baton::default()).collect());
+        let runners: Vec<_> = (0..PLACES)
+            .map(|place| {
+                let ring = ring.clone();
+                sim::go(move || {
+                    let mut random = Random::new(seed + place as u64);
+                    for _ in 0..ROUNDS {
+                        ring[place].take();
+                        match random.below(6) {
+                            0 => sim::work(Duration::from_micros(random.below(50))),
+                            1 => sim::sleep(Duration::from_micros(random.below(50))),
+                            2 => sim::block(Duration::from_micros(random.below(50))),
+                            3 => sim::yield_now(),
+                            _ => {}
+                        }
+                        ring[(place + 1) % PLACES].give();
+                    }
+                })
+            })
+            .collect();
+        ring[0].give();
+        runners.into_iter().for_each(|runner| runner.join().unwrap());
+    });
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let config = Config { cpus: 4, processors: 4, seed: 42, ..Config::default() };
+        let report = sim::run(config, || {
+            let finished = Arc::new(AtomicUsize::new(0));
+            let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(50)))).collect();
+            sim::go(tree(1, 4, finished)).join().unwrap();
+            hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        });
+        let report = report.unwrap();
+        (report.steps, report.elapsed, report.counts)
+    };
+    let first = run();
+    assert_eq!(first, run());
+    assert!(first.2.steals > 0 && first.2.preemptions > 0 && first.2.handoffs > 0, "{first:?}");
+}
+
+#[test]
+fn a_deadlock_is_found_and_told() {
+    let config = Config { cpus: 2, processors: 2, seed: 3, ..Config::default() };
+    let failure = sim::run(config, || park::<Sim>(WaitReason::Parked, |_, _| true)).unwrap_err();
+    assert!(failure.message.contains("all goroutines are asleep - deadlock!"), "{failure}");
+}
+
+#[test]
+fn a_panic_is_told_with_the_seed() {
+    let config = Config { cpus: 2, processors: 2, seed: 5, ..Config::default() };
+    let failure = sim::run(config, || {
+        let dies: sim::JoinHandle<()> = sim::go(|| panic!("on purpose"));
+        let _ = dies.join();
+    })
+    .unwrap_err();
+    assert_eq!((failure.config.seed, &*failure.message), (5, "on purpose"));
+}
+
+/// Gs that end themselves: their joiners are told, their slots are never used again, all others go on.
+#[test]
+fn goroutines_that_exit_take_nobody_along() {
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let all: Vec<_> = (0..12u64)
+            .map(|number| {
+                let time = Duration::from_nanos(random.below(100_000));
+                let handle = sim::go(move || {
+                    match number % 4 {
+                        0 => sim::sleep(time),
+                        1 => sim::work(time),
+                        2 => sim::yield_now(),
+                        _ => {}
+                    }
+                    if number % 3 == 0 {
+                        sim::exit();
+                    }
+                    number
+                });
+                if random.below(3) == 0 {
+                    sim::yield_now();
+                }
+                (number, handle)
+            })
+            .collect();
+        for (number, handle) in all {
+            match random.below(4) {
+                0 => handle.detach(),
+                _ if number % 3 == 0 => assert_eq!(handle.join(), Err(JoinError::Exited)),
+                _ => assert_eq!(handle.join(), Ok(number)),
+            }
+        }
+    });
+}
+
+#[test]
+fn when_main_exits_the_others_finish_and_then_nobody_is_left() {
+    for seed in 0..50 {
+        let finished = Arc::new(AtomicUsize::new(0));
+        let others = finished.clone();
+        let failure = sim::run(Config { seed, ..Config::default() }, move || {
+            for number in 0..5 {
+                let finished = others.clone();
+                sim::go(move || {
+                    sim::sleep(Duration::from_micros(number * 30));
+                    finished.fetch_add(1, Ordering::Relaxed);
+                })
+                .detach();
+            }
+            sim::exit();
+        })
+        .unwrap_err();
+        assert!(failure.to_string().contains("no goroutines (main called runtime.Goexit) - deadlock!"), "{failure}");
+        assert_eq!(finished.load(Ordering::Relaxed), 5);
+    }
+}

@@ -1,0 +1,51 @@
+//! Selects with more cases than a word has bits, on the simulated machine: a random program for each seed.
+//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation select::`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gmp_sched::select::{Select, recv};
+use gmp_sched::sim::{self, Chan};
+
+use crate::explore::{Random, explore};
+
+/// Each of several Gs receives from all channels, in an order of its own, while others send: they find channels busy, and wait
+/// for their locks holding others. Each value comes to one of them, and nobody waits for ever.
+#[test]
+fn selects_of_many_cases_share_their_channels() {
+    const EACH: u64 = 3;
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let count = 65 + random.below(6) as usize;
+        let chans: Arc<[Chan<u64>]> = (0..count).map(|_| Chan::new(0)).collect();
+        let receivers = 1 + random.below(3);
+        let receiving: Vec<_> = (0..receivers)
+            .map(|number| {
+                let chans = chans.clone();
+                let mut random = Random::new(seed * 41 + number);
+                sim::go(move || (0..EACH).map(|_| receive_one(&chans, &mut random)).collect::<Vec<_>>())
+            })
+            .collect();
+        for value in 0..receivers * EACH {
+            let sender = chans[random.below(count as u64) as usize].sender().clone();
+            let delay = Duration::from_micros(random.below(20));
+            sim::go(move || {
+                sim::sleep(delay);
+                sender.send(value).unwrap();
+            })
+            .detach();
+        }
+        let mut received: Vec<_> = receiving.into_iter().flat_map(|handle| handle.join().unwrap()).collect();
+        received.sort_unstable();
+        assert!(received.into_iter().eq(0..receivers * EACH));
+    });
+}
+
+fn receive_one(chans: &[Chan<u64>], random: &mut Random) -> u64 {
+    let start = random.below(chans.len() as u64) as usize;
+    let (before, after) = chans.split_at(start);
+    let mut waiting: Vec<_> = after.iter().chain(before).map(|chan| recv(chan.receiver())).collect();
+    let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+    let chosen = Select::new(&mut cases).wait();
+    waiting.swap_remove(chosen).into_result().expect("this one was chosen").expect("nobody closes it")
+}

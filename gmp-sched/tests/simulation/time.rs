@@ -1,0 +1,289 @@
+//! Timers, tickers and functions that run later, on the simulated machine.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gmp_sched::select;
+use gmp_sched::sim::{self, Ticker, Timer, after, after_func, go, now};
+use gmp_sched::time::Instant;
+
+use crate::explore::{Random, explore};
+
+fn microseconds(number: u64) -> Duration {
+    Duration::from_micros(number)
+}
+
+/// More than a machine that is busy with the program itself may be late.
+const LATE: Duration = Duration::from_millis(20);
+
+/// The settings of a timer: when each is due, and which one stands.
+#[derive(Default)]
+struct Settings {
+    due: Mutex<Vec<Instant>>,
+    standing: AtomicUsize,
+}
+
+impl Settings {
+    fn set(&self, timer: &Timer, wait: Duration) {
+        let setting = {
+            let mut due = self.due.lock().unwrap();
+            due.push(now().after(wait));
+            due.len() - 1
+        };
+        timer.reset(wait);
+        self.standing.store(setting, Ordering::Relaxed);
+    }
+
+    /// No tick that somebody gets who asked when `standing` stood is earlier.
+    fn earliest_since(&self, standing: usize) -> Instant {
+        *self.due.lock().unwrap()[standing..].iter().min().unwrap()
+    }
+}
+
+/// One G sets and stops a timer again and again while others take its ticks. Nobody ever gets a tick of a setting that
+/// was stopped or replaced before he asked, and no setting gives two.
+#[test]
+fn no_stale_tick_is_ever_taken() {
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let shared = Arc::new((Timer::new(Duration::from_secs(3600)), Settings::default()));
+        let (timer, settings) = &*shared;
+        settings.set(timer, Duration::from_secs(3600));
+        let takers: Vec<_> = (0..1 + seed % 3)
+            .map(|taker| {
+                let shared = shared.clone();
+                let mut random = Random::new(seed * 31 + taker);
+                go(move || {
+                    let (timer, settings) = &*shared;
+                    let mut taken = 0;
+                    for _ in 0..6 {
+                        let standing = settings.standing.load(Ordering::Relaxed);
+                        let pause = microseconds(random.below(60));
+                        let tick = match random.below(4) {
+                            0 => timer.try_wait(),
+                            1 => timer.wait_until(now().after(pause)).ok(),
+                            2 => select! {
+                                recv(timer) -> tick => Some(tick.unwrap()),
+                                recv(after(pause)) => None,
+                            },
+                            _ => select! {
+                                recv(timer) -> tick => Some(tick.unwrap()),
+                                recv(timer) -> tick => Some(tick.unwrap()),
+                                timeout(pause) => None,
+                            },
+                        };
+                        if let Some(tick) = tick {
+                            assert!(tick >= settings.earliest_since(standing) && tick <= now());
+                            taken += 1;
+                        }
+                        sim::work(microseconds(random.below(20)));
+                    }
+                    taken
+                })
+            })
+            .collect();
+        for _ in 0..8 {
+            let pause = microseconds(random.below(40));
+            match random.below(4) {
+                0 => {
+                    timer.stop();
+                    // Nothing is there to take, however long one waits, until somebody sets it again.
+                    assert!(timer.try_wait().is_none());
+                    assert!(timer.wait_until(now().after(pause)).is_err());
+                    assert!(!timer.stop());
+                }
+                1 | 2 => {
+                    settings.set(timer, microseconds(random.below(40)));
+                    sim::sleep(pause);
+                }
+                _ => sim::work(pause),
+            }
+        }
+        let taken: usize = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+        assert!(taken < settings.due.lock().unwrap().len(), "more ticks than settings");
+    });
+}
+
+#[test]
+fn a_timer_ends_a_wait_in_time_once_for_each_setting() {
+    explore(|seed| {
+        let waiting: Vec<_> = (0..6u64)
+            .map(|number| {
+                go(move || {
+                    let mut random = Random::new(seed * 13 + number);
+                    let timer = Timer::new(microseconds(random.below(100)));
+                    for _ in 0..4 {
+                        timer.wait();
+                        assert!(timer.try_wait().is_none() && !timer.stop());
+                        let (set, wait) = (now(), microseconds(random.below(300)));
+                        assert!(!timer.reset(wait));
+                        let tick = timer.wait();
+                        assert!(tick.since(set) >= wait && now() >= tick);
+                        assert!(tick.since(set) < wait + LATE, "{:?} late", tick.since(set) - wait);
+                        timer.reset(microseconds(random.below(50)));
+                    }
+                })
+            })
+            .collect();
+        waiting.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}
+
+/// The n-th tick comes no earlier than n intervals, and a ticker that nobody waits for drops all but one.
+#[test]
+fn tickers_drop_what_nobody_takes_and_keep_their_beat() {
+    explore(|seed| {
+        let handles: Vec<_> = (0..3u64)
+            .map(|number| {
+                go(move || {
+                    let mut random = Random::new(seed * 17 + number);
+                    let interval = microseconds(20 + random.below(100));
+                    let start = now();
+                    let ticker = Ticker::new(interval);
+                    let mut last = start;
+                    for count in 1..=8 {
+                        if random.below(3) == 0 {
+                            sim::work(interval * random.below(4) as u32);
+                        }
+                        let tick = ticker.wait();
+                        assert!(tick.since(start) >= interval * count && tick > last);
+                        last = tick;
+                    }
+                    sim::sleep(interval * 3);
+                    // One at most is kept.
+                    while ticker.try_wait().is_none() {
+                        sim::sleep(interval);
+                    }
+                    let reset = now();
+                    ticker.reset(interval * 2);
+                    assert!(ticker.wait().since(reset) >= interval * 2);
+                    ticker.stop();
+                    assert!(ticker.try_wait().is_none());
+                    assert!(ticker.wait_until(now().after(interval * 3)).is_err());
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}
+
+/// A function that is to run later runs once or not at all, as `stop` tells, and what it holds is dropped once.
+#[test]
+fn a_function_runs_exactly_if_it_was_not_stopped() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    explore(|seed| {
+        let mut random = Random::new(seed);
+        let (ran, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut expected = 0;
+        for _ in 0..12 {
+            let (counter, held) = (ran.clone(), Dropped(dropped.clone()));
+            let (start, mut wait) = (now(), microseconds(random.below(80)));
+            let early = Duration::from_nanos(random.below(80_000));
+            let moved = random.below(4) == 0;
+            let shortest = if moved { Duration::ZERO } else { wait };
+            let later = after_func(wait, move || {
+                let _held = held;
+                assert!(now().since(start) >= shortest);
+                counter.fetch_add(1, Ordering::Relaxed);
+            })
+            .unwrap();
+            if moved {
+                wait = microseconds(random.below(80));
+                later.reset(wait);
+            }
+            sim::work(early);
+            match random.below(3) {
+                0 => expected += usize::from(!later.stop()),
+                1 => {
+                    let stopping = go(move || later.stop());
+                    sim::yield_now();
+                    expected += usize::from(!stopping.join().unwrap());
+                }
+                _ => expected += 1,
+            }
+        }
+        while dropped.load(Ordering::Relaxed) < 12 {
+            sim::sleep(microseconds(50));
+        }
+        assert_eq!(ran.load(Ordering::Relaxed), expected);
+    });
+}
+
+/// Gs sleep for so short a time that others find them due while they are still leaving. Each goes on once, and not too early.
+#[test]
+fn the_shortest_sleeps_end_after_the_sleeper_has_left() {
+    explore(|seed| {
+        let sleeping: Vec<_> = (0..2 + seed % 7)
+            .map(|sleeper| {
+                let mut random = Random::new(seed * 31 + sleeper);
+                go(move || {
+                    for _ in 0..40 {
+                        let (start, wait) = (now(), Duration::from_nanos(1 + (random.below(4000) >> random.below(12))));
+                        sim::sleep(wait);
+                        assert!(now().since(start) >= wait);
+                        if random.below(4) == 0 {
+                            sim::work(Duration::from_nanos(random.below(5000)));
+                        }
+                    }
+                })
+            })
+            .collect();
+        sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+/// Gs whose timers are due again and again, always some of them, do not keep the others from running.
+#[test]
+fn timers_that_are_always_due_leave_others_their_turn() {
+    explore(|seed| {
+        keep_timers_due(seed, LATE, || {
+            for _ in 0..2 {
+                sim::yield_now();
+            }
+        });
+    });
+}
+
+#[test]
+fn timers_that_are_always_due_leave_the_global_queue_its_turn() {
+    explore(|seed| {
+        // With more Ps than CPUs each switch from M to M may take a slice of the CPU.
+        keep_timers_due(seed, 4 * LATE, || {
+            // A locked G waits on a list beside the global queue.
+            let _locked = sim::lock_thread().unwrap();
+            for _ in 0..2 {
+                sim::yield_now();
+            }
+        });
+    });
+}
+
+/// Calls `others`, which must not take longer than `limit`, while sixteen Gs do nothing but sleep for a moment each.
+fn keep_timers_due(seed: u64, limit: Duration, others: impl FnOnce()) {
+    // Each run has thousands of sleeps.
+    if !seed.is_multiple_of(8) {
+        return;
+    }
+    let is_over = Arc::new(AtomicUsize::new(0));
+    let sleeping: Vec<_> = (0..16)
+        .map(|_| {
+            let is_over = is_over.clone();
+            go(move || {
+                while is_over.load(Ordering::Relaxed) == 0 {
+                    sim::sleep(Duration::from_nanos(1 + seed % 100));
+                }
+            })
+        })
+        .collect();
+    let start = now();
+    others();
+    assert!(now().since(start) < limit);
+    is_over.store(1, Ordering::Relaxed);
+    sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+}

@@ -1,0 +1,51 @@
+//! What a running scheduler says of itself.
+
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::native;
+use gmp_sched::platform::Pinned;
+
+/// The line and the table, read by the main G of a scheduler in which another G sleeps and a third has not begun.
+fn written() -> (String, String) {
+    THREADS.run(2, || {
+        let sleeper = native::go(|| native::sleep(Duration::from_millis(300)));
+        // The sleeper waits when the one that finished behind it has run.
+        while !native::go(|| true).join().unwrap() {}
+        native::sleep(Duration::from_millis(20));
+        let scheduler = Pinned::<native::Native>::new().machine().scheduler();
+        let texts = (scheduler.trace().to_string(), scheduler.detail().to_string());
+        sleeper.join().unwrap();
+        texts
+    })
+}
+
+#[test]
+fn the_trace_is_a_line_in_gos_form() {
+    let (trace, _) = written();
+    let words: Vec<_> = trace.split(' ').collect();
+    assert_eq!(words[0], "SCHED");
+    assert!(words[1].strip_suffix("ms:").is_some_and(|time| time.parse::<u64>().is_ok()), "{trace}");
+    let keys = ["gomaxprocs", "idleprocs", "threads", "spinningthreads", "idlethreads", "runqueue"];
+    for (word, key) in words[2..].iter().zip(keys) {
+        let value = word.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
+        assert!(value.is_some_and(|value| value.parse::<u64>().is_ok()), "{key} in {trace}");
+    }
+    assert!(trace.contains("gomaxprocs=2 ") && trace.ends_with(" ]") && trace.contains(" schedticks=[ "), "{trace}");
+}
+
+#[test]
+fn the_table_has_every_processor_machine_and_goroutine() {
+    let (_, detail) = written();
+    for line in ["\n  P0: status=", "\n  P1: status=", "\n  M0: p=", "\n  M1: p="] {
+        assert!(detail.contains(line), "{detail}");
+    }
+    let goroutine = |number: u64| {
+        let start = format!("  G{number}: ");
+        detail.lines().find_map(|line| line.strip_prefix(&start)).map(str::to_owned)
+    };
+    let main = goroutine(1).expect("the main G");
+    assert!(main.starts_with("status=2(running) m=") && !main.contains("m=nil"), "{detail}");
+    let sleeper = detail.lines().find(|line| line.contains("(sleep)")).expect("the sleeper");
+    assert!(sleeper.contains("status=4(sleep) m=nil") && sleeper.contains("creator=1"), "{detail}");
+}

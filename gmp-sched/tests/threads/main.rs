@@ -1,0 +1,22 @@
+//! The scheduler on operating-system threads, from outside the crate: what programs see, and what misuse of the safe
+//! interface ends in.
+#![cfg(not(gmp_loom))]
+
+mod detail;
+mod entered;
+mod misuse;
+mod order;
+mod poller;
+mod process_end;
+mod schedulers;
+mod scheduling;
+mod stacks;
+mod stop_the_world;
+mod stopped;
+mod sync;
+mod synctest;
+mod synctest_own;
+mod synctest_waits;
+mod trace;
+mod unwinding;
+mod wakes;

@@ -1,0 +1,99 @@
+//! Callers that may not block: a thread that is no M, and a G whose M has given its P away. A call that would have to wait panics,
+//! and leaves the channels as they were.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use gmp_sched::native::{self, Chan, channel};
+use gmp_sched::select;
+use gmp_sched::select::{Select, recv, send};
+use gmp_sched::time::Instant;
+
+use crate::entered::THREADS;
+
+/// A call that has to wait for one of two channels, and its name.
+type Wait = (&'static str, fn(&Chan<u8>, &Chan<u8>));
+
+/// Everything that waits for these two channels, which are not ready.
+fn waits() -> [Wait; 10] {
+    const LONG: Duration = Duration::from_secs(3600);
+    [
+        ("send", |one, _| _ = one.send(1)),
+        ("recv", |one, _| _ = one.recv()),
+        ("send_timeout", |one, _| _ = one.sender().send_timeout(1, LONG)),
+        ("recv_timeout", |one, _| _ = one.receiver().recv_timeout(LONG)),
+        ("select", |one, two| {
+            select! { recv(one.receiver()) => {}, send(two.sender(), 1) => {} }
+        }),
+        ("select of two cases on one channel", |one, _| {
+            select! { recv(one.receiver()) => {}, recv(one.receiver()) => {} }
+        }),
+        ("ordered select", |one, two| {
+            select! { ordered; recv(one.receiver()) => {}, send(two.sender(), 1) => {} }
+        }),
+        ("select with a time limit", |one, two| {
+            select! { recv(one.receiver()) => {}, send(two.sender(), 1) => {}, timeout(LONG) => {} }
+        }),
+        ("list of cases", |one, two| {
+            let (mut receiving, mut sending) = (recv(one.receiver()), send(two.sender(), 1));
+            _ = Select::new(&mut [receiving.case(), sending.case()]).wait_timeout(LONG);
+        }),
+        ("list of cases on one channel", |one, _| {
+            let mut receiving = [recv(one.receiver()), recv(one.receiver()), recv(one.receiver())];
+            let [first, second, third] = &mut receiving;
+            _ = Select::new(&mut [first.case(), second.case(), third.case()]).ordered().wait_timeout(LONG);
+        }),
+    ]
+}
+
+/// Calls each of them where it may not wait.
+fn each_is_refused() {
+    for (name, wait) in waits() {
+        let (one, two) = (Chan::new(0), Chan::new(0));
+        let ended = catch_unwind(AssertUnwindSafe(|| wait(&one, &two)));
+        assert!(ended.is_err(), "{name} did not have to wait");
+        let (done, is_done) = mpsc::channel();
+        // On another thread, which spins for ever if a lock is kept.
+        thread::spawn(move || {
+            for chan in [one, two] {
+                assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(1).is_err());
+                // It takes the lock, and finds nobody in the queues.
+                assert!(chan.sender().close());
+            }
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{name} keeps a lock"));
+    }
+}
+
+#[test]
+fn wait_on_a_thread_that_is_no_machine_keeps_no_lock() {
+    each_is_refused();
+}
+
+#[test]
+fn wait_in_a_system_call_without_a_processor_keeps_no_lock() {
+    THREADS.run(1, || native::blocking(each_is_refused).unwrap());
+}
+
+/// Where nothing has to wait, anybody may select; the choice needs no P.
+#[test]
+fn select_that_need_not_wait_works_without_a_processor() {
+    fn choose() {
+        let mut chosen = [0; 2];
+        for _ in 0..200 {
+            let ((sender, receiver), (other_sender, other_receiver)) = (channel(1), channel(1));
+            sender.send(0).unwrap();
+            other_sender.send(1).unwrap();
+            let (mut one, mut other) = (recv(&receiver), recv(&other_receiver));
+            chosen[Select::new(&mut [one.case(), other.case()]).wait_until(Instant::NEVER).unwrap()] += 1;
+            let (mut one, mut other) = (recv(&receiver), recv(&other_receiver));
+            _ = Select::new(&mut [one.case(), other.case()]).poll().unwrap();
+        }
+        assert!(chosen.iter().all(|&count| count > 0), "the choice is no choice: {chosen:?}");
+    }
+    choose();
+    THREADS.run(1, || native::blocking(choose).unwrap());
+}

@@ -1,0 +1,37 @@
+//! A commit that panics on the stack of another G.
+
+use std::env;
+use std::process::Command;
+use std::time::Duration;
+
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::native::{Native, go, sleep};
+use gmp_sched::park::park;
+
+use crate::entered::THREADS;
+
+/// Set for the process that is to die.
+const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
+
+/// With nothing else to run the commit runs on g0; else on the stack of the next G.
+#[test]
+fn commit_that_panics_ends_the_program_and_says_why() {
+    if env::var_os(IN_CHILD).is_some() {
+        THREADS.run(1, || {
+            // Another G that is ready, and would be unwound.
+            go(|| sleep(Duration::from_secs(60))).detach();
+            park::<Native>(WaitReason::Parked, |_, _| panic!("a commit that is wrong"));
+        });
+        return;
+    }
+    let name = "commits::commit_that_panics_ends_the_program_and_says_why";
+    let child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(IN_CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(said.contains("a commit that is wrong"), "{said}");
+    assert!(said.contains("fatal error: the commit of a park panicked"), "{said}");
+    assert_eq!(child.status.code(), Some(2), "{said}");
+}

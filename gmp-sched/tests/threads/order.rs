@@ -1,0 +1,149 @@
+//! The order in which Gs run with one P, where Go's is deterministic (go1.27, measured), on threads and on the
+//! simulated machine.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::native;
+use gmp_sched::sim::{self, Config};
+
+/// Who ran, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u32>>>);
+
+impl Log {
+    fn add(&self, entry: u32) {
+        self.0.lock().unwrap().push(entry);
+    }
+
+    fn entries(&self) -> Vec<u32> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Runs the same text on both platforms, which have functions of the same names.
+macro_rules! on_both {
+    ($platform:ident, $log:ident, $body:block) => {{
+        let native_log = Log::default();
+        let $log = native_log.clone();
+        THREADS.run(1, move || {
+            use native as $platform;
+            $body
+        });
+        for cpus in 1..=3 {
+            for seed in 0..20 {
+                let sim_log = Log::default();
+                let $log = sim_log.clone();
+                let config = Config { cpus, processors: 1, seed, ..Config::default() };
+                let result = sim::run(config, move || {
+                    use sim as $platform;
+                    $body
+                });
+                result.unwrap_or_else(|failure| panic!("{failure}"));
+                assert_eq!(sim_log.entries(), native_log.entries(), "seed {seed}, {cpus} CPUs");
+            }
+        }
+        native_log.entries()
+    }};
+}
+
+/// A new G is next; the one it displaces goes to the tail of the ring.
+#[test]
+fn the_last_spawned_runs_first_and_the_others_in_order() {
+    let order = on_both!(platform, log, {
+        let spawned: Vec<_> = (0..10)
+            .map(|number| {
+                let log = log.clone();
+                platform::go(move || log.add(number))
+            })
+            .collect();
+        spawned.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+    assert_eq!(order, [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn those_that_yield_take_turns() {
+    let order = on_both!(platform, log, {
+        let yielding: Vec<_> = (0..3)
+            .map(|number| {
+                let log = log.clone();
+                platform::go(move || {
+                    log.add(number * 10);
+                    platform::yield_now();
+                    log.add(number * 10 + 1);
+                })
+            })
+            .collect();
+        yielding.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+    assert_eq!(order, [20, 0, 10, 21, 1, 11]);
+}
+
+/// More Gs than the ring has room for: half of a full ring goes to the tail of the global queue, and the global queue
+/// is looked at once in 61 turns until the ring is empty.
+#[test]
+fn nobody_is_passed_over_when_the_ring_overflows() {
+    let order = on_both!(platform, log, {
+        let spawned: Vec<_> = (0..600)
+            .map(|number| {
+                let log = log.clone();
+                platform::go(move || log.add(number))
+            })
+            .collect();
+        spawned.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+    // 0 to 127 with 256 were moved away, 128 to 255 with 385, 257 to 384 with 514. The rest stood in the ring.
+    let is_ring = |number: u32| number >= 386 && number != 514;
+    let ring: Vec<u32> = order.iter().copied().filter(|&number| is_ring(number)).collect();
+    assert_eq!(order[0], 599);
+    assert!(ring[1..].is_sorted(), "{order:?}");
+    let global: Vec<usize> = (0..order.len()).filter(|&turn| !is_ring(order[turn])).collect();
+    assert_eq!((ring.len(), global.len()), (213, 387));
+    // While the ring lasts, one turn in 61 is the global queue's.
+    assert!(global[0] <= 61 && global[1] - global[0] == 61 && global[2] - global[1] == 61, "{global:?}");
+    assert_eq!(global[..3].iter().map(|&turn| order[turn]).collect::<Vec<_>>(), [0, 1, 2]);
+    let mut all = order;
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..600));
+}
+
+/// Each of three hogs has its slice of 10 to 20 ms.
+#[test]
+fn hogs_rotate_in_slices() {
+    for seed in 0..50 {
+        let turns: Arc<Mutex<Vec<(u32, Duration)>>> = Arc::default();
+        let log = turns.clone();
+        let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
+        let result = sim::run(config, move || {
+            let hogs: Vec<_> = (0..3)
+                .map(|number| {
+                    let log = log.clone();
+                    sim::go(move || {
+                        for _ in 0..500 {
+                            {
+                                let mut turns = log.lock().unwrap();
+                                if turns.last().is_none_or(|&(last, _)| last != number) {
+                                    turns.push((number, sim::elapsed()));
+                                }
+                            }
+                            sim::work(Duration::from_micros(100));
+                        }
+                    })
+                })
+                .collect();
+            hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        });
+        result.unwrap_or_else(|failure| panic!("{failure}"));
+        let turns = turns.lock().unwrap();
+        let order: Vec<_> = turns.iter().map(|&(number, _)| number).collect();
+        assert_eq!(order[..6], [2, 0, 1, 2, 0, 1], "seed {seed}");
+        for pair in turns[..6].windows(2) {
+            let slice = pair[1].1 - pair[0].1;
+            // A hog may have to finish what it was at before it can say that it goes on.
+            let bounds = Duration::from_micros(9_900)..=Duration::from_millis(21);
+            assert!(bounds.contains(&slice), "seed {seed}: a slice of {slice:?}");
+        }
+    }
+}

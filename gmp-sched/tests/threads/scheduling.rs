@@ -1,0 +1,418 @@
+//! The scheduler on operating-system threads: the same loop, queues and protocols that run in the kernel.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::entered::THREADS;
+use gmp_sched::JoinError;
+use gmp_sched::goroutine::WaitReason;
+use gmp_sched::native::{self, JoinHandle, Native};
+use gmp_sched::platform::{Pinned, Platform};
+use gmp_sched::spawn::STACK_SIZE;
+
+/// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
+fn with_processors(body: fn(usize)) {
+    for processors in [1, 2, 4] {
+        THREADS.run(processors, move || body(processors));
+    }
+}
+
+#[test]
+fn join_gives_the_result() {
+    with_processors(|_| {
+        let handles: Vec<_> = (0..1000u64).map(|n| native::go(move || n * n)).collect();
+        let sum: u64 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(sum, (0..1000).map(|n| n * n).sum::<u64>());
+    });
+}
+
+#[test]
+fn results_are_dropped_exactly_once() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    for processors in [1, 2, 4] {
+        drops.store(0, Ordering::Relaxed);
+        let dropped = drops.clone();
+        THREADS.run(processors, move || {
+            for round in 0..3000 {
+                let (closure, result) = (Counted(dropped.clone()), Counted(dropped.clone()));
+                let handle = native::go(move || {
+                    if round % 3 == 0 {
+                        native::yield_now();
+                    }
+                    let _closure = closure;
+                    result
+                });
+                match round % 4 {
+                    0 => drop(handle.join().unwrap()),
+                    1 => handle.detach(),
+                    2 => {
+                        native::yield_now();
+                        drop(handle);
+                    }
+                    _ => {
+                        while !handle.is_finished() {
+                            native::yield_now();
+                        }
+                        drop(handle);
+                    }
+                }
+            }
+            while dropped.load(Ordering::Relaxed) < 6000 {
+                native::yield_now();
+            }
+        });
+        assert_eq!(drops.load(Ordering::Relaxed), 6000);
+    }
+}
+
+#[test]
+fn a_panic_is_the_joiners() {
+    with_processors(|_| {
+        let handle: JoinHandle<()> = native::go(|| std::panic::resume_unwind(Box::new("on purpose")));
+        assert_eq!(handle.join(), Err(JoinError::Panicked));
+    });
+}
+
+#[test]
+fn all_processors_run_at_once() {
+    // Nobody gets past the barrier unless all four run at the same time, since it is waited for without a yield.
+    let arrived = Arc::new(AtomicU32::new(0));
+    THREADS.run(4, move || {
+        let handles: Vec<_> = (0..4)
+            .map(|_| {
+                let arrived = arrived.clone();
+                native::go(move || {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    while arrived.load(Ordering::SeqCst) < 4 {
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}
+
+#[test]
+fn a_blocked_call_does_not_hold_up_its_processor() {
+    // One P: the other G runs only if the P is handed off while the first blocks its thread.
+    for known in [true, false] {
+        THREADS.run(1, move || {
+            let (release, gate) = std::sync::mpsc::channel::<()>();
+            let ran = Arc::new(AtomicBool::new(false));
+            let seen = ran.clone();
+            let blocked = native::go(move || {
+                let wait = move || gate.recv().unwrap();
+                if known {
+                    native::blocking(wait).unwrap();
+                } else {
+                    native::syscall(wait);
+                }
+                seen.load(Ordering::SeqCst)
+            });
+            // `blocked` runs first, being next; this G goes on only through a handoff.
+            native::yield_now();
+            ran.store(true, Ordering::SeqCst);
+            release.send(()).unwrap();
+            assert!(blocked.join().unwrap());
+        });
+    }
+}
+
+#[test]
+fn many_blocking_calls_at_once() {
+    let counts = THREADS.run_with(2, |scheduler| {
+        let handles: Vec<_> = (0..50)
+            .map(|n| {
+                native::go(move || {
+                    for _ in 0..5 {
+                        let sleep = || thread::sleep(Duration::from_micros(200));
+                        if n % 2 == 0 {
+                            native::blocking(sleep).unwrap();
+                        } else {
+                            native::syscall(sleep);
+                        }
+                        native::yield_now();
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        scheduler.counts()
+    });
+    assert!(counts.handoffs >= 125, "{counts:?}");
+}
+
+#[test]
+fn sleepers_wake_in_order_of_their_time() {
+    with_processors(|_| {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let start = Instant::now();
+        let handles: Vec<_> = [30u64, 10, 20]
+            .map(|milliseconds| {
+                let order = order.clone();
+                native::go(move || {
+                    native::sleep(Duration::from_millis(milliseconds));
+                    assert!(start.elapsed() >= Duration::from_millis(milliseconds));
+                    order.lock().unwrap().push(milliseconds);
+                })
+            })
+            .into_iter()
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        assert_eq!(order.lock().unwrap().len(), 3);
+    });
+}
+
+#[test]
+fn ids_are_never_given_twice_and_main_is_one() {
+    THREADS.run_with(4, |scheduler| {
+        let main = scheduler.goroutines().next().unwrap();
+        assert_eq!((main.id().get(), main.creator()), (1, None));
+        let handles: Vec<_> = (0..4000)
+            .map(|_| {
+                native::go(|| {
+                    native::yield_now();
+                    native::go(|| ()).id()
+                })
+            })
+            .collect();
+        let mut ids = HashSet::new();
+        for handle in handles {
+            assert!(ids.insert(handle.id()));
+            assert!(ids.insert(handle.join().unwrap()));
+        }
+    });
+}
+
+/// When main returns the program is over, whatever the others wait for.
+#[test]
+fn waiting_goroutines_are_left_behind() {
+    for _ in 0..50 {
+        for processors in [1, 2] {
+            THREADS.run(processors, || {
+                for _ in 0..3 {
+                    native::go(|| {
+                        gmp_sched::park::park::<Native>(WaitReason::Parked, |_, _| true);
+                        unreachable!("nobody readies it");
+                    })
+                    .detach();
+                }
+                native::yield_now();
+            });
+        }
+    }
+}
+
+/// Spawns, yields, sleeps, joins and blocks at random on more Ps than there are processors.
+#[test]
+fn everything_at_once() {
+    let finished = Arc::new(AtomicUsize::new(0));
+    let count = finished.clone();
+    let counts = THREADS.run_with(8, move |scheduler| {
+        let roots: Vec<_> = (0..64u32).map(|seed| native::go(tree(seed, 4, count.clone()))).collect();
+        roots.into_iter().for_each(|root| root.join().unwrap());
+        scheduler.counts()
+    });
+    // 64 trees of 1 + 3 + 9 + 27 + 81 Gs, and the main G.
+    assert_eq!(finished.load(Ordering::Relaxed), 64 * 121);
+    assert_eq!(counts.spawned, 64 * 121);
+}
+
+fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
+        let mut children = Vec::new();
+        for child in 0..if depth > 0 { 3 } else { 0 } {
+            random ^= random << 13;
+            random ^= random >> 17;
+            random ^= random << 5;
+            children.push(native::go(tree(random.wrapping_add(child), depth - 1, finished.clone())));
+            match random % 16 {
+                0 => native::sleep(Duration::from_micros(u64::from(random % 500))),
+                1 => native::syscall(|| thread::sleep(Duration::from_micros(50))),
+                2 => native::blocking(thread::yield_now).unwrap(),
+                3..=8 => native::yield_now(),
+                _ => {}
+            }
+        }
+        children.into_iter().for_each(|child| child.join().unwrap());
+        finished.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+#[test]
+fn stacks_of_dead_goroutines_can_be_given_back() {
+    for processors in [1, 2, 4] {
+        THREADS.run_with(processors, move |scheduler| {
+            let spawn_many = || (0..1000u64).map(|n| native::go(move || n)).collect::<Vec<_>>();
+            for _ in 0..3 {
+                let sum: u64 = spawn_many().into_iter().map(|handle| handle.join().unwrap()).sum();
+                assert_eq!(sum, 499_500);
+                let cached = scheduler.cached_stacks();
+                let given_back = scheduler.give_back_stacks(usize::MAX);
+                // Other Ps keep up to 64 each.
+                assert!(given_back + 64 * (processors - 1) >= cached, "{given_back} of {cached}");
+                assert!(scheduler.cached_stacks() <= 64 * (processors - 1));
+                assert_eq!(scheduler.give_back_stacks(0), 0);
+            }
+            if processors == 1 {
+                assert_eq!(scheduler.goroutines().count(), 1001, "slots are reused without their stacks as well");
+            }
+        });
+    }
+}
+
+#[test]
+fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
+    struct Told(Arc<AtomicUsize>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    with_processors(|processors| {
+        let dropped = THREADS.run(processors, || {
+            let dropped = Arc::new(AtomicUsize::new(0));
+            for round in 0..100 {
+                let told = Told(dropped.clone());
+                let ending = native::go(move || {
+                    let _told = told;
+                    if round % 2 == 0 {
+                        native::yield_now();
+                    }
+                    native::exit();
+                });
+                assert_eq!(ending.join(), Err(JoinError::Exited));
+            }
+            // Nobody joins this one, and nobody minds.
+            native::go(|| native::exit()).detach();
+            native::yield_now();
+            dropped.load(Ordering::Relaxed)
+        });
+        assert_eq!(dropped, 100);
+    });
+}
+
+#[test]
+fn unwinding_goroutine_stays_on_its_thread_alone() {
+    /// Waits while it is dropped, in all the ways that a destructor may.
+    struct WaitsInDrop(thread::ThreadId, Arc<AtomicUsize>);
+    impl Drop for WaitsInDrop {
+        fn drop(&mut self) {
+            for _ in 0..20 {
+                native::yield_now();
+                native::sleep(Duration::from_micros(20));
+                native::go(native::yield_now).join().unwrap();
+                assert!(thread::panicking());
+                self.1.fetch_add(usize::from(thread::current().id() != self.0), Ordering::Relaxed);
+            }
+        }
+    }
+    with_processors(|_| {
+        let moved = Arc::new(AtomicUsize::new(0));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let innocent: Vec<_> = (0..64)
+            .map(|_| {
+                let is_over = is_over.clone();
+                native::go(move || {
+                    let mut panicking = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        panicking += usize::from(thread::panicking());
+                        native::sleep(Duration::from_micros(200));
+                    }
+                    panicking
+                })
+            })
+            .collect();
+        let unwinding: Vec<_> = (0..16)
+            .map(|round| {
+                let moved = moved.clone();
+                native::go(move || {
+                    native::yield_now();
+                    let _waits = WaitsInDrop(thread::current().id(), moved);
+                    if round % 2 == 0 {
+                        native::exit();
+                    }
+                    std::panic::resume_unwind(Box::new("without a message"));
+                })
+            })
+            .collect();
+        let ended: Vec<_> = unwinding.into_iter().map(|handle: JoinHandle<()>| handle.join()).collect();
+        assert!(ended.iter().all(|result| result.is_err()));
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(moved.load(Ordering::Relaxed), 0, "moves of Gs that unwound");
+        let seen: usize = innocent.into_iter().map(|handle| handle.join().unwrap()).sum();
+        assert_eq!(seen, 0, "times that a G saw a panic of another");
+    });
+}
+
+#[test]
+fn names_and_stack_sizes_are_as_chosen() {
+    THREADS.run_with(2, |scheduler| {
+        let named = native::Builder::new().name("named").spawn(|| native::sleep(Duration::from_millis(50))).unwrap();
+        native::sleep(Duration::from_millis(5));
+        let found = scheduler.goroutines().find(|goroutine| goroutine.id() == named.id()).unwrap();
+        assert_eq!(found.name().unwrap().as_str(), "named");
+        assert_eq!(found.wait_reason(), WaitReason::Sleep);
+        let waited = Native::now().since(found.waiting_since());
+        assert!(found.waiting_since().as_nanos() > 0 && waited < Duration::from_secs(5), "{waited:?}");
+        named.join().unwrap();
+        let unnamed = native::go(|| native::sleep(Duration::from_millis(1)));
+        assert!(scheduler.goroutines().any(|goroutine| goroutine.id() == unnamed.id() && goroutine.name().is_none()));
+        unnamed.join().unwrap();
+        for size in [1, 100_000, 8 << 20] {
+            let spare = native::Builder::new()
+                .stack_size(size)
+                .spawn(|| {
+                    let here = 0u8;
+                    let address = std::ptr::from_ref(&here).addr();
+                    let pinned = Pinned::<Native>::new();
+                    address - pinned.goroutine().stack().start
+                })
+                .unwrap()
+                .join()
+                .unwrap();
+            assert!(spare + 16 * 1024 >= size, "{spare} bytes of {size}");
+        }
+    });
+}
+
+#[test]
+fn a_scheduler_that_has_ended_keeps_no_stacks() {
+    const RUNS: usize = 40;
+    const STACKS: usize = 500;
+    // Bytes that may be written: the allocator reserves more than that.
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let size = |line: &str| {
+            let (range, rights) = line.split_once(' ')?;
+            let (start, end) = range.split_once('-')?;
+            let address = |digits| usize::from_str_radix(digits, 16).unwrap();
+            rights.starts_with("rw").then(|| address(end) - address(start))
+        };
+        maps.lines().filter_map(size).sum::<usize>()
+    };
+    let before = mapped();
+    for _ in 0..RUNS {
+        THREADS.run(8, || {
+            let all: Vec<_> = (0..STACKS).map(|_| native::go(|| native::sleep(Duration::from_micros(100)))).collect();
+            for handle in all {
+                handle.join().unwrap();
+            }
+        });
+    }
+    let after = mapped();
+    // Threads of the last runs may not have ended yet.
+    let limit = RUNS * STACKS * STACK_SIZE / 2;
+    assert!(after < before + limit, "{before} bytes mapped before, {after} after, not to be {limit} more");
+}

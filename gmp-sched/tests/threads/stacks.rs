@@ -1,0 +1,118 @@
+//! Which G runs on which stack: one that ends leaves its stack to the next that begins.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+
+use crate::entered::THREADS;
+use gmp_sched::native::{self, Native};
+use gmp_sched::platform::Pinned;
+
+/// The stack of the calling G, by its upper end.
+fn my_stack() -> usize {
+    let here = 0u8;
+    let address = std::ptr::from_ref(black_box(&here)).addr();
+    let stack = Pinned::<Native>::new().goroutine().stack();
+    assert!(stack.contains(&address), "a G runs at {address:#x}, and its stack is {stack:#x?}");
+    stack.end
+}
+
+#[test]
+fn goroutines_that_run_one_after_the_other_run_on_one_stack() {
+    // More than there is room for in a local queue: most begin when another ends, and some from g0, when it has fetched more.
+    const GOROUTINES: usize = 1000;
+    let stacks = THREADS.run(1, || {
+        let (stacks, all) = (Arc::new(Mutex::new(HashMap::new())), Arc::new(native::WaitGroup::new()));
+        for _ in 0..GOROUTINES {
+            let (stacks, all) = (stacks.clone(), all.clone());
+            all.add(1);
+            native::go(move || {
+                *stacks.lock().unwrap().entry(my_stack()).or_insert(0) += 1;
+                all.done();
+            })
+            .detach();
+        }
+        all.wait();
+        Arc::into_inner(stacks).unwrap().into_inner().unwrap()
+    });
+    assert_eq!(stacks.values().sum::<usize>(), GOROUTINES);
+    assert_eq!(stacks.len(), 1, "{stacks:?}");
+}
+
+#[test]
+fn goroutines_that_are_alive_at_once_have_stacks_of_their_own() {
+    for processors in [1, 2, 4] {
+        let stacks = THREADS.run(processors, || {
+            let mut all: Vec<_> = Vec::new();
+            for number in 0..300 {
+                all.push(native::go(move || {
+                    let mine = my_stack();
+                    let marks = black_box([number; 100]);
+                    // Those before and after it end meanwhile, and leave their stacks to others.
+                    for _ in 0..3 {
+                        native::go(|| black_box([u64::MAX; 100]).len()).detach();
+                        native::yield_now();
+                    }
+                    assert_eq!(my_stack(), mine);
+                    assert_eq!(black_box(marks), [number; 100]);
+                    mine
+                }));
+            }
+            all.into_iter().map(|handle| handle.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(stacks.len(), 300);
+    }
+}
+
+/// A closure and a result for which there is no room in the G.
+#[test]
+fn what_lies_on_a_stack_stays_there() {
+    for processors in [1, 2] {
+        THREADS.run(processors, || {
+            let all: Vec<_> = (0..200u64)
+                .map(|number| {
+                    let large = [number; 50];
+                    // Each of the two alone, and both.
+                    let small_result = native::go(move || large.iter().sum::<u64>());
+                    let small_closure = native::go(move || [number; 60]);
+                    let both = native::go(move || large);
+                    (number, small_result, small_closure, both)
+                })
+                .collect();
+            for (number, small_result, small_closure, both) in all {
+                // The Gs in between have run on stacks of those that ended before them.
+                assert_eq!(small_result.join(), Ok(number * 50));
+                assert_eq!(small_closure.join().unwrap(), [number; 60]);
+                assert_eq!(both.join().unwrap(), [number; 50]);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_chosen_size_is_not_exchanged_for_another() {
+    const LARGE: usize = 1 << 20;
+    fn deep(levels: usize) -> usize {
+        let room = black_box([0u8; 1000]);
+        if levels == 0 { room.len() } else { 1 + deep(levels - 1) }
+    }
+    THREADS.run(1, || {
+        for _ in 0..10 {
+            // Each begins when the other kind has just ended.
+            let all: Vec<_> = (0..10)
+                .map(|_| {
+                    let small = native::go(|| Pinned::<Native>::new().goroutine().stack().len());
+                    let large = native::Builder::new().stack_size(LARGE).spawn(|| {
+                        let depth = deep(LARGE / 8000);
+                        (depth, Pinned::<Native>::new().goroutine().stack().len())
+                    });
+                    (small, large.unwrap())
+                })
+                .collect();
+            for (small, large) in all {
+                assert!(small.join().unwrap() < LARGE);
+                assert!(large.join().unwrap().1 >= LARGE);
+            }
+        }
+    });
+}

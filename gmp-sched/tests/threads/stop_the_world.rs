@@ -1,0 +1,336 @@
+//! Stopping the world and changing the number of Ps on operating-system threads.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::native;
+use gmp_sched::procs::ProcsError;
+use gmp_sched::stop_the_world::StopReason;
+
+/// What the Gs of a test have in common.
+#[derive(Default)]
+struct Scene {
+    is_stopped: AtomicBool,
+    steps: AtomicU64,
+    finished: AtomicUsize,
+}
+
+impl Scene {
+    fn step(&self) {
+        assert!(!self.is_stopped.load(Ordering::SeqCst), "a G runs while the world is stopped");
+        self.steps.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Stops the world, and looks whether anything goes on.
+    fn stop(&self) {
+        let world = native::stop_the_world();
+        assert!(!self.is_stopped.swap(true, Ordering::SeqCst), "stopped twice");
+        let steps = self.steps.load(Ordering::SeqCst);
+        (0..3).for_each(|_| thread::yield_now());
+        assert_eq!(self.steps.load(Ordering::SeqCst), steps);
+        self.is_stopped.store(false, Ordering::SeqCst);
+        drop(world);
+    }
+}
+
+struct Random(u32);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        self.0 % bound
+    }
+}
+
+/// What a G of the stress test does: all that there is to do, a few times.
+fn act(scene: &Scene, seed: u32) {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9) | 1);
+    for _ in 0..6 {
+        scene.step();
+        match random.below(64) {
+            0..4 => native::sleep(Duration::from_micros(u64::from(random.below(300)))),
+            4..8 => native::blocking(|| thread::sleep(Duration::from_micros(20))).unwrap(),
+            8..12 => native::syscall(|| thread::sleep(Duration::from_micros(20))),
+            12..20 => native::syscall(|| ()),
+            20 => native::go(native::yield_now).join().unwrap(),
+            21..24 => {
+                let _locked = native::lock_thread().unwrap();
+                let before = thread::current().id();
+                native::yield_now();
+                native::blocking(thread::yield_now).unwrap();
+                native::sleep(Duration::from_micros(u64::from(random.below(100))));
+                assert_eq!(thread::current().id(), before, "a locked G changed its thread");
+            }
+            _ => native::yield_now(),
+        }
+    }
+    scene.finished.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Thousands of Gs, while the number of Ps goes up and down and the world is stopped.
+fn stress(processors: usize, goroutines: usize) {
+    let scene = Arc::new(Scene::default());
+    let shared = scene.clone();
+    let (counts, stops) = THREADS.run_with(processors, move |scheduler| {
+        let disturbers: Vec<_> = (0..3u32)
+            .map(|n| {
+                let scene = shared.clone();
+                native::go(move || {
+                    let mut random = Random(n + 1);
+                    while scene.finished.load(Ordering::SeqCst) < goroutines {
+                        match random.below(2) {
+                            0 => scene.stop(),
+                            _ => drop(native::set_procs(1 + random.below(processors as u32) as usize).unwrap()),
+                        }
+                        native::sleep(Duration::from_micros(u64::from(random.below(500))));
+                    }
+                })
+            })
+            .collect();
+        let actors: Vec<_> = (0..goroutines)
+            .map(|n| {
+                let scene = shared.clone();
+                native::go(move || act(&scene, n as u32))
+            })
+            .collect();
+        actors.into_iter().for_each(|actor| actor.join().unwrap());
+        disturbers.into_iter().for_each(|disturber| disturber.join().unwrap());
+        (scheduler.counts(), scheduler.stops())
+    });
+    assert_eq!(scene.finished.load(Ordering::SeqCst), goroutines);
+    assert!(stops.count > 0 && stops.longest_for.is_some(), "{stops:?}");
+    // The last may be on its way out still.
+    assert!(counts.spawned.abs_diff(counts.finished) <= 1, "{counts:?}");
+}
+
+#[test]
+fn stress_with_2_machines() {
+    stress(2, 4000);
+}
+
+#[test]
+fn stress_with_8_machines() {
+    stress(8, 4000);
+}
+
+#[test]
+fn stress_with_64_machines() {
+    stress(64, 4000);
+}
+
+/// For longer than anybody wants to wait each time: `cargo test -p gmp-sched --test threads -- --ignored stop_the_world`.
+#[test]
+#[ignore = "takes minutes"]
+fn stress_for_long() {
+    for round in 0..40 {
+        stress([2, 3, 4, 8, 16, 32, 64][round % 7], 20_000);
+    }
+}
+
+#[test]
+fn the_number_of_processors_is_what_was_chosen() {
+    THREADS.run_with(2, |scheduler| {
+        assert_eq!((scheduler.procs(), scheduler.procs_limit()), (2, native::PROCS_LIMIT));
+        assert_eq!(native::set_procs(5), Ok(2));
+        assert_eq!((scheduler.procs(), scheduler.processors().len()), (5, 5));
+        assert_eq!(native::set_procs(1), Ok(5));
+        assert_eq!(native::set_procs(1), Ok(1));
+        // Once for each change; the last was none.
+        assert_eq!(scheduler.stops().count, 2);
+        assert!(scheduler.stops().longest_for == Some(StopReason::Procs) || scheduler.stops().longest.is_zero());
+    });
+}
+
+#[test]
+fn a_number_of_processors_out_of_range_changes_nothing() {
+    THREADS.run_with(2, |scheduler| {
+        let error = ProcsError::OutOfRange { limit: native::PROCS_LIMIT };
+        assert_eq!((native::set_procs(0), native::set_procs(native::PROCS_LIMIT + 1)), (Err(error), Err(error)));
+        assert_eq!(error.to_string(), "the number of Ps must be 1 to 64");
+        assert_eq!((scheduler.procs(), scheduler.stops().count), (2, 0));
+    });
+}
+
+/// With as many Ps as Gs that wait for one another without a call of the scheduler, all get past the barrier; they would
+/// not with fewer.
+#[test]
+fn more_processors_run_more_goroutines() {
+    THREADS.run(1, || {
+        native::set_procs(6).unwrap();
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let handles: Vec<_> = (0..6)
+            .map(|_| {
+                let arrived = arrived.clone();
+                native::go(move || {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    while arrived.load(Ordering::SeqCst) < 6 {
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}
+
+/// A locked G stays on its thread whatever it does, and nobody else gets there meanwhile.
+#[test]
+fn a_locked_goroutine_has_its_thread_to_itself() {
+    thread_local!(static VISITOR: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+    for processors in [1, 2, 4] {
+        THREADS.run(processors, || {
+            let handles: Vec<_> = (1..20)
+                .map(|n| {
+                    native::go(move || {
+                        let outer = native::lock_thread().unwrap();
+                        VISITOR.set(n);
+                        for round in 0..30 {
+                            match round % 5 {
+                                0 => native::yield_now(),
+                                1 => native::go(native::yield_now).join().unwrap(),
+                                2 => native::blocking(thread::yield_now).unwrap(),
+                                3 => native::sleep(Duration::from_micros(30)),
+                                // The inner one alone does not set it free.
+                                _ => drop(native::lock_thread().unwrap()),
+                            }
+                            assert_eq!(VISITOR.get(), n);
+                        }
+                        VISITOR.set(0);
+                        drop(outer);
+                    })
+                })
+                .collect();
+            let others: Vec<_> = (0..50)
+                .map(|_| {
+                    native::go(|| {
+                        for _ in 0..50 {
+                            assert_eq!(VISITOR.get(), 0, "on the thread of a locked G");
+                            native::yield_now();
+                        }
+                    })
+                })
+                .collect();
+            handles.into_iter().chain(others).for_each(|handle| handle.join().unwrap());
+        });
+    }
+}
+
+/// Both sides of a coroutine stay on the thread that they are locked to, whichever of them is, and whoever else runs.
+#[test]
+fn a_coroutine_leaves_locked_goroutines_where_they_are() {
+    for (processors, is_outer_locked, is_inner_locked) in
+        [(1, true, false), (1, false, true), (1, true, true), (3, true, false), (3, false, true), (3, true, true)]
+    {
+        THREADS.run(processors, move || {
+            let others: Vec<_> = (0..4).map(|_| native::go(|| (0..200).for_each(|_| native::yield_now()))).collect();
+            let outer = is_outer_locked.then(|| native::lock_thread().unwrap());
+            let here = thread::current().id();
+            let mut places = native::pull(move |yielder| {
+                let inner = is_inner_locked.then(|| native::lock_thread().unwrap());
+                while yielder.yield_value(thread::current().id()) {}
+                drop(inner);
+            })
+            .unwrap();
+            let first = places.next();
+            for _ in 0..50 {
+                let place = places.next();
+                native::yield_now();
+                assert!(!is_inner_locked || place == first, "the inner G changed its thread");
+                assert!(!is_outer_locked || thread::current().id() == here, "the outer G changed its thread");
+                assert!(!is_outer_locked || place != Some(here), "on the thread of a locked G");
+            }
+            places.stop();
+            drop(outer);
+            others.into_iter().for_each(|other| other.join().unwrap());
+        });
+    }
+}
+
+/// A G that ends locked sets its M free: with one P and thousands of them, the Ms there are suffice.
+#[test]
+fn a_goroutine_that_ends_locked_sets_its_machine_free() {
+    THREADS.run_with(1, |scheduler| {
+        for _ in 0..2000 {
+            native::go(|| std::mem::forget(native::lock_thread().unwrap())).join().unwrap();
+        }
+        assert!(scheduler.machines().count() < 10, "{} Ms", scheduler.machines().count());
+        assert!(scheduler.machines().all(|machine| machine.locked_goroutine().is_none()));
+    });
+}
+
+/// Whoever wants to stop the world waits its turn, first come, first served.
+#[test]
+fn stoppers_take_turns() {
+    THREADS.run(1, || {
+        let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let world = native::stop_the_world();
+        let handles: Vec<_> = (0..4)
+            .map(|n| {
+                let log = log.clone();
+                native::go(move || {
+                    let world = native::stop_the_world();
+                    log.lock().unwrap().push(n);
+                    drop(world);
+                })
+            })
+            .collect();
+        drop(world);
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        // They came in the order in which one P runs what was spawned.
+        assert_eq!(*log.lock().unwrap(), [3, 0, 1, 2]);
+    });
+}
+
+#[test]
+#[should_panic(expected = "the world is stopped, by the caller itself")]
+fn second_stop_by_the_stopper_panics() {
+    THREADS.run(2, || {
+        let _world = native::stop_the_world();
+        let _again = native::stop_the_world();
+    });
+}
+
+/// Woken by a thread that is no M, a locked G still runs on its own thread.
+#[test]
+fn a_stranger_wakes_a_locked_goroutine_on_its_thread() {
+    THREADS.run(4, || {
+        let spinning = Arc::new(AtomicBool::new(true));
+        let others: Vec<_> = (0..8)
+            .map(|_| {
+                let spinning = spinning.clone();
+                native::go(move || {
+                    while spinning.load(Ordering::Relaxed) {
+                        native::yield_now();
+                    }
+                })
+            })
+            .collect();
+        let locked = native::go(|| {
+            let _locked = native::lock_thread().unwrap();
+            let home = thread::current().id();
+            for _ in 0..200 {
+                let mut is_woken = false;
+                native::block_on(poll_fn(move |context| {
+                    if is_woken {
+                        return Poll::Ready(());
+                    }
+                    is_woken = true;
+                    let waker = context.waker().clone();
+                    drop(thread::spawn(move || waker.wake()));
+                    Poll::Pending
+                }));
+                assert_eq!(thread::current().id(), home);
+            }
+        });
+        locked.join().unwrap();
+        spinning.store(false, Ordering::Relaxed);
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}

@@ -1,0 +1,68 @@
+//! While the world is stopped, its stopper may not leave its M: each attempt panics and changes nothing, and the world
+//! starts again.
+#![deny(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::native::{self, Barrier, Mutex, channel, go};
+
+/// What `misuse` panics with while the world is stopped.
+fn refused(misuse: impl FnOnce()) -> String {
+    let world = native::stop_the_world();
+    let payload = catch_unwind(AssertUnwindSafe(misuse)).expect_err("it does not refuse");
+    drop(world);
+    payload.downcast::<&str>().map_or_else(|other| *other.downcast::<String>().unwrap(), |text| text.to_string())
+}
+
+const REFUSAL: &str = "the world is stopped, by the caller itself: it may not block, yield, end or make a system call";
+
+#[test]
+fn stopper_may_neither_block_nor_yield() {
+    for procs in [1, 3] {
+        THREADS.run(procs, || {
+            let (sender, receiver) = channel::<u32>(0);
+            assert_eq!(refused(native::yield_now), REFUSAL);
+            assert_eq!(refused(|| native::sleep(Duration::from_millis(1))), REFUSAL);
+            assert_eq!(refused(|| _ = receiver.recv()), REFUSAL);
+            assert_eq!(refused(|| _ = sender.send(1)), REFUSAL);
+            assert_eq!(refused(|| _ = receiver.recv_timeout(Duration::from_millis(1))), REFUSAL);
+            assert_eq!(refused(|| _ = gmp_sched::select! { recv(receiver) -> value => value.is_ok() }), REFUSAL);
+            assert_eq!(refused(|| native::syscall(|| ())), REFUSAL);
+            assert_eq!(refused(|| _ = native::blocking(|| ())), REFUSAL);
+            assert_eq!(refused(|| drop(native::stop_the_world())), REFUSAL);
+            assert_eq!(refused(|| _ = native::set_procs(2)), REFUSAL);
+            // No G is in the queues of the channel.
+            assert!(sender.try_send(1).is_err() && receiver.try_recv().is_err());
+
+            let (mutex, barrier) = (Mutex::new(0), Barrier::new(2));
+            let guard = mutex.lock();
+            assert_eq!(refused(|| drop(mutex.lock())), REFUSAL);
+            assert_eq!(refused(|| _ = barrier.wait()), REFUSAL);
+            drop(guard);
+            *mutex.lock() += 1;
+
+            let joined = go(|| 7);
+            assert_eq!(refused(|| _ = go(|| ()).join()), REFUSAL);
+            assert_eq!(joined.join(), Ok(7));
+        });
+    }
+}
+
+#[test]
+fn stopper_may_spawn_and_ready() {
+    for procs in [1, 3] {
+        THREADS.run(procs, || {
+            let (sender, receiver) = channel(0);
+            let waits = go(move || receiver.recv());
+            native::yield_now();
+            native::sleep(Duration::from_millis(1));
+            let world = native::stop_the_world();
+            sender.send(3).unwrap();
+            let spawned = go(|| 4);
+            drop(world);
+            assert_eq!((waits.join().unwrap(), spawned.join()), (Ok(3), Ok(4)));
+        });
+    }
+}

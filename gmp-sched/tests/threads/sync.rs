@@ -1,0 +1,237 @@
+//! What `sync` does when it is used wrongly, and when what runs under it panics: on threads, where a panic ends one G.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::entered::THREADS;
+use gmp_sched::native::{
+    self, Barrier, Condvar, ErrorGroup, Mutex, Once, OnceCell, Pool, RwLock, Semaphore, SingleFlight, WaitGroup,
+};
+use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
+use gmp_sched::sync::{Fetched, RawMutex};
+
+/// The words of the panic of `body`, which must be one.
+fn panic_of(body: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
+}
+
+/// As their documentation says.
+#[test]
+fn locks_are_small() {
+    assert_eq!((size_of::<Mutex<()>>(), size_of::<RwLock<()>>(), size_of::<Condvar>()), (32, 80, 32));
+    assert_eq!((size_of::<WaitGroup>(), size_of::<Semaphore>()), (40, 32));
+    assert_eq!((size_of::<Once>(), size_of::<Barrier>()), (40, 40));
+}
+
+#[test]
+fn misuse_is_told_in_gos_words() {
+    let group = WaitGroup::new();
+    assert_eq!(panic_of(|| group.done()), "sync: negative WaitGroup counter");
+    // It is as it was.
+    group.add(1);
+    group.done();
+    group.wait();
+    for more in [1 << 31, u32::MAX] {
+        assert_eq!(panic_of(|| group.add(more)), "sync: WaitGroup counter overflows");
+        group.add(2);
+        assert_eq!(panic_of(|| group.add(more - 1)), "sync: WaitGroup counter overflows");
+        // What was too much has not been added.
+        (0..2).for_each(|_| group.done());
+        group.wait();
+    }
+    group.add(i32::MAX as u32);
+    assert_eq!(panic_of(|| group.add(1)), "sync: WaitGroup counter overflows");
+    let mutex = RawMutex::<native::Native>::new();
+    // SAFETY: it is not held, which is what is tested: nothing is guarded by it.
+    let unlock = || unsafe { mutex.unlock(GuardSend::new()) };
+    assert_eq!(panic_of(unlock), "sync: unlock of unlocked mutex");
+    let semaphore = Semaphore::new(2);
+    assert_eq!(panic_of(|| semaphore.release(1)), "semaphore: released more than held");
+    THREADS.run(1, || {
+        assert_eq!(panic_of(|| drop(Semaphore::new(2).acquire(3))), "semaphore: 3 of 2 permits");
+    });
+}
+
+#[test]
+fn what_would_wait_outside_the_scheduler_says_so() {
+    let mutex = Mutex::new(());
+    let _held = mutex.lock();
+    assert!(mutex.try_lock().is_none());
+    assert!(panic_of(|| drop(mutex.lock())).contains("outside the scheduler"));
+}
+
+#[test]
+fn a_condvar_has_one_mutex_at_a_time() {
+    THREADS.run(1, || {
+        let shared = Arc::new((Mutex::new(()), Condvar::new(), Mutex::new(())));
+        let waiting = {
+            let shared = shared.clone();
+            native::go(move || shared.1.wait(&mut shared.0.lock()))
+        };
+        native::yield_now();
+        let mut other = shared.2.lock();
+        assert_eq!(panic_of(|| shared.1.wait(&mut other)), "sync: Gs wait for one Condvar with two mutexes");
+        assert!(shared.1.notify_one());
+        waiting.join().unwrap();
+        // Nobody waits any more, so it may be another.
+        let waiting = {
+            let shared = shared.clone();
+            native::go(move || {
+                while !shared.1.notify_one() {
+                    native::yield_now();
+                }
+            })
+        };
+        shared.1.wait(&mut other);
+        waiting.join().unwrap();
+    });
+}
+
+#[test]
+fn a_panic_leaves_locks_free_and_what_is_done_once_undone() {
+    THREADS.run(2, || {
+        let mutex = Mutex::new(1);
+        panic_of(|| {
+            let _held = mutex.lock();
+            panic!("on purpose");
+        });
+        assert_eq!(*mutex.try_lock().expect("free"), 1);
+
+        let (once, cell) = (Once::new(), OnceCell::new());
+        panic_of(|| once.call_once(|| panic!("on purpose")));
+        assert!(!once.is_done());
+        once.call_once(|| ());
+        assert!(once.is_done());
+        panic_of(|| _ = cell.get_or_init(|| -> u32 { panic!("on purpose") }));
+        assert_eq!((cell.get(), *cell.get_or_init(|| 3)), (None, 3));
+    });
+}
+
+#[test]
+fn those_that_wait_take_over_what_panicked() {
+    THREADS.run(2, || {
+        let shared = Arc::new((Once::new(), AtomicU32::new(0)));
+        let all: Vec<_> = (0..6)
+            .map(|_| {
+                let shared = shared.clone();
+                native::go(move || {
+                    shared.0.call_once(|| {
+                        native::yield_now();
+                        if shared.1.fetch_add(1, Ordering::Relaxed) < 3 {
+                            std::panic::resume_unwind(Box::new("on purpose"));
+                        }
+                    });
+                })
+            })
+            .collect();
+        let failed = all.into_iter().map(|handle| handle.join()).filter(Result::is_err).count();
+        assert_eq!((failed, shared.1.load(Ordering::Relaxed)), (3, 4));
+    });
+}
+
+#[test]
+fn what_waits_for_itself_is_told() {
+    THREADS.run(1, || {
+        let once = Once::new();
+        let text = panic_of(|| once.call_once(|| once.call_once(|| ())));
+        assert_eq!(text, "sync: what is done once waits for itself");
+        assert!(!once.is_done());
+    });
+}
+
+#[test]
+fn a_pool_keeps_no_more_than_it_was_told() {
+    struct Counted(Arc<AtomicU32>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let dropped = Arc::new(AtomicU32::new(0));
+    let counter = dropped.clone();
+    THREADS.run(1, move || {
+        let made = counter.clone();
+        let pool = Pool::new(3, move || Counted(made.clone()));
+        let taken: Vec<_> = (0..8).map(|_| pool.get()).collect();
+        assert_eq!(counter.load(Ordering::Relaxed), 0);
+        drop(taken);
+        assert_eq!(counter.load(Ordering::Relaxed), 5);
+        drop((0..3).map(|_| pool.get()).collect::<Vec<_>>());
+        assert_eq!(counter.load(Ordering::Relaxed), 5, "those that were kept were used again");
+    });
+    assert_eq!(dropped.load(Ordering::Relaxed), 8);
+}
+
+#[test]
+fn pools_are_shared_between_processors() {
+    THREADS.run(4, || {
+        let pool: Arc<Pool<Vec<u32>>> = Arc::new(Pool::new(8, Vec::new));
+        let all: Vec<_> = (0..8)
+            .map(|n| {
+                let pool = pool.clone();
+                native::go(move || {
+                    for _ in 0..200 {
+                        let mut value = pool.get();
+                        value.clear();
+                        value.push(n);
+                        native::yield_now();
+                        assert_eq!(*value, [n], "two have the same value");
+                    }
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+}
+
+#[test]
+fn the_first_error_counts_and_cancels() {
+    for processors in [1, 4] {
+        THREADS.run(processors, || {
+            let cancelled = Arc::new(AtomicU32::new(0));
+            let told = cancelled.clone();
+            let group = Arc::new(ErrorGroup::with_limit(2).on_cancel(move || _ = told.fetch_add(1, Ordering::Relaxed)));
+            let (at_once, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+            for n in 0..10 {
+                let (at_once, most) = (at_once.clone(), most.clone());
+                let body = move || {
+                    most.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    native::yield_now();
+                    at_once.fetch_sub(1, Ordering::SeqCst);
+                    if n % 4 == 3 { Err(n) } else { Ok(()) }
+                };
+                group.go(body).unwrap();
+            }
+            let group = Arc::into_inner(group).unwrap();
+            assert!(matches!(group.wait(), Err(3 | 7)));
+            assert_eq!(cancelled.load(Ordering::Relaxed), 1);
+            assert!(most.load(Ordering::SeqCst) <= 2);
+        });
+    }
+}
+
+#[test]
+fn flights_are_shared_and_forgotten() {
+    THREADS.run(1, || {
+        let flights = Arc::new(SingleFlight::new());
+        let calls = Arc::new(AtomicU32::new(0));
+        let all: Vec<_> = (0..4)
+            .map(|_| {
+                let (flights, calls) = (flights.clone(), calls.clone());
+                native::go(move || {
+                    flights.call("key", || {
+                        native::yield_now();
+                        native::yield_now();
+                        calls.fetch_add(1, Ordering::Relaxed) + 1
+                    })
+                })
+            })
+            .collect();
+        let all: Vec<_> = all.into_iter().map(|handle| handle.join().unwrap()).collect();
+        assert_eq!(all, [Fetched { value: 1, is_shared: true }; 4]);
+        assert_eq!(flights.call("key", || 7), Fetched { value: 7, is_shared: false });
+    });
+}

@@ -1,0 +1,221 @@
+//! Bubbles, on threads.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::cancel::ContextError;
+use gmp_sched::native::{Context, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Runs `body` in a bubble, with 1, 2 and 4 Ps.
+fn in_bubbles(body: fn()) {
+    for processors in [1, 2, 4] {
+        THREADS.run(processors, move || synctest::test(body));
+    }
+}
+
+#[test]
+fn time_goes_on_only_when_everybody_waits_for_it() {
+    in_bubbles(|| {
+        let start = now();
+        assert_eq!(start.as_nanos(), 946_684_800_000_000_000);
+        std::thread::sleep(Duration::from_millis(2));
+        yield_now();
+        assert_eq!(now(), start);
+        let others: Vec<_> = (1..=3u32)
+            .map(|hours| {
+                go(move || {
+                    sleep(HOUR * hours);
+                    now().since(start)
+                })
+            })
+            .collect();
+        for (hours, other) in (1..=3).zip(others) {
+            assert_eq!(other.join().unwrap(), HOUR * hours);
+            assert_eq!(now().since(start), HOUR * hours);
+        }
+    });
+}
+
+/// As in Go: who relied on an order would find out.
+#[test]
+fn sleepers_that_are_due_at_the_same_instant_wake_in_any_order() {
+    let first = || {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let sleepers: Vec<_> = (0..4)
+            .map(|number| {
+                let order = order.clone();
+                go(move || {
+                    sleep(HOUR);
+                    order.lock().unwrap().push(number);
+                })
+            })
+            .collect();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        let order = order.lock().unwrap();
+        assert_eq!(order.len(), 4);
+        order[0]
+    };
+    let firsts: HashSet<i32> = THREADS.run(1, move || (0..200).map(|_| synctest::test(first)).collect());
+    assert_eq!(firsts.len(), 4, "only these were ever first: {firsts:?}");
+}
+
+#[test]
+fn wait_returns_when_the_others_wait() {
+    in_bubbles(|| {
+        let (start, steps) = (now(), Arc::new(AtomicUsize::new(0)));
+        let counter = steps.clone();
+        let other = go(move || {
+            for _ in 0..3 {
+                (0..10).for_each(|_| yield_now());
+                counter.fetch_add(1, Ordering::Relaxed);
+                sleep(HOUR);
+            }
+        });
+        for expected in 1..=3 {
+            synctest::wait();
+            assert_eq!(steps.load(Ordering::Relaxed), expected);
+            assert_eq!(now().since(start), HOUR * (expected as u32 - 1));
+            sleep(HOUR);
+        }
+        other.join().unwrap();
+    });
+}
+
+/// Also if they go on at the very end of the sleep, and were not there yet when it began.
+#[test]
+fn sleep_returns_when_the_others_have_slept_too() {
+    in_bubbles(|| {
+        let (start, wakes) = (now(), Arc::new(AtomicUsize::new(0)));
+        for later in [false, true] {
+            let count = wakes.clone();
+            go(move || {
+                if later {
+                    sleep(HOUR / 2);
+                    sleep(HOUR / 2);
+                } else {
+                    sleep(HOUR);
+                }
+                (0..10).for_each(|_| yield_now());
+                count.fetch_add(1, Ordering::Relaxed);
+            })
+            .detach();
+        }
+        synctest::sleep(HOUR);
+        assert_eq!(wakes.load(Ordering::Relaxed), 2);
+        assert_eq!(now().since(start), HOUR);
+    });
+}
+
+/// A timer that is due at once fires before the wait for all others is over.
+#[test]
+fn wait_returns_when_nothing_is_due() {
+    in_bubbles(|| {
+        let (start, ran) = (now(), Arc::new(AtomicUsize::new(0)));
+        for hours in 1..=2 {
+            let runs = ran.clone();
+            after_func(Duration::ZERO, move || _ = runs.fetch_add(1, Ordering::Relaxed)).unwrap();
+            let timer = Timer::new(Duration::ZERO);
+            synctest::wait();
+            assert!(timer.try_wait().is_some() && ran.load(Ordering::Relaxed) == hours);
+            sleep(HOUR);
+            assert_eq!(now().since(start), HOUR * hours as u32);
+        }
+    });
+}
+
+/// The example of Go's documentation.
+#[test]
+fn a_context_ends_at_its_deadline_to_the_nanosecond() {
+    in_bubbles(|| {
+        let timeout = Duration::from_secs(5);
+        let (context, _cancel) = Context::background().with_timeout(timeout);
+        let ran = Arc::new(AtomicUsize::new(0));
+        let runs = ran.clone();
+        context.after_func(move || runs.store(1, Ordering::Relaxed)).unwrap();
+        sleep(timeout - Duration::from_nanos(1));
+        synctest::wait();
+        assert!(context.err().is_none() && ran.load(Ordering::Relaxed) == 0);
+        sleep(Duration::from_nanos(1));
+        synctest::wait();
+        assert_eq!((context.err(), ran.load(Ordering::Relaxed)), (Some(ContextError::DeadlineExceeded), 1));
+    });
+}
+
+#[test]
+fn timers_and_tickers_fire_at_their_time() {
+    in_bubbles(|| {
+        let start = now();
+        let (timer, ticker) = (Timer::new(HOUR * 24), Ticker::new(HOUR));
+        for tick in 1..=5 {
+            assert_eq!(ticker.wait().since(start), HOUR * tick);
+        }
+        let interrupted = after_func(HOUR, || unreachable!("is stopped")).unwrap();
+        sleep(HOUR / 2);
+        assert!(interrupted.stop() && ticker.try_wait().is_none() && timer.try_wait().is_none());
+        ticker.stop();
+        assert_eq!(timer.wait().since(start), HOUR * 24);
+        assert!(!timer.reset(HOUR) && timer.stop());
+        assert!(timer.wait_until(HOUR).is_err());
+        assert_eq!(now().since(start), HOUR * 25);
+    });
+}
+
+#[test]
+fn coroutines_and_scopes_count_as_they_should() {
+    in_bubbles(|| {
+        let start = now();
+        let values = pull(|yielder| {
+            for value in 0..3 {
+                sleep(HOUR);
+                if !yielder.yield_value(value) {
+                    return;
+                }
+            }
+        })
+        .unwrap();
+        assert!(values.eq(0..3));
+        assert_eq!(now().since(start), HOUR * 3);
+        drop(pull::<u32, _>(|_| unreachable!("never asked for")).unwrap());
+        scope(|scope| {
+            for hours in 1..=3 {
+                scope.go(move || sleep(HOUR * hours));
+            }
+        });
+        assert_eq!(now().since(start), HOUR * 6);
+        synctest::wait();
+    });
+}
+
+fn message_of(body: impl FnOnce() + Send + 'static) -> String {
+    THREADS.run(2, move || {
+        let panic = catch_unwind(AssertUnwindSafe(|| synctest::test(body))).unwrap_err();
+        panic.downcast_ref::<String>().cloned().expect("a message")
+    })
+}
+
+#[test]
+fn deadlocks_are_told() {
+    assert_eq!(
+        message_of(|| {
+            go(|| Context::background().wait()).join().unwrap();
+        }),
+        "deadlock: all goroutines in bubble are blocked"
+    );
+    assert_eq!(
+        message_of(|| {
+            go(|| Context::background().wait()).detach();
+        }),
+        "deadlock: main bubble goroutine has exited but blocked goroutines remain"
+    );
+    // The clock has stopped with main.
+    assert_eq!(
+        message_of(|| go(|| sleep(HOUR)).detach()),
+        "deadlock: main bubble goroutine has exited but blocked goroutines remain"
+    );
+}

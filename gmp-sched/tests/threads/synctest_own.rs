@@ -1,0 +1,389 @@
+//! What belongs to a bubble, and what those are told who come from outside or from another one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::native::{
+    self, Barrier, Condvar, Context, JoinHandle, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func, channel, go,
+    now, pull, sleep, synctest, yield_now,
+};
+use gmp_sched::select;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A coroutine is in the bubble where its first value is asked for.
+#[test]
+fn a_coroutine_goes_in_and_out() {
+    THREADS.run(1, coroutines_go_in_and_out);
+    THREADS.run(2, coroutines_go_in_and_out);
+}
+
+/// Whether it does while this G runs.
+fn time_stands_still() -> bool {
+    let start = now();
+    go(|| ()).join().unwrap();
+    (0..100).for_each(|_| yield_now());
+    now() == start
+}
+
+/// A coroutine that sleeps before each value.
+fn naps(time: Duration) -> native::Pull<()> {
+    let body = move |yielder: &mut native::Yielder<()>| {
+        loop {
+            sleep(time);
+            if !yielder.yield_value(()) {
+                return;
+            }
+        }
+    };
+    pull(body).unwrap()
+}
+
+fn coroutines_go_in_and_out() {
+    let mut made_outside = naps(HOUR);
+    synctest::test(move || {
+        let start = now();
+        assert_eq!(made_outside.by_ref().take(3).count(), 3);
+        assert_eq!(now().since(start), HOUR * 3);
+        made_outside.stop();
+    });
+    let mut begun_outside = naps(Duration::from_millis(2));
+    begun_outside.next();
+    let mut begun_outside = synctest::test(move || {
+        let (start, sleeper) = (now(), go(|| sleep(HOUR)));
+        assert_eq!(begun_outside.by_ref().take(3).count(), 3);
+        assert_eq!(now(), start, "what is outside holds the clock");
+        sleeper.join().unwrap();
+        begun_outside
+    });
+    begun_outside.next();
+    begun_outside.stop();
+    // Begun within, asked outside, and within again.
+    let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
+    let (to_bubble, from_outside) = channel::<native::Pull<bool>>(0);
+    let bubble = go(move || {
+        synctest::test(move || {
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            stills.next();
+            to_outside.send(stills).unwrap();
+            let mut stills = from_outside.recv().unwrap();
+            assert!(stills.by_ref().take(2).eq([true; 2]));
+            stills.stop();
+            sleep(HOUR);
+        });
+    });
+    let mut stills = from_bubble.recv().unwrap();
+    assert!(stills.by_ref().take(2).eq([true; 2]));
+    to_bubble.send(stills).unwrap();
+    bubble.join().unwrap();
+    // Begun within, ended outside, while all others wait for the clock.
+    let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
+    let (end, ended) = channel(0);
+    let bubble = go(move || {
+        synctest::test(move || {
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            stills.next();
+            to_outside.send(stills).unwrap();
+            sleep(HOUR);
+            ended.recv().unwrap();
+        });
+    });
+    let mut stills = from_bubble.recv().unwrap();
+    assert!(stills.by_ref().take(2).eq([true; 2]));
+    stills.stop();
+    end.send(()).unwrap();
+    bubble.join().unwrap();
+    // One that has not begun when the bubble ends is not of it any more.
+    let made_within = synctest::test(|| pull(|yielder| _ = yielder.yield_value(message(synctest::wait))).unwrap());
+    assert!(made_within.eq(["goroutine is not in a bubble"]));
+}
+
+/// What `body` says when it panics, which it does.
+fn message<T>(body: impl FnOnce() -> T) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
+    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_string())
+}
+
+/// Go's panics, in its words, for those who come from outside or from another bubble; and none for the others.
+#[test]
+fn a_bubbles_channels_are_its_own() {
+    fn misuse(sender: &native::Sender<u8>, receiver: &native::Receiver<u8>) {
+        const SEND: &str = "send on synctest channel from outside bubble";
+        const RECEIVE: &str = "receive on synctest channel from outside bubble";
+        const SELECT: &str = "select on synctest channel from outside bubble";
+        let short = Duration::from_millis(1);
+        assert_eq!(message(|| sender.send(1)), SEND);
+        assert_eq!(message(|| sender.try_send(1)), SEND);
+        assert_eq!(message(|| sender.send_timeout(1, short)), SEND);
+        assert_eq!(message(|| receiver.recv()), RECEIVE);
+        assert_eq!(message(|| receiver.iter().next()), RECEIVE);
+        assert_eq!(message(|| receiver.try_recv()), RECEIVE);
+        assert_eq!(message(|| receiver.recv_timeout(short)), RECEIVE);
+        assert_eq!(message(|| select! { send(sender, 1) => {} }), SELECT);
+        let mut value = Some(1);
+        assert_eq!(message(|| select! { send_from(sender, value) => {} }), SELECT);
+        assert_eq!(message(|| sender.close()), "close of synctest channel from outside bubble");
+        assert!(value.is_some() && receiver.is_empty() && !receiver.is_closed());
+    }
+    THREADS.run(2, || {
+        let (outer, from_outside) = channel(1);
+        let (sender, receiver) = synctest::test(move || {
+            // Inside all is as ever, and what was made outside may be used.
+            let (sender, receiver) = channel(1);
+            sender.send(1).unwrap();
+            outer.send(receiver.recv().unwrap()).unwrap();
+            // A timer that is left keeps the bubble from being used again.
+            let _left = after_func(HOUR, || ()).unwrap();
+            (sender, receiver)
+        });
+        assert_eq!(from_outside.recv(), Ok(1));
+        misuse(&sender, &receiver);
+        let (sender, receiver) = synctest::test(move || {
+            misuse(&sender, &receiver);
+            (sender, receiver)
+        });
+        // The last sender closes it, wherever that is.
+        drop(sender);
+        assert!(receiver.recv().is_err());
+        // The next bubble has the memory of this one, and is another one.
+        let (sender, receiver) = synctest::test(|| channel(1));
+        synctest::test(move || misuse(&sender, &receiver));
+    });
+}
+
+#[test]
+fn a_bubbles_timers_are_its_own() {
+    fn misuse(timer: &Timer, ticker: &Ticker) {
+        const STOP: &str = "stop of synctest timer from outside bubble";
+        const RESET: &str = "reset of synctest timer from outside bubble";
+        const RECEIVE: &str = "receive on synctest channel from outside bubble";
+        assert_eq!((message(|| timer.stop()), message(|| ticker.stop())), (STOP.to_string(), STOP.to_string()));
+        assert_eq!((message(|| timer.reset(HOUR)), message(|| ticker.reset(HOUR))), (RESET.into(), RESET.into()));
+        assert_eq!((message(|| timer.wait()), message(|| ticker.try_wait())), (RECEIVE.into(), RECEIVE.into()));
+        assert_eq!(message(|| timer.wait_until(HOUR)), RECEIVE);
+        assert_eq!(message(|| select! { recv(timer) => {}, recv(ticker) => {} }), RECEIVE);
+    }
+    THREADS.run(2, || {
+        let (timer, ticker) = synctest::test(|| (Timer::new(HOUR), Ticker::new(HOUR)));
+        misuse(&timer, &ticker);
+        synctest::test(move || misuse(&timer, &ticker));
+        // One that was made outside stays outside, whoever sets it.
+        let (timer, ticker) = (Timer::new(HOUR), Ticker::new(HOUR));
+        let short = Duration::from_millis(1);
+        let (timer, ticker) = synctest::test(move || {
+            let start = now();
+            timer.reset(short);
+            ticker.reset(short);
+            timer.wait();
+            ticker.wait();
+            assert_eq!(now(), start);
+            timer.reset(HOUR);
+            (timer, ticker)
+        });
+        ticker.wait();
+        ticker.stop();
+        assert!(timer.stop());
+    });
+}
+
+/// Go's panics, in its words. Where nothing is under way the group is nobody's.
+#[test]
+fn a_group_counts_in_one_place() {
+    const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
+    const SEVERAL: &str = "sync: WaitGroup.Add called from multiple synctest bubbles";
+    static GROUP: WaitGroup = WaitGroup::new();
+    THREADS.run(1, || {
+        GROUP.add(1);
+        synctest::test(|| assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into())));
+        GROUP.done();
+        synctest::test(|| GROUP.add(1));
+        assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into()));
+        // The memory is that of the same bubble, used again.
+        synctest::test(|| {
+            assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (SEVERAL.into(), SEVERAL.into()));
+        });
+        let group = Arc::new(WaitGroup::new());
+        for _ in 0..2 {
+            let inside = group.clone();
+            synctest::test(move || {
+                inside.go(|| sleep(HOUR)).unwrap();
+                inside.wait();
+            });
+            group.go(yield_now).unwrap();
+            group.wait();
+        }
+    });
+}
+
+#[test]
+fn functions_of_a_bubble_are_its_own() {
+    const STOP: &str = "stop of synctest timer from outside bubble";
+    const RESET: &str = "reset of synctest timer from outside bubble";
+    THREADS.run(1, || {
+        let (later, done) = synctest::test(|| {
+            let (later, done) = (after_func(HOUR, || ()).unwrap(), after_func(HOUR, || ()).unwrap());
+            sleep(HOUR);
+            assert!(later.reset(HOUR) || !later.stop());
+            assert!(!done.stop() && !done.reset(HOUR));
+            (after_func(HOUR, || unreachable!("the clock stands")).unwrap(), done)
+        });
+        for function in [&later, &done] {
+            assert_eq!((message(|| function.stop()), message(|| function.reset(HOUR))), (STOP.into(), RESET.into()));
+        }
+        synctest::test(move || {
+            for function in [&later, &done] {
+                assert_eq!(
+                    (message(|| function.stop()), message(|| function.reset(HOUR))),
+                    (STOP.into(), RESET.into())
+                );
+            }
+        });
+        // One from outside may be stopped within, and set: it stays outside.
+        static RAN: AtomicBool = AtomicBool::new(false);
+        let (one, other) = (after_func(HOUR, || unreachable!()).unwrap(), after_func(HOUR, run_outside).unwrap());
+        fn run_outside() {
+            assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
+            RAN.store(true, Ordering::Relaxed);
+        }
+        synctest::test(move || {
+            assert!(one.stop() && other.reset(Duration::from_millis(1)));
+            let start = now();
+            while !RAN.load(Ordering::Relaxed) {
+                yield_now();
+            }
+            assert_eq!(now(), start);
+        });
+    });
+}
+
+/// Contexts may be used everywhere, also where what they give is of a bubble.
+#[test]
+fn contexts_go_in_and_out() {
+    THREADS.run(1, || {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let run = |ran: &Arc<AtomicUsize>| {
+            let ran = ran.clone();
+            move || assert!(ran.fetch_add(1, Ordering::Relaxed) < 2)
+        };
+        // Made outside, used within: the function is a G of the bubble.
+        let (context, cancel) = Context::background().with_cancel();
+        let outer = context.after_func(run(&ran)).unwrap();
+        let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
+        synctest::test(move || {
+            assert!(outer.stop());
+            kept.after_func(inner).unwrap();
+            let done = kept.done();
+            let waiter = go(move || done.recv());
+            synctest::wait();
+            cancel.cancel();
+            synctest::wait();
+            assert!(waiter.is_finished() && counts.load(Ordering::Relaxed) == 1);
+        });
+        // Made within, used outside.
+        let (context, cancel, stopped) = synctest::test(|| {
+            let (context, cancel) = Context::background().with_cancel();
+            drop(context.done());
+            let stopped = context.after_func(|| unreachable!()).unwrap();
+            // It is where whoever cancels is.
+            let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
+            context.after_func(function).unwrap();
+            (context, cancel, stopped)
+        });
+        let outer = context.after_func(run(&ran)).unwrap();
+        assert!(stopped.stop());
+        cancel.cancel();
+        (0..10).for_each(|_| yield_now());
+        assert!(context.done().is_closed() && !outer.stop());
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+    });
+}
+
+const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outside bubble";
+
+/// A bubble in which each of `waits` is called by a G of its own.
+fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT]) -> JoinHandle<()> {
+    let bubble = go(move || {
+        synctest::test(move || {
+            // Keeps the bubble from being at its end, which the waits alone would.
+            let keeper = go(|| sleep(HOUR));
+            let waiters = waits.map(go);
+            while !waiters.iter().all(|waiter| waiter.is_finished()) {
+                yield_now();
+            }
+            keeper.join().unwrap();
+        });
+    });
+    (0..10).for_each(|_| yield_now());
+    bubble
+}
+
+/// Has two Gs of a bubble wait, and one outside `end` the waits of both: a panic for that one, while the others go on. After
+/// that it may do so for those outside.
+fn is_not_ended_from_outside<T: Send + Sync + 'static>(
+    shared: impl Fn() -> T + Send + 'static,
+    wait: fn(&T),
+    end: fn(&T),
+    ends: usize,
+) {
+    THREADS.run(1, move || {
+        let shared = Arc::new(shared());
+        let waits = || [shared.clone(), shared.clone()].map(|shared| move || wait(&shared));
+        let bubble = bubble_of(waits());
+        for _ in 0..ends {
+            assert_eq!(message(|| end(&shared)), WOKEN_FROM_OUTSIDE);
+        }
+        bubble.join().unwrap();
+        let waiters = waits().map(go);
+        yield_now();
+        (0..ends).for_each(|_| end(&shared));
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+#[test]
+fn permits_are_not_to_be_given_from_outside() {
+    let none = || {
+        let semaphore = Semaphore::new(2);
+        semaphore.acquire(2).forget();
+        semaphore
+    };
+    let wait = |semaphore: &Semaphore| semaphore.acquire(1).forget();
+    is_not_ended_from_outside(none, wait, |semaphore| semaphore.release(1), 2);
+    is_not_ended_from_outside(none, wait, |semaphore| semaphore.release(2), 1);
+}
+
+/// Who gives up lets in those behind it that want less.
+#[test]
+fn permits_are_not_to_be_left_to_others_from_outside() {
+    THREADS.run(1, || {
+        let semaphore = Arc::new(Semaphore::new(2));
+        semaphore.acquire(1).forget();
+        let (context, cancel) = Context::background().with_cancel();
+        let (first, second) = (semaphore.clone(), semaphore.clone());
+        let gives_up = go(move || message(|| _ = first.acquire_until(2, &context)));
+        yield_now();
+        let bubble = bubble_of([move || second.acquire(1).forget()]);
+        cancel.cancel();
+        assert_eq!(gives_up.join().unwrap(), WOKEN_FROM_OUTSIDE);
+        bubble.join().unwrap();
+        assert_eq!(semaphore.available(), 0);
+    });
+}
+
+#[test]
+fn a_barrier_is_not_to_be_opened_from_outside() {
+    let wait = |barrier: &Barrier| _ = barrier.wait();
+    is_not_ended_from_outside(|| Barrier::new(3), wait, wait, 1);
+}
+
+#[test]
+fn a_condition_is_not_to_be_signalled_from_outside() {
+    type Condition = (Mutex<()>, Condvar);
+    let new = || (Mutex::new(()), Condvar::new());
+    let wait = |(mutex, changed): &Condition| changed.wait(&mut mutex.lock());
+    is_not_ended_from_outside(new, wait, |(_, changed)| _ = changed.notify_one(), 2);
+    is_not_ended_from_outside(new, wait, |(_, changed)| _ = changed.notify_all(), 1);
+}

@@ -1,0 +1,163 @@
+//! Traces and latencies: what is noted is what happened.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::native;
+use gmp_sched::platform::{Pinned, Platform};
+use gmp_sched::scheduler::Scheduler;
+use gmp_sched::sim::{self, Config, Sim};
+use gmp_sched::trace::{Event, EventKind};
+
+fn scheduler() -> &'static Scheduler<Sim> {
+    Pinned::<Sim>::new().machine().scheduler()
+}
+
+/// All events in the order of time.
+fn all_events<P: Platform>(scheduler: &'static Scheduler<P>) -> Vec<(usize, Event)> {
+    let of = |index: usize| scheduler.processors()[index].trace().into_iter().map(move |event| (index, event));
+    let mut events: Vec<_> = (0..scheduler.procs()).flat_map(of).collect();
+    events.sort_by_key(|(_, event)| event.when);
+    events
+}
+
+fn a_bit_of_everything() {
+    let workers: Vec<_> = (0..20)
+        .map(|number| {
+            sim::go(move || {
+                sim::work(Duration::from_micros(20));
+                match number % 4 {
+                    0 => sim::yield_now(),
+                    1 => sim::sleep(Duration::from_micros(100)),
+                    2 => sim::block(Duration::from_micros(100)),
+                    _ => {}
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+}
+
+#[test]
+fn every_goroutine_is_seen_from_its_spawn_to_its_end() {
+    for seed in 0..200 {
+        let config = Config { cpus: 4, processors: [1, 2, 4][seed as usize % 3], seed, ..Config::default() };
+        sim::run(config, move || {
+            scheduler().start_trace(10_000).unwrap();
+            a_bit_of_everything();
+            scheduler().stop_trace();
+            let events = all_events(scheduler());
+            // On each P, at most one G runs at a time: what starts is what parks, ends or enters a system call next.
+            let mut running = HashMap::new();
+            for (processor, event) in &events {
+                match event.kind {
+                    EventKind::Start | EventKind::SyscallExit => {
+                        running.insert(processor, event.goroutine);
+                    }
+                    EventKind::Park | EventKind::Preempt | EventKind::End => {
+                        if let Some(started) = running.get(processor) {
+                            assert_eq!(*started, event.goroutine, "seed {seed}: {event:?} on P{processor}");
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            let spawned: Vec<_> = events.iter().filter(|(_, event)| event.kind == EventKind::Spawn).collect();
+            assert_eq!(spawned.len(), 20, "seed {seed}");
+            for (_, spawn) in spawned {
+                let of = |kind| {
+                    let mut found = events.iter().filter(|(_, e)| e.kind == kind && e.goroutine == spawn.goroutine);
+                    (found.clone().count(), found.next().map(|(_, event)| event.when))
+                };
+                assert!(spawn.detail == 1, "seed {seed}: spawned by main");
+                let ((_, start), (ends, end)) = (of(EventKind::Start), of(EventKind::End));
+                assert!(Some(spawn.when) <= start, "seed {seed}: {spawn:?} {start:?}");
+                // The result is there before the G has left, so main may have ended the trace before the last switch.
+                assert!(ends == 1 && start <= end || ends == 0, "seed {seed}: {spawn:?} {start:?} {end:?}");
+            }
+            assert!(scheduler().latencies().count() > 20, "seed {seed}");
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_trace_does_not_change_the_order() {
+    let order = |traced: bool| {
+        let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let told = order.clone();
+        THREADS.run_with(1, move |scheduler| {
+            if traced {
+                scheduler.start_trace(16).unwrap();
+            }
+            let all: Vec<_> = (0..10)
+                .map(|number| {
+                    let order = told.clone();
+                    native::go(move || {
+                        for step in 0..10 {
+                            order.lock().unwrap().push((number, step));
+                            native::yield_now();
+                        }
+                    })
+                })
+                .collect();
+            for handle in all {
+                handle.join().unwrap();
+            }
+            if traced {
+                // The ring keeps the last ones only.
+                assert_eq!(scheduler.processors()[0].trace().len(), 16);
+                assert!(scheduler.is_tracing());
+                scheduler.stop_trace();
+                assert!(!scheduler.is_tracing());
+                let kept = scheduler.processors()[0].trace();
+                native::go(|| {}).join().unwrap();
+                assert_eq!(scheduler.processors()[0].trace(), kept);
+            }
+        });
+        std::sync::Arc::into_inner(order).unwrap().into_inner().unwrap()
+    };
+    assert_eq!(order(false), order(true));
+}
+
+#[test]
+fn events_are_whole_while_others_are_written() {
+    THREADS.run_with(2, |scheduler| {
+        scheduler.start_trace(64).unwrap();
+        let writers: Vec<_> = (0..4)
+            .map(|_| {
+                native::go(|| {
+                    for _ in 0..20_000 {
+                        native::yield_now();
+                    }
+                })
+            })
+            .collect();
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            for processor in scheduler.processors() {
+                let events = processor.trace();
+                assert!(events.is_sorted_by_key(|event| event.when), "{events:?}");
+                assert!(events.iter().all(|event| event.goroutine.is_none_or(|id| id.get() < 1000)), "{events:?}");
+            }
+            native::yield_now();
+        }
+    });
+}
+
+#[test]
+fn a_sample_of_latencies_is_always_taken() {
+    THREADS.run_with(1, |scheduler| {
+        // In one slice that is passed to and fro it is sysmon that asks for a sample, else the turns of the global queue.
+        let passing = |_| native::go(|| {}).join().unwrap();
+        let yielding = |_| native::go(native::yield_now).join().unwrap();
+        for spawns in [&passing as &dyn Fn(u64), &yielding] {
+            let before = scheduler.latencies().count();
+            (0..100_000_000).take_while(|_| scheduler.latencies().count() < before + 10).for_each(spawns);
+            assert!(scheduler.latencies().count() >= before + 10);
+        }
+        assert!(scheduler.latencies().percentile(50).is_some());
+    });
+}

@@ -1,0 +1,272 @@
+//! Panics, and ends of Gs, where they are least welcome: in the drop of a payload, between two steps of an operation, in a
+//! system call. Nothing that borrows may be left behind, and nothing that hangs a waiter.
+#![deny(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::entered::THREADS;
+use gmp_sched::JoinError;
+use gmp_sched::native::{self, Context, ErrorGroup, JoinHandle, Native, WaitGroup};
+use gmp_sched::poller::Signal;
+
+/// Panics without the message that `panic!` prints.
+fn panics() -> ! {
+    resume_unwind(Box::new("on purpose"))
+}
+
+fn has_panicked(body: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(body)).is_err()
+}
+
+/// A value whose drop panics, with one more such value as the payload if there is one.
+struct Bomb(Option<Box<Bomb>>);
+
+impl Bomb {
+    fn new() -> Self {
+        Self(Some(Box::new(Self(None))))
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        match self.0.take() {
+            Some(next) => resume_unwind(next),
+            None => panics(),
+        }
+    }
+}
+
+#[test]
+fn panic_payload_that_panics_in_drop_is_a_panic_for_the_joiner() {
+    for processors in [1, 4] {
+        THREADS.run(processors, || {
+            let handle: JoinHandle<()> = native::go(|| resume_unwind(Box::new(Bomb::new())));
+            assert_eq!(handle.join(), Err(JoinError::Panicked));
+        });
+    }
+}
+
+#[test]
+fn scope_waits_for_its_children_when_a_panic_payload_panics_in_drop() {
+    for processors in [1, 4] {
+        THREADS.run(processors, || {
+            let finished = AtomicBool::new(false);
+            assert!(has_panicked(|| native::scope(|scope| {
+                scope.go(|| {
+                    native::sleep(Duration::from_millis(20));
+                    finished.store(true, Ordering::Relaxed);
+                });
+                resume_unwind(Box::new(Bomb::new()));
+            })));
+            assert!(finished.load(Ordering::Relaxed), "the scope was left while its child ran");
+        });
+    }
+}
+
+#[test]
+fn scope_in_a_system_call_panics_before_its_body_runs() {
+    THREADS.run(2, || {
+        for call in [has_panicked_in_syscall, has_panicked_in_blocking] {
+            let ran = AtomicBool::new(false);
+            let body = || ran.store(true, Ordering::Relaxed);
+            assert!(call(&|| native::scope(|_| body())));
+            assert!(call(&|| {
+                let result: Result<(), ()> = native::try_scope(&Context::background(), |_| {
+                    body();
+                    Ok(())
+                });
+                result.unwrap();
+            }));
+            assert!(!ran.load(Ordering::Relaxed), "it found out too late that it cannot wait");
+        }
+        // The system calls have ended.
+        native::scope(|scope| drop(scope.go(native::yield_now)));
+    });
+}
+
+fn has_panicked_in_syscall(body: &dyn Fn()) -> bool {
+    native::syscall(|| has_panicked(body))
+}
+
+fn has_panicked_in_blocking(body: &dyn Fn()) -> bool {
+    native::blocking(|| has_panicked(body)).unwrap()
+}
+
+#[test]
+fn system_call_ends_when_its_body_panics() {
+    THREADS.run(2, || {
+        assert!(has_panicked(|| native::syscall(|| panics())));
+        assert!(has_panicked(|| native::blocking(|| panics()).unwrap()));
+        native::go(native::yield_now).join().unwrap();
+    });
+}
+
+#[test]
+fn dropped_result_of_a_scoped_goroutine_that_panics_in_drop_is_a_panic_of_the_scope() {
+    for processors in [1, 4] {
+        THREADS.run(processors, || {
+            // Dropped by the G itself, since its handle is gone, or with the handle.
+            for is_late in [false, true] {
+                assert!(has_panicked(|| native::scope(|scope| {
+                    let handle = scope.go(Bomb::new);
+                    while is_late && !handle.is_finished() {
+                        native::yield_now();
+                    }
+                    drop(handle);
+                })));
+            }
+        });
+    }
+}
+
+#[test]
+fn spawn_in_a_scope_that_panics_leaves_nothing_to_wait_for() {
+    THREADS.run(2, || {
+        native::scope(|scope| {
+            assert!(native::syscall(|| has_panicked(|| drop(scope.go(|| ())))));
+            thread::scope(|threads| {
+                let outside = threads.spawn(|| has_panicked(|| drop(scope.go(|| ()))));
+                assert!(outside.join().unwrap());
+            });
+        });
+    });
+}
+
+#[test]
+fn group_whose_spawn_panics_has_nothing_under_way() {
+    THREADS.run(2, || {
+        let group = Arc::new(WaitGroup::new());
+        assert!(native::syscall(|| has_panicked(|| group.go(|| ()).unwrap())));
+        assert!(group.wait_timeout(Duration::ZERO));
+        assert!(thread::scope(|threads| threads.spawn(|| has_panicked(|| group.go(|| ()).unwrap())).join().unwrap()));
+        assert!(group.wait_timeout(Duration::ZERO));
+    });
+}
+
+#[test]
+fn error_group_whose_spawn_panics_gives_its_permit_back() {
+    THREADS.run(2, || {
+        let group = ErrorGroup::<()>::with_limit(1);
+        for _ in 0..3 {
+            assert!(native::syscall(|| has_panicked(|| group.go(|| Ok(())).unwrap())));
+            assert!(native::syscall(|| has_panicked(|| assert!(group.try_go(|| Ok(())).is_ok()))));
+        }
+        assert!(group.try_go(|| Ok(())).is_ok());
+        assert_eq!(group.wait(), Ok(()));
+    });
+}
+
+#[test]
+fn wait_for_a_signal_that_panics_leaves_the_signal_free() {
+    THREADS.run(2, || {
+        let signal: &'static Signal<Native> = Box::leak(Box::default());
+        assert!(native::syscall(|| has_panicked(|| signal.wait())));
+        assert!(!signal.wait_timeout(Duration::from_millis(1)), "nobody raised it");
+    });
+}
+
+#[test]
+fn long_chain_of_context_values_is_dropped_without_recursion() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Counted;
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    THREADS.run(1, || {
+        let mut context = Context::background();
+        for _ in 0..100_000 {
+            context = context.with_value(Counted);
+        }
+        drop(context);
+        assert_eq!(DROPPED.load(Ordering::Relaxed), 100_000);
+    });
+}
+
+#[test]
+fn long_chain_of_cancel_hooks_is_called_and_dropped_without_recursion() {
+    static CALLED: AtomicUsize = AtomicUsize::new(0);
+    fn count() {
+        CALLED.fetch_add(1, Ordering::Relaxed);
+    }
+    THREADS.run(1, || {
+        for fails in [true, false] {
+            let mut group = ErrorGroup::new();
+            for _ in 0..100_000 {
+                group = group.on_cancel(count);
+            }
+            group.go(move || if fails { Err(()) } else { Ok(()) }).unwrap();
+            assert_eq!(group.wait().is_err(), fails);
+        }
+        assert_eq!(CALLED.load(Ordering::Relaxed), 100_000);
+    });
+}
+
+#[test]
+fn stack_that_is_too_large_for_the_address_space_is_an_error() {
+    THREADS.run(1, || {
+        for size in [usize::MAX, usize::MAX - 4096, usize::MAX - 8192, isize::MAX as usize] {
+            assert!(native::Builder::new().stack_size(size).spawn(|| ()).is_err());
+        }
+    });
+}
+
+#[test]
+fn coroutine_that_ends_itself_ends_the_caller_of_next_or_stop() {
+    for processors in [1, 4] {
+        THREADS.run(processors, || {
+            let next = native::go(|| {
+                let mut values = native::pull(|yielder| {
+                    let _ = yielder.yield_value(1);
+                    native::exit();
+                })
+                .unwrap();
+                assert_eq!(values.next(), Some(1));
+                values.next()
+            });
+            assert_eq!(next.join(), Err(JoinError::Exited));
+            let stop = native::go(|| {
+                let mut values = native::pull(|yielder| {
+                    while yielder.yield_value(1) {}
+                    native::exit();
+                })
+                .unwrap();
+                assert_eq!(values.next(), Some(1));
+                values.stop();
+            });
+            assert_eq!(stop.join(), Err(JoinError::Exited));
+        });
+    }
+}
+
+#[test]
+fn coroutine_that_ended_itself_has_no_more_values() {
+    THREADS.run(1, || {
+        let values = Arc::new(native::Mutex::new(native::pull(|_: &mut native::Yielder<u32>| native::exit()).unwrap()));
+        let others = values.clone();
+        assert_eq!(native::go(move || others.lock().next()).join(), Err(JoinError::Exited));
+        assert_eq!(values.lock().next(), None);
+    });
+}
+
+#[test]
+fn dropping_a_coroutine_that_ends_itself_does_not_end_the_caller() {
+    THREADS.run(1, || {
+        let handle = native::go(|| {
+            let mut values = native::pull(|yielder| {
+                while yielder.yield_value(1) {}
+                native::exit();
+            })
+            .unwrap();
+            assert_eq!(values.next(), Some(1));
+            drop(values);
+            7
+        });
+        assert_eq!(handle.join(), Ok(7));
+    });
+}
