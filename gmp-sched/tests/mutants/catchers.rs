@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-use crate::{Catcher, Mutant, crate_directory};
+use crate::crate_directory;
+use crate::list::{Catcher, Mutant};
 
 /// The tests in one file of source: a function each below the attribute, in macros as well.
 fn tests_in(source: &str) -> Vec<&str> {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{fs, io};
 
-use crate::{Catcher, Mutant, crate_directory, mutate};
+use crate::crate_directory;
+use crate::fit::mutate;
+use crate::list::{Catcher, Mutant};
 
 /// What became of a mutant.
 pub(crate) enum Fate {

@@ -74,8 +74,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "library/time/slot.rs",
         "a firing on its way outlives the stop of its timer",
         "        setting.number += 1;
-        // If it is not there",
-        "        // If it is not there",
+        self.timer.cancel",
+        "        self.timer.cancel",
         Model("cancel::a_timer_is_stopped_while"),
     ),
     mutant(

@@ -42,9 +42,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "going idle has no fence",
-        "        // Ordering: idle.2 of idle.md; partner: the fence in `submitted`.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        self.wait_for_processor",
+        "        self.wait_for_processor",
         Model("idle::a_submitter_against_an_idling"),
     ),
     mutant(
@@ -124,8 +124,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "a woken M is marked as spinning after it can see its P",
         "        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);
-        // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
-        // unpark.
         self.next_processor.store(Some(processor), Ordering::Release);",
         "        self.next_processor.store(Some(processor), Ordering::Release);
         self.spinning.store(errand == Errand::Search, Ordering::Relaxed);",

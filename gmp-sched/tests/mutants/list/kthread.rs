@@ -7,24 +7,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/place.rs",
         "making ready has no fence",
-        "            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread or we see its idle bit.
-            fence(Ordering::SeqCst);",
-        "",
+        "            fence(Ordering::SeqCst);
+            C::point(Site::ReadyList);
+            match",
+        "            C::point(Site::ReadyList);
+            match",
         Model("kthread::a_ready"),
     ),
     mutant(
         "kthread/place.rs",
         "going idle has no fence",
-        "        // Ordering: partner is the fence in `make_ready`.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        C::point(Site::ReadyList);
+        let next",
+        "        C::point(Site::ReadyList);
+        let next",
         Model("kthread::a_ready"),
     ),
     mutant(
         "kthread/place.rs",
         "a CPU looks before it says that it is idle",
         "        cpu.idle.store(true, Ordering::Relaxed);
-        // Ordering: partner is the fence in `make_ready`.
         fence(Ordering::SeqCst);
         C::point(Site::ReadyList);
         let next = self.take_ready()?;",
@@ -62,9 +65,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/place.rs",
         "making ready has a fence that is too weak",
-        "            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread or we see its idle bit.
-            fence(Ordering::SeqCst);",
-        "            fence(Ordering::AcqRel);",
+        "            fence(Ordering::SeqCst);
+            C::point(Site::ReadyList);
+            match",
+        "            fence(Ordering::AcqRel);
+            C::point(Site::ReadyList);
+            match",
         Model("kthread::two_wakers"),
     ),
     mutant(

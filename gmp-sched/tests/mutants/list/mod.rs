@@ -42,9 +42,9 @@ pub(crate) struct Mutant {
     pub(crate) what: &'static str,
     /// Of `gmp-sched/src`.
     pub(crate) file: &'static str,
-    /// What is there, once.
+    /// Code that occurs once in the file, whatever its comments and whitespace are.
     pub(crate) from: &'static str,
-    /// What is put there instead.
+    /// What replaces it, with the comments within.
     pub(crate) to: &'static str,
     pub(crate) catcher: Catcher,
 }

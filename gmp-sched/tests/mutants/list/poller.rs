@@ -23,7 +23,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a raise is taken without Acquire",
         "            match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
-                    // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);",
         "            match self.word.load(Ordering::Relaxed) & TAG {
                 RAISED => {
@@ -90,7 +89,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/poller.rs",
         "a second waiter overwrites the first before it knows that it is the second",
         "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // Published by the exchange in `commit`, to `raise` and through it to `deliver`.
         self.goroutine.store(Some(me), Ordering::Relaxed);",
         "        self.goroutine.store(Some(me), Ordering::Relaxed);
         self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::AcqRel, Ordering::Relaxed).ok()?;",
@@ -210,8 +208,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/poller.rs",
         "a raise has no fence before the look for an idle P",
-        "        // Ordering: partner is the fence in `Machine::go_idle`.
-        fence(Ordering::SeqCst);",
+        "        fence(Ordering::SeqCst);",
         "",
         Model("poller::a_raise_against"),
     ),

@@ -7,19 +7,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "a push publishes the slot without Release",
-        "        // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
-        self.tail.store(tail.wrapping_add(1), Ordering::Release);",
-        "        self.tail.store(tail.wrapping_add(1), Ordering::Relaxed);",
+        "        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+        Ok(())",
+        "        self.tail.store(tail.wrapping_add(1), Ordering::Relaxed);
+        Ok(())",
         Model("run_queue::owner_pushes"),
     ),
     mutant(
         "base/run_queue.rs",
         "a push writes the slot after the tail",
         "        self.slot(tail).store(Some(item), Ordering::Relaxed);
-        // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
-        self.tail.store(tail.wrapping_add(1), Ordering::Release);",
+        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+        Ok(())",
         "        self.tail.store(tail.wrapping_add(1), Ordering::Release);
-        self.slot(tail).store(Some(item), Ordering::Relaxed);",
+        self.slot(tail).store(Some(item), Ordering::Relaxed);
+        Ok(())",
         Model("run_queue::owner_pushes"),
     ),
     mutant(
@@ -34,9 +36,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "a push after a pop publishes the slot without Release",
-        "        // Ordering: as in `push_back`.
-        self.tail.store(tail.wrapping_add(1), Ordering::Release);",
-        "        self.tail.store(tail.wrapping_add(1), Ordering::Relaxed);",
+        "        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+    }",
+        "        self.tail.store(tail.wrapping_add(1), Ordering::Relaxed);
+    }",
         Model("run_queue::owner_yields"),
     ),
     mutant(
@@ -67,20 +70,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "pop takes runnext although a thief has it",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
-            // If",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {",
         "        if next.is_some() {
-            self.next.store(None, Ordering::Release);
-            // If",
+            self.next.store(None, Ordering::Release);",
         Model("run_queue::run_next"),
     ),
     mutant(
         "base/run_queue.rs",
         "pop empties runnext without Release",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
-            // If",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed) {
-            // If",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {",
+        "        if next.is_some() && self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed) {",
         Model("run_queue::a_queue_with"),
     ),
     mutant(
@@ -125,8 +124,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "a thief takes runnext without a claim",
-        "        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
-        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
+        "        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
         "        self.next.store(None, Ordering::Release);
         let _ = next;
         true",
@@ -135,17 +133,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "a thief takes runnext without Acquire",
-        "        // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
-        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
+        "        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
         "        self.next.replace(Some(next), None, Ordering::Release, Ordering::Relaxed)",
         Model("run_queue::run_next"),
     ),
     mutant(
         "base/run_queue.rs",
         "a thief looks at the tail without Acquire",
-        "            // Ordering: Acquire pairs with the Release store in `push_back`: the slots below `tail` are written.
-            let tail = self.tail.load(Ordering::Acquire);",
-        "            let tail = self.tail.load(Ordering::Relaxed);",
+        "            let tail = self.tail.load(Ordering::Acquire);
+            let length",
+        "            let tail = self.tail.load(Ordering::Relaxed);
+            let length",
         Model("run_queue::owner_pushes"),
     ),
     mutant(
@@ -166,7 +164,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
             }
             S::point(Site::RunQueue);
-            // Ordering: Release keeps the reads of the slots before it; partner: `push_back`.
             if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return half;
             }",

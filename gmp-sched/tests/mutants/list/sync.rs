@@ -7,9 +7,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
         "a mutex is let go without Release",
-        "        // Ordering: Release: what was done under it is seen by the next one, whose compare-exchange is an Acquire.
-        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {",
-        "        if self.word.compare_exchange(HELD, 0, Ordering::Relaxed, Ordering::Relaxed).is_err() {",
+        "        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.release_slow(Fairness::Normal",
+        "        if self.word.compare_exchange(HELD, 0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            self.release_slow(Fairness::Normal",
         Model("sync::a_mutex_lets"),
     ),
     mutant(

@@ -9,17 +9,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "telling the timekeeper has no fence",
         "        fence(Ordering::SeqCst);
         P::point(Site::Timers);
-        // The deadline is",
+        if let Some(machine)",
         "        P::point(Site::Timers);
-        // The deadline is",
+        if let Some(machine)",
         Model("timers::a_timer_against_a_machine"),
     ),
     mutant(
         "engine/idle.rs",
         "the timekeeper has no fence",
-        "            // Ordering: partner is the fence in `tell_timekeeper`.
-            fence(Ordering::SeqCst);",
-        "",
+        "            fence(Ordering::SeqCst);
+            P::point(Site::Timers);
+            if self.earliest_unkept",
+        "            P::point(Site::Timers);
+            if self.earliest_unkept",
         Model("timers::a_timer_against_a_timekeeper"),
     ),
     mutant(
@@ -127,7 +129,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "base/timing_wheel/mod.rs",
         "what is alone in its slot is taken out before its time, where something earlier has been removed",
         "            if when > now.as_nanos() {
-                // What was to come before has been removed.
                 *earliest = when;
                 return None;
             }",
@@ -193,10 +194,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/timing_wheel/mod.rs",
         "what is counted from moves on while a slot still has another",
-        "            // One that was due at the same time, or the other of two: its slot is counted from where the base is.
-",
-        "            self.base = when;
-",
+        "            self.slots[slot].earliest = next.place().when();",
+        "            self.slots[slot].earliest = next.place().when();
+            self.base = when;",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(

@@ -7,17 +7,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/watch.rs",
         "a CPU that begins has no fence",
-        "        // Ordering: partner is the fence in `goes_on`.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        self.looking.load",
+        "        self.looking.load",
         Model("watch::"),
     ),
     mutant(
         "kthread/watch.rs",
         "a CPU that stops to look has no fence",
-        "        // Ordering: partner is the fence in `begins`.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        let stays",
+        "        let stays",
         Model("watch::"),
     ),
     mutant(
@@ -44,17 +44,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/epoch.rs",
         "a look at who halts has no fence",
-        "        // Ordering: SeqCst, between the beginning of the epoch and the look at who halts; partner: the fence in `pass`.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        cpus.map",
+        "        cpus.map",
         Model("epoch::an_address_waits_for_a_cpu_that_wakes"),
     ),
     mutant(
         "kthread/epoch.rs",
         "a CPU that wakes has no fence",
-        "        // Ordering: SeqCst, between \"I do not halt\" and the look at the epoch; partner: the fence in `has_passed`.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        let epoch",
+        "        let epoch",
         Model("epoch::an_address_waits_for_a_cpu_that_wakes"),
     ),
     mutant(
@@ -68,7 +68,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "kthread/epoch.rs",
         "a CPU says that it has forgotten before it has",
         "            forget();
-            // Ordering: Release: forgotten before anybody relies on it. Partner: the Acquire in `has_passed`.
             self.0.store(epoch, Ordering::Release);",
         "            self.0.store(epoch, Ordering::Release);
             forget();",

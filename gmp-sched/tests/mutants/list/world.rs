@@ -44,17 +44,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "the end of a system call has no fence before the look at the stop",
-        "    // Ordering: partner is the fence in `ask_to_stop`.
-    fence(Ordering::SeqCst);",
+        "    fence(Ordering::SeqCst);",
         "",
         Model("world::stopping_against_the_return"),
     ),
     mutant(
         "engine/stop_the_world.rs",
         "the stopper has no fence before the look at the Ps",
-        "        // Ordering: partner is the fence in a system call's end: either it sees the flag or we see that its P is held.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        for processor in self.processors() {",
+        "        for processor in self.processors() {",
         Model("world::stopping_against_the_return"),
     ),
     mutant(
@@ -228,9 +227,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/stop_the_world.rs",
         "the start has no fence",
-        "        // Ordering: as for all who put Ps on the idle list, partner is the fence of whoever sets a timer, in `tell_timekeeper`.
-        fence(Ordering::SeqCst);",
-        "",
+        "        fence(Ordering::SeqCst);
+        let earliest",
+        "        let earliest",
         Nobody(
             "while the world is stopped only the stopper sets timers, and `tell_timekeeper` has a fence of its own. It stays \
              for whoever may once set one from outside.",
@@ -240,7 +239,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall.rs",
         "an M whose P stood with the world takes another one too",
         "        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
-            // It was stopped along with the world when the caller looked, and not given away.
             return old;
         }",
         "",

@@ -1,0 +1,46 @@
+//! Checks of the list itself, without a build of any mutant. CI runs them; an ordinary `cargo test` does not, so that a
+//! student's change of the engine fails only the tests of what it breaks.
+
+use crate::catchers::Catchers;
+use crate::crate_directory;
+use crate::fit::mutate;
+use crate::list::{Catcher, Mutant, mutants};
+
+#[test]
+#[ignore = "run by CI"]
+fn every_mutant_fits_the_source() {
+    let misfits: Vec<_> = mutants().filter_map(|mutant| mutate(mutant, crate_directory()).err()).collect();
+    assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
+}
+
+/// No test would fail for a mutant whose catcher has been renamed.
+#[test]
+#[ignore = "run by CI"]
+fn every_mutant_has_a_catcher() {
+    let catchers = Catchers::of_the_source().expect("the source can be read");
+    let has_none = |mutant: &&Mutant| !matches!(mutant.catcher, Catcher::Nobody(_)) && catchers.of(mutant).is_empty();
+    let uncaught: Vec<_> = mutants().filter(has_none).map(Mutant::to_string).collect();
+    assert!(uncaught.is_empty(), "no test has the name of the catcher of these mutants: {uncaught:#?}");
+}
+
+/// A model that is never the only catcher may be unable to fail.
+#[test]
+#[ignore = "run by CI"]
+fn every_model_has_a_mutant_of_its_own() {
+    let catchers = Catchers::of_the_source().expect("the source can be read");
+    let caught: Vec<_> = mutants().map(|mutant| catchers.of(mutant)).collect();
+    let has_none = |model: &&String| !caught.iter().any(|by| matches!(&by[..], [only] if only == *model));
+    let models: Vec<_> = catchers.models().iter().filter(has_none).collect();
+    assert!(!catchers.models().is_empty(), "no model is found");
+    assert!(models.is_empty(), "no mutant names one of these models alone as its catcher: {models:#?}");
+}
+
+/// The table of results could not tell two mutants of one description apart.
+#[test]
+#[ignore = "run by CI"]
+fn every_mutant_has_a_description_of_its_own() {
+    let mut names: Vec<_> = mutants().map(Mutant::to_string).collect();
+    names.sort();
+    let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
