@@ -1,10 +1,10 @@
-//! What is done with a channel under its lock, and the parking around it.
+//! The operations on a channel that hold its lock, and the parking around them.
 //!
-//! A value moves once: from the sender's place to the receiver's if one waits for the other, else into the buffer and
-//! later out of it. Places of Gs that wait lie on their stacks; their addresses are in their waiters. (Go: `sendDirect`,
+//! A value moves once: directly between sender and receiver if one waits for the other, otherwise into the buffer and later
+//! out of it. The value slot of a parked G is on its stack; its address is in the G's waiter. (Go: `sendDirect`,
 //! `recvDirect`.)
 //!
-//! No G is readied while the lock is held: an [`Attempt`] gives the waiter to be readied afterwards.
+//! No G is readied while the lock is held: an [`Attempt`] returns the G to ready afterwards.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
@@ -22,37 +22,39 @@ use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::synctest::Home;
 
 /// A channel with its values. Go: `hchan`.
-// In this order: a select keeps addresses of channels and of their headers, which are the same then.
+// `repr(C)`: a select stores addresses of channels and of their headers, so the two must be equal.
 #[repr(C)]
 pub(crate) struct Channel<T, P: Platform> {
     pub(crate) header: Header<P>,
     ring: Ring<T>,
-    /// Handles of each side, see `handle`.
+    /// Number of handles of each side; see `handle`.
     pub(super) sender_count: AtomicUsize,
     pub(super) receiver_count: AtomicUsize,
-    /// All handles of one side are gone.
+    /// All handles of one side have been dropped.
     pub(super) is_half_gone: AtomicBool,
 }
 
-// SAFETY: who has a channel can send values of type `T` to other Gs and receive theirs; all else in it is atomic, or in the
-// ring, and used under the lock only.
+// SAFETY: a reference to a channel allows sending values of type `T` to other Gs and receiving theirs, hence `T: Send`. The
+// ring is used only under the lock, and all else is atomic.
 unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 
-/// What came of trying to send or receive, under the lock.
+/// The result of a send or receive under the lock.
 #[derive(Debug)]
 pub(crate) enum Attempt<P: Platform> {
-    /// The value has moved. The G that waited for that, if there is one, is to be readied once the lock is free.
+    /// The value has moved. The G that waited for it, if any, must be readied after the lock is released.
     Moved(Option<&'static Goroutine<P>>),
-    /// The channel is closed, or the caller is outside of its bubble ([`Header::check_closed`] tells); nothing has moved.
+    /// The channel is closed, or the caller is outside of its bubble ([`Header::check_closed`] tells which); no value has
+    /// moved.
     Closed,
-    /// Nothing can move now.
+    /// Neither a partner nor room in the buffer, or no value.
     NotReady,
 }
 
-/// In [`Waiter::outcome`](crate::library::waiter::Waiter::outcome): the value has moved. Whoever closes a channel leaves it at zero.
+/// Value of [`Waiter::outcome`](crate::library::waiter::Waiter::outcome) after the value has moved. Closing the channel leaves it at
+/// zero.
 pub(crate) const MOVED: usize = 1;
 
-/// How a wait ended that did not move a value.
+/// Why a wait ended without moving a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unmoved {
     Closed,
@@ -60,7 +62,7 @@ enum Unmoved {
 }
 
 impl<T, P: Platform> Channel<T, P> {
-    /// With `never` the other side is never there, and never gone.
+    /// With `never`, the other side has no handle and counts as never dropped.
     pub(crate) fn new(capacity: usize, never: bool, home: Home<P>) -> Result<Self, OutOfResources> {
         if capacity > Header::<P>::CAPACITY_LIMIT {
             return Err(OutOfResources);
@@ -75,32 +77,32 @@ impl<T, P: Platform> Channel<T, P> {
     }
 }
 
-/// Under the lock.
+/// Operations under the lock.
 impl<T, P: Platform> Channel<T, P> {
-    /// Moves the value at `from` to a receiver that waits, or into the buffer. Go: `chansend`.
+    /// Moves the value at `from` to a waiting receiver or into the buffer. Go: `chansend`.
     ///
     /// # Safety
     ///
-    /// `from` has a value, which is the caller's to move; it is gone if the answer is [`Attempt::Moved`].
+    /// `from` points to a value that the caller owns. It is moved out if the result is [`Attempt::Moved`].
     #[inline(always)]
     pub(crate) unsafe fn offer(&self, held: &Held<'_, P>, from: *const T) -> Attempt<P> {
         let word = self.header.word();
-        if word.is_special() && self.header.refuses() {
+        if word.is_restricted() && self.header.refuses() {
             return Attempt::Closed;
         }
         // SAFETY: by the caller.
         unsafe { self.offer_to_open(held, from, word, word.length()) }
     }
 
-    /// [`offer`](Self::offer) where nothing is refused, with `length` values in the buffer.
+    /// [`offer`](Self::offer) on a channel that is open and not restricted, with `length` values in the buffer.
     #[inline(always)]
     unsafe fn offer_to_open(&self, held: &Held<'_, P>, from: *const T, word: Word, length: usize) -> Attempt<P> {
         debug_assert!(held.is_of(&self.header));
         if let Some((receiver, goroutine)) = self.header.receivers.pop_with_goroutine() {
-            let place = receiver.place.load(Ordering::Relaxed).cast::<T>();
-            // SAFETY: whoever queues among the receivers of this channel leaves the address of a free place for a `T`, which
-            // is good until its G goes on; that one waits until it is readied, for we have ended its wait.
-            unsafe { ptr::copy_nonoverlapping(from, place, 1) };
+            let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
+            // SAFETY: a receiver queues with the address of an empty slot for a `T` that is valid until its G is readied.
+            // Removing the waiter ended its wait, and it is readied after this.
+            unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
             receiver.outcome.store(MOVED, Ordering::Relaxed);
             return Attempt::Moved(Some(goroutine));
         }
@@ -113,12 +115,12 @@ impl<T, P: Platform> Channel<T, P> {
         Attempt::NotReady
     }
 
-    /// Moves the oldest value to `to`, and one of a sender that waits into the place that becomes free. Go: `chanrecv`,
+    /// Moves the oldest value to `to`, and the value of a waiting sender into the freed buffer entry. Go: `chanrecv`,
     /// `recv`.
     ///
     /// # Safety
     ///
-    /// `to` is free and may be written; it has a value if the answer is [`Attempt::Moved`].
+    /// `to` is uninitialised and writable. It is initialised if the result is [`Attempt::Moved`].
     #[inline(always)]
     pub(crate) unsafe fn take(&self, held: &Held<'_, P>, to: *mut T) -> Attempt<P> {
         debug_assert!(held.is_of(&self.header));
@@ -127,32 +129,32 @@ impl<T, P: Platform> Channel<T, P> {
             // SAFETY: by the caller.
             return unsafe { self.take_from_sender(to) };
         }
-        if word.is_special() {
+        if word.is_restricted() {
             // SAFETY: by the caller.
-            return unsafe { self.take_from_special(to, word) };
+            return unsafe { self.take_restricted(to, word) };
         }
         // SAFETY: by the caller; there is a value in the buffer.
         unsafe { self.take_from_buffer(held, to, word) }
     }
 
-    /// [`take`](Self::take) where nothing is in the buffer: what a sender has that waits.
+    /// [`take`](Self::take) on a channel with an empty buffer: takes the value of a waiting sender.
     #[inline(always)]
     unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<P> {
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
-        let place = sender.place.load(Ordering::Relaxed).cast::<T>();
-        // SAFETY: whoever queues among the senders leaves the address of a value, which is ours to move, for we have
-        // ended its wait; `to` is free.
-        unsafe { ptr::copy_nonoverlapping(place, to, 1) };
+        let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
+        // SAFETY: a sender queues with the address of its value. Removing the waiter ended its wait, so the value is ours to
+        // move; `to` is uninitialised.
+        unsafe { ptr::copy_nonoverlapping(slot, to, 1) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
     }
 
-    /// [`take`](Self::take) where the channel is closed or in a bubble.
+    /// [`take`](Self::take) on a channel that is closed or made in a bubble.
     #[cold]
     #[inline(never)]
-    unsafe fn take_from_special(&self, to: *mut T, word: Word) -> Attempt<P> {
+    unsafe fn take_restricted(&self, to: *mut T, word: Word) -> Attempt<P> {
         if word.length() > 0 {
-            // Not the caller's: what has an address is kept in memory.
+            // A second guard: taking the address of the caller's would force it into memory on the fast path.
             let held = ManuallyDrop::new(self.header.assume_locked());
             // SAFETY: by the caller; there is a value in the buffer.
             return unsafe { self.take_from_buffer(&held, to, word) };
@@ -164,44 +166,44 @@ impl<T, P: Platform> Channel<T, P> {
         }
     }
 
-    /// [`take`](Self::take) where there is something in the buffer.
+    /// [`take`](Self::take) on a channel with values in the buffer.
     #[inline(always)]
     unsafe fn take_from_buffer(&self, held: &Held<'_, P>, to: *mut T, word: Word) -> Attempt<P> {
-        // SAFETY: the lock is held and the ring is not empty; the place is the caller's.
+        // SAFETY: the lock is held and the ring is not empty; `to` is uninitialised.
         unsafe { self.ring.pop(to) };
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else {
             held.set_len(word, -1);
             return Attempt::Moved(None);
         };
-        let place = sender.place.load(Ordering::Relaxed).cast::<T>();
-        // SAFETY: the lock is held, and a place has just become free; whoever queues among the senders leaves the
-        // address of a value, which is ours to move, for we have ended its wait.
-        unsafe { self.ring.push(place) };
+        let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
+        // SAFETY: the lock is held and an entry has just become free. A sender queues with the address of its value;
+        // removing the waiter ended its wait, so the value is ours to move.
+        unsafe { self.ring.push(slot) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
     }
 }
 
-/// With parking.
+/// Operations that may park.
 impl<T, P: Platform> Channel<T, P> {
-    /// Sends `value`. With a deadline the G waits no longer than that.
+    /// Sends `value`, waiting if necessary.
     #[inline(always)]
     pub(crate) fn send(&self, value: T) -> Result<(), T> {
         let value = ManuallyDrop::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
         let word = self.header.word();
-        if word.is_special() {
-            return self.send_to_special(pinned, held, value);
+        if word.is_restricted() {
+            return self.send_restricted(pinned, held, value);
         }
-        // SAFETY: the value is ours; if it has moved, it is not used any more.
+        // SAFETY: the value is ours, and is not used after it has moved.
         match unsafe { self.offer_to_open(&held, &raw const *value, word, word.plain_length()) } {
             Attempt::Moved(receiver) => {
                 unlock_and_ready(&pinned, held, receiver);
                 return Ok(());
             }
             Attempt::Closed => {}
-            Attempt::NotReady if self.wait_for_turn(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
+            Attempt::NotReady if self.park(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
                 return Ok(());
             }
             Attempt::NotReady => {}
@@ -209,10 +211,10 @@ impl<T, P: Platform> Channel<T, P> {
         Err(ManuallyDrop::into_inner(value))
     }
 
-    /// [`send`](Self::send) where the channel is closed, or in a bubble. Apart, so that the usual one has one way through.
+    /// [`send`](Self::send) on a channel that is closed or made in a bubble. Outlined, to keep the fast path small.
     #[cold]
     #[inline(never)]
-    fn send_to_special(&self, pinned: Pinned<P>, held: Held<'_, P>, value: ManuallyDrop<T>) -> Result<(), T> {
+    fn send_restricted(&self, pinned: Pinned<P>, held: Held<'_, P>, value: ManuallyDrop<T>) -> Result<(), T> {
         // SAFETY: as in `send`.
         match unsafe { self.offer(&held, &raw const *value) } {
             Attempt::Moved(receiver) => {
@@ -220,7 +222,7 @@ impl<T, P: Platform> Channel<T, P> {
                 return Ok(());
             }
             Attempt::Closed => self.header.refused(pinned, held, SEND_ON),
-            Attempt::NotReady if self.wait_for_turn(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
+            Attempt::NotReady if self.park(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
                 return Ok(());
             }
             Attempt::NotReady => {}
@@ -228,7 +230,7 @@ impl<T, P: Platform> Channel<T, P> {
         Err(ManuallyDrop::into_inner(value))
     }
 
-    /// Sends `value` if that needs no waiting. Tells, if not, whether the channel is closed.
+    /// Sends `value` if no wait is needed. The error holds the value, and whether the channel is closed.
     #[inline]
     pub(super) fn try_send(&self, value: T) -> Result<(), (T, bool)> {
         if !self.header.looks_ready(Side::Send) {
@@ -246,20 +248,20 @@ impl<T, P: Platform> Channel<T, P> {
         Err((ManuallyDrop::into_inner(value), matches!(attempt, Attempt::Closed)))
     }
 
-    /// Sends `value` if that needs no waiting, and drops it otherwise. Gives the G to be readied, if it was waited for.
-    pub(crate) fn leave(&self, pinned: &Pinned<P>, value: T) -> Option<&'static Goroutine<P>>
+    /// Sends `value` if no wait is needed and drops it otherwise. Returns the receiver to ready, if one waited.
+    pub(crate) fn send_or_drop(&self, pinned: &Pinned<P>, value: T) -> Option<&'static Goroutine<P>>
     where
         T: Copy,
     {
         let held = self.header.lock(pinned);
-        // SAFETY: the value is ours, and a copy of it, or none, does not matter to its type.
+        // SAFETY: the value is ours, and a `Copy` type may be copied or forgotten.
         match unsafe { self.offer(&held, &raw const value) } {
             Attempt::Moved(waiting) => waiting,
             Attempt::Closed | Attempt::NotReady => None,
         }
     }
 
-    /// Sends `value`, or gives up when `limit` is over.
+    /// Sends `value`, or returns an error when `limit` is over.
     pub(super) fn send_until(&self, value: T, limit: Limit<'_, P>) -> Result<(), SendTimeoutError<T>> {
         let value = ManuallyDrop::new(value);
         let pinned = Pinned::new();
@@ -286,88 +288,88 @@ impl<T, P: Platform> Channel<T, P> {
     /// Receives a value; `None` if the channel is closed and drained.
     #[inline(always)]
     pub(crate) fn recv(&self) -> Option<T> {
-        let mut place = MaybeUninit::<T>::uninit();
+        let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the place is ours and free.
-        match unsafe { self.take(&held, place.as_mut_ptr()) } {
+        // SAFETY: the slot is ours and uninitialised.
+        match unsafe { self.take(&held, slot.as_mut_ptr()) } {
             Attempt::Moved(sender) => unlock_and_ready(&pinned, held, sender),
             Attempt::Closed => {
                 self.header.refused(pinned, held, RECEIVE_ON);
                 return None;
             }
             Attempt::NotReady => {
-                if !self.wait_for_turn(pinned, held, Side::Receive, place.as_mut_ptr()) {
+                if !self.park(pinned, held, Side::Receive, slot.as_mut_ptr()) {
                     return None;
                 }
             }
         }
         // SAFETY: a value has moved there.
-        Some(unsafe { place.assume_init() })
+        Some(unsafe { slot.assume_init() })
     }
 
-    /// Receives a value if there is one. Tells, if not, whether the channel is closed and drained.
+    /// Receives a value if there is one. The error is whether the channel is closed and drained.
     #[inline]
     pub(crate) fn try_recv(&self) -> Result<T, bool> {
         if self.header.looks_ready(Side::Receive) { self.recv_now() } else { Err(false) }
     }
 
-    /// [`try_recv`](Self::try_recv) of a caller that has looked.
+    /// [`try_recv`](Self::try_recv) without the check in advance.
     #[inline(always)]
     pub(crate) fn recv_now(&self) -> Result<T, bool> {
-        let mut place = MaybeUninit::<T>::uninit();
+        let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the place is ours and free.
-        let attempt = unsafe { self.take(&held, place.as_mut_ptr()) };
+        // SAFETY: the slot is ours and uninitialised.
+        let attempt = unsafe { self.take(&held, slot.as_mut_ptr()) };
         let Attempt::Moved(sender) = attempt else { return Err(matches!(attempt, Attempt::Closed)) };
         unlock_and_ready(&pinned, held, sender);
         // SAFETY: a value has moved there.
-        Ok(unsafe { place.assume_init() })
+        Ok(unsafe { slot.assume_init() })
     }
 
-    /// Receives a value, or gives up when `limit` is over.
+    /// Receives a value, or returns an error when `limit` is over.
     pub(crate) fn recv_until(&self, limit: Limit<'_, P>) -> Result<T, RecvTimeoutError> {
-        let mut place = MaybeUninit::<T>::uninit();
+        let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
-        // SAFETY: the place is ours and free.
-        let ended = match unsafe { self.take(&held, place.as_mut_ptr()) } {
+        // SAFETY: the slot is ours and uninitialised.
+        let ended = match unsafe { self.take(&held, slot.as_mut_ptr()) } {
             Attempt::Moved(sender) => {
                 unlock_and_ready(&pinned, held, sender);
                 Ok(())
             }
-            Attempt::NotReady => self.wait_until(pinned, held, Side::Receive, place.as_mut_ptr(), limit),
+            Attempt::NotReady => self.wait_until(pinned, held, Side::Receive, slot.as_mut_ptr(), limit),
             Attempt::Closed => Err(Unmoved::Closed),
         };
         match ended {
             // SAFETY: a value has moved there.
-            Ok(()) => Ok(unsafe { place.assume_init() }),
+            Ok(()) => Ok(unsafe { slot.assume_init() }),
             Err(Unmoved::Closed) => Err(RecvTimeoutError::Closed),
             Err(Unmoved::Ended(ContextError::DeadlineExceeded)) => Err(RecvTimeoutError::Timeout),
             Err(Unmoved::Ended(ContextError::Canceled)) => Err(RecvTimeoutError::Canceled),
         }
     }
 
-    /// Parks until somebody has moved the value from or to `place`, or closed the channel; tells whether it has moved.
+    /// Parks until another G moves the value from or to `slot` or closes the channel. Returns whether it moved.
     #[inline(always)]
-    fn wait_for_turn(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, place: *mut T) -> bool {
+    fn park(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, slot: *mut T) -> bool {
         let (caller, held) = Caller::holding(pinned, held);
         let me = caller.me;
-        me.waiter.prepare(me, Ticket::SOLE, place.cast());
+        me.waiter.prepare(me, Ticket::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let in_bubble = || self.header.wait_reason_in_bubble(side);
         drop(park_with(caller, self.header.wait_reason(side), in_bubble, held.into_commit()));
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
-    /// [`wait_for_turn`](Self::wait_for_turn) for as long as `limit` says.
+    /// [`park`](Self::park) that ends when `limit` is over.
     fn wait_until(
         &self,
         pinned: Pinned<P>,
         held: Held<'_, P>,
         side: Side,
-        place: *mut T,
+        slot: *mut T,
         limit: Limit<'_, P>,
     ) -> Result<(), Unmoved> {
         if let Some(error) = limit.err() {
@@ -376,11 +378,11 @@ impl<T, P: Platform> Channel<T, P> {
         let (caller, held) = Caller::holding(pinned, held);
         let me = caller.me;
         let ticket = me.open_wait();
-        me.waiter.prepare(me, ticket, place.cast());
+        me.waiter.prepare(me, ticket, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let in_bubble = || self.header.wait_reason_in_bubble(side);
         if wait_until(caller, self.header.wait_reason(side), in_bubble, ticket, limit, || drop(held)).is_none() {
-            // Nobody touches the place any more: the timer or the context has the ticket.
+            // The timer or the context claimed the wait, so no other G accesses the slot any more.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);
             return Err(Unmoved::Ended(limit.ended()));
@@ -388,7 +390,7 @@ impl<T, P: Platform> Channel<T, P> {
         if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
     }
 
-    /// Closes the channel and readies all who wait; tells whether it was open. Go: `closechan`.
+    /// Closes the channel and readies all waiters; returns whether it was open. Go: `closechan`.
     pub(crate) fn close(&self) -> bool {
         let pinned = Pinned::new();
         let Some([senders, receivers]) = self.header.lock(&pinned).close() else { return false };
@@ -397,10 +399,9 @@ impl<T, P: Platform> Channel<T, P> {
         true
     }
 
-    /// Drops what is in the buffer of a closed channel, one by one, without the lock.
+    /// Drops the values in the buffer of a closed channel one by one, without holding the lock.
     #[inline(always)]
     pub(super) fn drain(&self) {
-        // Most often that is nothing.
         if self.header.len() != 0 {
             self.drain_all();
         }
@@ -413,7 +414,7 @@ impl<T, P: Platform> Channel<T, P> {
     }
 }
 
-/// Frees the lock, then readies the G that waited, if there is one. The caller goes on first.
+/// Releases the lock, then readies the partner, if one waited. The caller continues first.
 #[inline(always)]
 pub(crate) fn unlock_and_ready<P: Platform>(
     pinned: &Pinned<P>,

@@ -1,9 +1,9 @@
-//! Why a value was not sent or received.
+//! The errors of sends and receives.
 
 use core::fmt;
 
-/// The value could not be sent, ever: the channel is closed, or nobody can receive any more. The value comes back. Go:
-/// the panic "send on closed channel".
+/// The channel is closed or has no receivers left, so nothing can ever be sent. Holds the value. Go: the panic "send on
+/// closed channel".
 ///
 /// ```
 /// let (sender, receiver) = gmp_sched::native::channel(0);
@@ -14,7 +14,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SendError<T>(pub T);
 
-/// The value was not sent at once, and comes back.
+/// The value could not be sent without waiting. Holds the value.
 ///
 /// ```
 /// use gmp_sched::chan::TrySendError;
@@ -25,13 +25,13 @@ pub struct SendError<T>(pub T);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// The sender would have had to wait.
+    /// The sender would have to wait.
     Full(T),
-    /// The channel is closed, or nobody can receive any more.
+    /// The channel is closed or has no receivers left.
     Closed(T),
 }
 
-/// The value was not sent in time, and comes back.
+/// The value was not sent in time. Holds the value.
 ///
 /// ```
 /// use core::time::Duration;
@@ -45,15 +45,15 @@ pub enum TrySendError<T> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
-    /// Nobody took it in time.
+    /// No receiver took the value in time.
     Timeout(T),
     /// The context that limited the wait was cancelled.
     Canceled(T),
-    /// The channel is closed, or nobody can receive any more.
+    /// The channel is closed or has no receivers left.
     Closed(T),
 }
 
-/// There is no value, and never will be: the channel is closed and drained. Go: `ok == false`.
+/// The channel is closed and drained: no value will ever come. Go: `ok == false`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};
@@ -67,7 +67,7 @@ pub enum SendTimeoutError<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvError;
 
-/// There was no value at once.
+/// No value could be received without waiting.
 ///
 /// ```
 /// let (_sender, receiver) = gmp_sched::native::channel::<u8>(0);
@@ -75,13 +75,13 @@ pub struct RecvError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// The receiver would have had to wait.
+    /// The receiver would have to wait.
     Empty,
     /// The channel is closed and drained.
     Closed,
 }
 
-/// No value came in time.
+/// No value was received in time.
 ///
 /// ```
 /// use core::time::Duration;
@@ -95,7 +95,7 @@ pub enum TryRecvError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
-    /// Nobody sent one in time.
+    /// No value came in time.
     Timeout,
     /// The context that limited the wait was cancelled.
     Canceled,
@@ -132,7 +132,7 @@ const SEND_CLOSED: &str = "send on a closed channel";
 const RECV_CLOSED: &str = "receive from a closed channel";
 
 impl<T> fmt::Debug for SendError<T> {
-    /// Without the value, which need not be one that can be shown.
+    /// Omits the value, which need not implement `Debug`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SendError(..)")
     }
@@ -147,7 +147,7 @@ impl<T> fmt::Display for SendError<T> {
 impl<T> core::error::Error for SendError<T> {}
 
 impl<T> fmt::Debug for TrySendError<T> {
-    /// Without the value, which need not be one that can be shown.
+    /// Omits the value, which need not implement `Debug`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "Full(..)",
@@ -168,7 +168,7 @@ impl<T> fmt::Display for TrySendError<T> {
 impl<T> core::error::Error for TrySendError<T> {}
 
 impl<T> fmt::Debug for SendTimeoutError<T> {
-    /// Without the value, which need not be one that can be shown.
+    /// Omits the value, which need not implement `Debug`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeout(_) => "Timeout(..)",

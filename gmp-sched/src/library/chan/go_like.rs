@@ -1,12 +1,12 @@
-//! Both sides of a channel in one hand, as in Go.
+//! Both sides of a channel in one value, as in Go.
 
 use super::{Receiver, RecvError, SendError, Sender, channel};
 use crate::platform::Platform;
 
 /// Both sides of a channel. Go: `chan T`.
 ///
-/// What holds one can send and receive, so the channel closes only by [`close`](Self::close); for channels that end with
-/// their users, pass on [`sender`](Self::sender) and [`receiver`](Self::receiver).
+/// Every clone can send and receive, so only [`close`](Self::close) closes the channel. If the channel is to close when its
+/// senders are dropped, pass on [`sender`](Self::sender) and [`receiver`](Self::receiver) instead.
 ///
 /// ```
 /// use gmp_sched::native::{self, Chan, go};
@@ -34,7 +34,7 @@ pub struct Chan<T, P: Platform> {
 }
 
 impl<T, P: Platform> Chan<T, P> {
-    /// A channel with room for `capacity` values. Go: `make(chan T, capacity)`.
+    /// Makes a channel with room for `capacity` values. Go: `make(chan T, capacity)`.
     ///
     /// ```
     /// use gmp_sched::native::Chan;
@@ -52,7 +52,7 @@ impl<T, P: Platform> Chan<T, P> {
         Self { sender, receiver }
     }
 
-    /// The side that sends.
+    /// The sending side.
     ///
     /// ```
     /// use gmp_sched::native::Chan;
@@ -64,7 +64,7 @@ impl<T, P: Platform> Chan<T, P> {
         &self.sender
     }
 
-    /// The side that receives.
+    /// The receiving side.
     ///
     /// ```
     /// use gmp_sched::native::Chan;
@@ -76,7 +76,7 @@ impl<T, P: Platform> Chan<T, P> {
         &self.receiver
     }
 
-    /// Both sides, each by itself.
+    /// Splits it into its two sides.
     ///
     /// ```
     /// use gmp_sched::native::Chan;

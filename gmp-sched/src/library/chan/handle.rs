@@ -1,5 +1,4 @@
-//! The handles of a channel, counted on each side: what goes when the last of one side goes, and the memory when both
-//! have.
+//! The handles of a channel, counted per side. The last handle of a side closes the channel; the last of both frees it.
 
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
@@ -12,35 +11,35 @@ use crate::base::atomic::{AtomicUsize, Ordering};
 use crate::platform::{OutOfResources, Platform};
 use crate::synctest::Home;
 
-/// One of the handles of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
+/// A handle of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
 pub(super) struct Handle<T, P: Platform, const SIDE: bool> {
     channel: NonNull<Channel<T, P>>,
 }
 
-/// The side that sends.
+/// The sending side.
 pub(super) const SEND: bool = true;
-/// The side that receives.
+/// The receiving side.
 pub(super) const RECEIVE: bool = false;
 
-// SAFETY: a handle gives a G values of type `T` that another one sent, and the right to send some; nothing else in the
-// channel depends on `T`, and all of it is atomic or guarded by the channel's lock.
+// SAFETY: a handle receives values of type `T` that other Gs sent, and sends values to them. Nothing else in the channel
+// depends on `T`, and all of it is atomic or guarded by the channel's lock.
 unsafe impl<T: Send, P: Platform, const SIDE: bool> Send for Handle<T, P, SIDE> {}
-// SAFETY: as above; a shared handle can do no more than its clones.
+// SAFETY: as above; a shared handle can do nothing that its clones cannot.
 unsafe impl<T: Send, P: Platform, const SIDE: bool> Sync for Handle<T, P, SIDE> {}
 
-/// Handles of one side at most: far more than fit into memory, so that forgotten ones cannot wrap the count.
+/// Maximum number of handles per side: more than fit into memory, so that leaked handles cannot overflow the count.
 const LIMIT: usize = isize::MAX as usize;
 
 /// One handle for each side.
 type Pair<T, P> = (Handle<T, P, SEND>, Handle<T, P, RECEIVE>);
 
-/// A new channel with one handle for each side.
+/// Makes a channel with one handle for each side.
 pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfResources> {
     let channel = allocate(Channel::new(capacity, false, Home::here())?)?;
     Ok((Handle { channel }, Handle { channel }))
 }
 
-/// The only handle of a channel whose other side was never there and still is not gone.
+/// Makes a channel with one handle; the other side has none, and does not count as dropped.
 pub(super) fn single<T, P: Platform, const SIDE: bool>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
     Ok(Handle { channel: allocate(Channel::new(0, true, Home::none())?)? })
 }
@@ -61,18 +60,18 @@ impl<T, P: Platform, const SIDE: bool> Handle<T, P, SIDE> {
 
     #[cold]
     fn last_of_its_side(&self) {
-        // Once closed it stays so. Nearly always the other side has gone before, or goes after this.
+        // A closed channel stays closed, so no lock is needed. In most cases the other side has closed it before.
         if !self.header.is_closed() {
             self.close();
         }
         if SIDE == RECEIVE {
-            // Nobody is left to receive these, and none is added any more.
+            // No receiver is left for these values, and none can be added.
             self.drain();
         }
-        // Ordering: Release: all that this side did comes before; Acquire: all that the other did comes before the end.
+        // Ordering: Release publishes what this side did; Acquire makes what the other side did visible before the channel
+        // is freed.
         if self.is_half_gone.swap(true, Ordering::AcqRel) {
-            // SAFETY: no handle of either side is left, this one is being dropped, and Gs use a channel only by a handle
-            // that is borrowed meanwhile.
+            // SAFETY: this is the last handle of both sides, and Gs use a channel only while they borrow a handle.
             unsafe {
                 self.channel.drop_in_place();
             }
@@ -89,7 +88,7 @@ impl<T, P: Platform, const SIDE: bool> Deref for Handle<T, P, SIDE> {
 
     #[inline(always)]
     fn deref(&self) -> &Channel<T, P> {
-        // SAFETY: it is freed by the last handle only, and never borrowed mutably before.
+        // SAFETY: the last handle frees the channel, and until then it is only borrowed shared.
         unsafe { self.channel.as_ref() }
     }
 }
@@ -97,7 +96,7 @@ impl<T, P: Platform, const SIDE: bool> Deref for Handle<T, P, SIDE> {
 impl<T, P: Platform, const SIDE: bool> Clone for Handle<T, P, SIDE> {
     #[inline]
     fn clone(&self) -> Self {
-        // Ordering: Relaxed, as in `Arc`: whoever passes the clone on orders it.
+        // Ordering: Relaxed, as in `Arc`: passing the clone to another thread synchronises.
         let before = self.count().fetch_add(1, Ordering::Relaxed);
         assert!(before < LIMIT, "too many handles of a channel");
         Self { channel: self.channel }
@@ -107,7 +106,7 @@ impl<T, P: Platform, const SIDE: bool> Clone for Handle<T, P, SIDE> {
 impl<T, P: Platform, const SIDE: bool> Drop for Handle<T, P, SIDE> {
     #[inline]
     fn drop(&mut self) {
-        // Ordering: Release: what was done by this handle comes before what the last one does, which therefore acquires.
+        // Ordering: Release publishes what was done through this handle; Acquire makes it visible to the last one.
         if self.count().fetch_sub(1, Ordering::AcqRel) == 1 {
             self.last_of_its_side();
         }

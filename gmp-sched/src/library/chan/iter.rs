@@ -1,11 +1,11 @@
-//! Receiving until a channel is closed and drained. Go: `for v := range c`.
+//! Iterators that receive until the channel is closed and drained. Go: `for v := range c`.
 
 use core::iter::FusedIterator;
 
 use super::Receiver;
 use crate::platform::Platform;
 
-/// Values of a channel until it is closed and drained. See [`Receiver::iter`] for an example.
+/// Iterates over the values of a channel until it is closed and drained. See [`Receiver::iter`] for an example.
 #[derive(Debug)]
 pub struct Iter<'a, T, P: Platform> {
     pub(super) receiver: &'a Receiver<T, P>,
@@ -22,7 +22,7 @@ impl<T, P: Platform> Iterator for Iter<'_, T, P> {
 
 impl<T, P: Platform> FusedIterator for Iter<'_, T, P> {}
 
-/// Values of a channel until it is closed and drained, with its receiver.
+/// Iterates over the values of a channel until it is closed and drained. Owns the receiver.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel, go};

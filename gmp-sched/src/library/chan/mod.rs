@@ -1,7 +1,7 @@
-//! Channels: values handed from one G to another. Go: `chan`.
+//! Channels: pass values from one G to another. Go: `chan`.
 //!
-//! [`channel()`] makes one with room for a number of values; with room for none, sender and receiver wait for each other.
-//! Both sides may be cloned and shared. Those who wait are served in the order in which they came.
+//! [`channel()`] makes a channel with a buffer of a given capacity. With capacity 0, sender and receiver wait for each
+//! other. Both sides can be cloned and shared. Waiters are served in FIFO order.
 //!
 //! ```
 //! use gmp_sched::native::{self, channel, go};
@@ -19,30 +19,31 @@
 //!
 //! # The end of a channel
 //!
-//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Then nothing can be sent any more; what is
-//! in the buffer can still be received, and after that receivers are told that nothing more comes. When the last receiver
-//! is dropped the channel is closed as well, and what is in the buffer is dropped. Where Go panics there is an error here,
-//! with the value that was not sent in it.
+//! A channel is closed by [`Sender::close`] or when its last sender is dropped. Nothing can be sent afterwards; values in
+//! the buffer can still be received, then receives return an error. When the last receiver is dropped the channel is closed
+//! as well, and the values in the buffer are dropped. Where Go panics, an operation here returns an error that holds the
+//! unsent value.
 //!
 //! # What happens before what
 //!
-//! A send happens before the receive of its value is done, the n-th receive before the (n + capacity)-th send is done,
-//! and closing before a receive that tells of it.
+//! A send happens before the completion of the corresponding receive, the n-th receive before the completion of the (n +
+//! capacity)-th send, and closing before a receive that reports the channel as closed.
 //!
-//! # Who goes on
+//! # Scheduling
 //!
-//! Whoever finds its partner waiting goes on; the partner runs next on the same P, unless another P takes it. None of
-//! this allocates; a channel is allocated when it is made. No function here may be called from an interrupt, and those
-//! that may block only by a G that is not pinned, as far as they have to: what needs no waiting may be done by any thread.
+//! An operation that finds its partner waiting continues without a switch; the partner runs next on the same P, unless
+//! another P steals it. Operations do not allocate; only making a channel does. No function here may be called from an
+//! interrupt. Operations that have to wait must be called by a G that is not pinned; if no wait is needed, any thread may
+//! call them.
 //!
-//! Both sides may be used by Gs of different schedulers and by threads that are no Ms: a G that is readied runs next under its
-//! own scheduler.
+//! Both sides may be used by Gs of different schedulers and by threads that are not Ms: a readied G runs under its own
+//! scheduler.
 //!
 //! # Bubbles
 //!
-//! A channel that was made in a [bubble](crate::synctest) is for that one's Gs. Who sends to it, closes it, or would have to
-//! wait for it from outside panics, as in Go. What would cost those who use it rightly is not looked at: a value that is
-//! there can be received from anywhere, and a select that finds nothing ready waits.
+//! A channel made in a [bubble](crate::synctest) belongs to the Gs of that bubble. Sending to it, closing it, or having to
+//! wait for it from outside panics, as in Go. Misuse whose check would slow down correct use is not detected: a buffered
+//! value can be received from anywhere, and a select that finds nothing ready waits.
 
 #[expect(unsafe_code, reason = "moves values from one stack to another")]
 mod channel;
@@ -53,7 +54,7 @@ mod handle;
 mod header;
 mod iter;
 mod observers;
-#[expect(unsafe_code, reason = "keeps values in places that are not always full")]
+#[expect(unsafe_code, reason = "keeps values in entries that may be empty")]
 mod ring;
 #[cfg(any(test, not(gmp_loom)))]
 mod spinning;
@@ -88,8 +89,8 @@ use crate::platform::{OutOfResources, Platform};
 /// ```
 pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
 
-/// A channel with room for `capacity` values; with room for none, senders wait until somebody receives. Go: `make(chan
-/// T, capacity)`.
+/// Makes a channel with room for `capacity` values; with capacity 0, a sender waits until a receiver takes its value. Go:
+/// `make(chan T, capacity)`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};
@@ -115,7 +116,7 @@ pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
     }
 }
 
-/// [`channel()`], for those who can go on without.
+/// [`channel()`] that returns an error if there is no memory.
 ///
 /// ```
 /// use gmp_sched::chan::{Receiver, Sender, try_channel};
@@ -134,12 +135,12 @@ pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<Halves<T, P>, OutO
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))
 }
 
-/// [`Receiver::never`], for those who can go on without.
+/// [`Receiver::never`] that returns an error if there is no memory.
 pub(crate) fn try_never<T, P: Platform>() -> Result<Receiver<T, P>, OutOfResources> {
     Ok(Receiver { handle: handle::single()? })
 }
 
-/// The side of a channel that sends. Go: `chan<- T`. The last one that is dropped closes the channel.
+/// The sending side of a channel. Go: `chan<- T`. Dropping the last one closes the channel.
 ///
 /// ```
 /// use gmp_sched::native::{self, Sender, channel, go};
@@ -158,7 +159,7 @@ pub struct Sender<T, P: Platform> {
     handle: Handle<T, P, SEND>,
 }
 
-/// The side of a channel that receives. Go: `<-chan T`. When the last one is dropped, nothing can be sent any more.
+/// The receiving side of a channel. Go: `<-chan T`. After the last one is dropped, nothing can be sent.
 ///
 /// ```
 /// use gmp_sched::native::{self, Receiver, channel, go};
@@ -180,9 +181,9 @@ pub struct Receiver<T, P: Platform> {
 }
 
 impl<T, P: Platform> Sender<T, P> {
-    /// A sender from which nobody ever receives, and to which it cannot be told: sends block forever. Go: a nil channel.
+    /// Returns a sender whose channel never has a receiver and is never closed: sends block forever. Go: a nil channel.
     ///
-    /// For a case of a select that is to be left out for a while.
+    /// It disables a case of a select for a while.
     ///
     /// ```
     /// use gmp_sched::chan::TrySendError;
@@ -222,20 +223,20 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Errors
     ///
-    /// The channel is closed, or was closed meanwhile: the value comes back.
+    /// The channel is closed, or is closed during the wait. The error holds the value.
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G with a P, or is pinned.
+    /// The call has to wait, and the caller is not a G with a P, or is pinned.
     #[doc(alias = "chansend")]
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.handle.send(value).map_err(SendError)
     }
 
-    /// Sends `value` if that needs no waiting. Go: a `select` with one send and `default`.
+    /// Sends `value` if no wait is needed. Go: a `select` with one send and `default`.
     ///
-    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if there is a wait.
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if the channel is full.
     ///
     /// ```
     /// use gmp_sched::chan::TrySendError;
@@ -252,7 +253,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Errors
     ///
-    /// It would have had to wait, or the channel is closed: the value comes back.
+    /// The call would have to wait, or the channel is closed. The error holds the value.
     #[doc(alias = "selectnbsend")]
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
@@ -277,7 +278,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Errors
     ///
-    /// Nobody took it in time, or the channel is closed: the value comes back.
+    /// No receiver took the value in time, or the channel is closed. The error holds the value.
     ///
     /// # Panics
     ///
@@ -286,7 +287,7 @@ impl<T, P: Platform> Sender<T, P> {
         self.send_until(value, timeout)
     }
 
-    /// [`send`](Self::send), but waits no longer than `limit` says (a deadline, a context). One that is over is as good as
+    /// [`send`](Self::send) that waits until `limit` at most: a deadline or a context. If the limit is over already, this is
     /// [`try_send`](Self::try_send). Go: a `select` with `ctx.Done()`.
     ///
     /// ```
@@ -306,7 +307,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///
     /// # Errors
     ///
-    /// Nobody took it before the limit was over, or the channel is closed: the value comes back.
+    /// No receiver took the value within the limit, or the channel is closed. The error holds the value.
     ///
     /// # Panics
     ///
@@ -315,8 +316,8 @@ impl<T, P: Platform> Sender<T, P> {
         self.handle.send_until(value, limit.into()).inspect_err(|_| self.handle.header.check_bubble(SEND_ON))
     }
 
-    /// Closes the channel for all: receivers get what is in the buffer and are then told that nothing more comes; those
-    /// who wait to send get their values back. Tells whether it was open. Go: `close`, which panics on a closed channel.
+    /// Closes the channel. Receivers drain the buffer and then get an error; senders that wait get their values back.
+    /// Returns whether the channel was open. Go: `close`, which panics on a closed channel.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -338,16 +339,16 @@ impl<T, P: Platform> Sender<T, P> {
         self.handle.close()
     }
 
-    /// [`close`](Self::close) by whoever cancels a context, in the bubble of those who wait for it or outside.
+    /// [`close`](Self::close) by the canceller of a context, which may be inside or outside of the waiters' bubble.
     pub(crate) fn close_from_anywhere(&self) {
         self.handle.close();
     }
 }
 
 impl<T, P: Platform> Receiver<T, P> {
-    /// A receiver to which nobody ever sends: receives block forever. Go: a nil channel.
+    /// Returns a receiver whose channel never has a sender and is never closed: receives block forever. Go: a nil channel.
     ///
-    /// For a case of a select that is to be left out for a while.
+    /// It disables a case of a select for a while.
     ///
     /// ```
     /// use gmp_sched::chan::TryRecvError;
@@ -391,7 +392,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G with a P, or is pinned.
+    /// The call has to wait, and the caller is not a G with a P, or is pinned.
     #[doc(alias = "chanrecv")]
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
@@ -400,7 +401,7 @@ impl<T, P: Platform> Receiver<T, P> {
 
     /// Receives a value if there is one. Go: a `select` with one receive and `default`.
     ///
-    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if there is a wait.
+    /// Does not block, and may be called while pinned; not callable from interrupts. Takes no lock if the channel is empty.
     ///
     /// ```
     /// use gmp_sched::chan::TryRecvError;
@@ -418,7 +419,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Errors
     ///
-    /// It would have had to wait, or the channel is closed and drained.
+    /// The call would have to wait, or the channel is closed and drained.
     #[doc(alias = "selectnbrecv")]
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
@@ -452,7 +453,7 @@ impl<T, P: Platform> Receiver<T, P> {
         self.recv_until(timeout)
     }
 
-    /// [`recv`](Self::recv), but waits no longer than `limit` says (a deadline, a context). One that is over is as good as
+    /// [`recv`](Self::recv) that waits until `limit` at most: a deadline or a context. If the limit is over already, this is
     /// [`try_recv`](Self::try_recv). Go: a `select` with `ctx.Done()`.
     ///
     /// ```
@@ -473,7 +474,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///
     /// # Errors
     ///
-    /// No value came before the limit was over, or the channel is closed and drained.
+    /// No value came within the limit, or the channel is closed and drained.
     ///
     /// # Panics
     ///
@@ -482,7 +483,7 @@ impl<T, P: Platform> Receiver<T, P> {
         self.handle.recv_until(limit.into()).inspect_err(|_| self.handle.header.check_bubble(RECEIVE_ON))
     }
 
-    /// Receives until the channel is closed and drained. Go: `for v := range c`.
+    /// Iterates over received values until the channel is closed and drained. Go: `for v := range c`.
     ///
     /// ```
     /// use gmp_sched::native::{self, channel, go};

@@ -1,4 +1,4 @@
-//! What either side can ask about the channel, and do with itself.
+//! What both sides of a channel have in common: queries and cloning.
 
 use core::fmt;
 
@@ -8,7 +8,7 @@ use crate::platform::Platform;
 macro_rules! observers {
     ($side:ident) => {
         impl<T, P: Platform> $side<T, P> {
-            /// Values in the buffer; may be old by the time it is used. Takes no lock. Go: `len(c)`.
+            /// Number of values in the buffer; may be out of date when it is used. Takes no lock. Go: `len(c)`.
             ///
             /// ```
             /// use gmp_sched::native::{self, channel};
@@ -35,7 +35,7 @@ macro_rules! observers {
                 self.len() == 0
             }
 
-            /// The most values that fit into the buffer. Go: `cap(c)`.
+            /// Capacity of the buffer. Go: `cap(c)`.
             ///
             /// ```
             /// assert_eq!(gmp_sched::native::channel::<u8>(3).1.capacity(), 3);
@@ -46,7 +46,7 @@ macro_rules! observers {
                 self.handle.header.capacity
             }
 
-            /// Whether nothing can be sent any more. Takes no lock.
+            /// Whether the channel is closed, so that nothing can be sent any more. Takes no lock.
             ///
             /// ```
             /// let (sender, receiver) = gmp_sched::native::channel::<u8>(1);
@@ -58,7 +58,7 @@ macro_rules! observers {
                 self.handle.header.is_closed()
             }
 
-            /// What a select works with.
+            /// The channel, for selects.
             #[inline]
             pub(crate) fn channel(&self) -> &Channel<T, P> {
                 &self.handle

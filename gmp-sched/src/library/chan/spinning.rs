@@ -1,5 +1,5 @@
-//! The lock of a channel: test-and-test-and-set, taken by one instruction if it is free. Not `Lock`, since a select
-//! holds several at once and unlocks them on another stack.
+//! The lock of a channel: a test-and-test-and-set spinlock, taken by one instruction if it is free. `Lock` cannot be used,
+//! because a select holds several at once and releases them on the far side of a switch.
 
 use core::marker::PhantomData;
 
@@ -7,25 +7,25 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::engine::switch::Commit;
 use crate::platform::{Platform, Points, Site};
 
-/// How long to wait between two attempts to take a spinlock: longer after each that fails, up to some microseconds.
+/// Exponential backoff between attempts to take a spinlock, up to some microseconds.
 ///
-/// A CPU that takes the line of a lock as soon as it is free takes it from the one that is likeliest to want it next, which
-/// is the one that had it: then each use of what the lock guards has to fetch it from the other CPU first. (Two threads
-/// with one channel: 230 ns an operation without this, 40 with. T. Anderson, *The Performance of Spin Lock Alternatives for
-/// Shared-Memory Multiprocessors*, 1990.)
+/// A waiter that takes the lock the moment it is free pulls the cache line away from its last holder, which is the most
+/// likely to take the lock next; then the line and the data under the lock move between CPUs at every operation. (Two
+/// threads on one channel: 230 ns per operation without backoff, 40 with. T. Anderson, *The Performance of Spin Lock
+/// Alternatives for Shared-Memory Multiprocessors*, 1990.)
 struct Backoff {
     pauses: u32,
 }
 
 impl Backoff {
-    /// Pauses between two attempts, at most.
+    /// Maximum number of pauses between two attempts.
     const MOST: u32 = 64;
 
     fn new() -> Self {
         Self { pauses: 1 }
     }
 
-    /// An attempt has failed: waits.
+    /// Pauses after a failed attempt.
     fn wait<S: Points>(&mut self) {
         for _ in 0..self.pauses {
             S::point(Site::LockBusy);
@@ -35,10 +35,11 @@ impl Backoff {
     }
 }
 
-/// A lock that is taken and given back by separate calls. The holder is pinned.
+/// A spinlock with separate lock and unlock calls. The holder is pinned.
 #[derive(Debug)]
 pub(crate) struct SpinningLock<S: Points> {
-    /// 1 while somebody has it. A bit of a word, not a byte: x86-64 sets such a bit and tells what it was by one instruction.
+    /// 1 while locked. A bit of a 32-bit word, not a byte: x86-64 has one instruction that sets such a bit and returns its
+    /// old value.
     locked: AtomicU32,
     _points: PhantomData<fn() -> S>,
 }
@@ -71,18 +72,18 @@ impl<S: Points> SpinningLock<S> {
         }
     }
 
-    /// One attempt of a caller that waits for the lock: it writes to the word only where the lock seems to be free.
+    /// One attempt after a failed one: writes to the word only if the lock seems to be free.
     #[inline(always)]
     pub(crate) fn try_lock_again(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `unlock`.
         self.locked.load(Ordering::Relaxed) == 0 && self.locked.swap(1, Ordering::Acquire) == 0
     }
 
-    /// Unlocks it on the far side of a park.
+    /// Returns a commit that releases the lock on the far side of a park.
     ///
     /// # Safety
     ///
-    /// It is there until somebody has taken it after that.
+    /// The lock is valid until another G has taken it after the commit.
     #[inline(always)]
     #[expect(unsafe_code, reason = "passes the lock on as an address")]
     pub(crate) unsafe fn unlock_commit<P: Platform>(&self) -> Commit<P> {
@@ -90,7 +91,7 @@ impl<S: Points> SpinningLock<S> {
         unsafe { Commit::unlock(&self.locked) }
     }
 
-    /// By the holder.
+    /// Releases the lock. The caller holds it.
     #[inline(always)]
     pub(crate) fn unlock(&self) {
         debug_assert!(self.locked.load(Ordering::Relaxed) != 0, "unlocks a channel that is not locked");

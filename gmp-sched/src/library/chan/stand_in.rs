@@ -1,5 +1,5 @@
-//! loom's mutex in the place of a channel's lock, for models of what is done under it: a thread that waits for it is blocked
-//! instead of trying again, which would be too many states. The lock itself has models of its own.
+//! loom's mutex in place of a channel's lock, for models of what is done under the lock. A thread that waits for it is
+//! blocked instead of retrying, which would multiply the states. The lock itself has models of its own.
 
 use alloc::boxed::Box;
 use core::cell::RefCell;
@@ -19,7 +19,7 @@ pub(super) struct BlockingLock<S: Points> {
     _points: PhantomData<fn() -> S>,
 }
 
-// SAFETY: the guard is touched by the holder of the mutex only.
+// SAFETY: only the holder of the mutex accesses the guard.
 unsafe impl<S: Points> Sync for BlockingLock<S> {}
 // SAFETY: as above.
 unsafe impl<S: Points> Send for BlockingLock<S> {}
@@ -47,7 +47,7 @@ impl<S: Points> BlockingLock<S> {
 
     /// # Safety
     ///
-    /// The lock is there until somebody has taken it after that.
+    /// The lock is valid until another thread has taken it after the commit.
     pub(super) unsafe fn unlock_commit<P: Platform>(&self) -> Commit<P> {
         fn unlock<P: Platform, S: Points>(pinned: Pinned<P>, _: &'static Goroutine<P>, lock: usize) -> Pinned<P> {
             // SAFETY: by the caller of `unlock_commit`, which exposed the address.

@@ -1,4 +1,4 @@
-//! The cases of a select, with the places where values are found and left.
+//! The cases of a select, with the slots that values are moved from and to.
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -11,35 +11,36 @@ use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Sid
 use crate::library::waiter::{WaitQueue, Waiter};
 use crate::platform::{Pinned, Platform};
 
-/// What is said to have been done from outside of a bubble.
+/// What a select from outside of a bubble is called in the panic message.
 pub(super) const SELECT_ON: &str = "select on";
 
-/// What is expected of a select.
+/// The message of an expectation that the chosen case has an outcome.
 pub(super) const CHOSEN: &str = "the select has chosen this case";
 
-/// Only the cases of this module are arms.
+/// Only types of this crate implement [`Arm`].
 pub trait Sealed {}
 
-/// What the macro does with a case whose type it knows. Safe in any order: each arm knows whether its value has moved.
+/// What the macro does with a case whose type it knows. Safe to call in any order: each case knows whether its value has
+/// moved.
 #[doc(hidden)]
 pub trait Arm: Sealed {
-    /// What its body gets.
+    /// The value that the arm's pattern is matched with.
     type Result;
 
-    /// Where it runs.
+    /// The platform of the channel.
     type Platform: Platform;
 
-    /// Whether it seems to be ready. Needs no lock.
+    /// Whether the case seems to be ready. Takes no lock.
     fn looks_ready(&self) -> bool;
 
-    /// Does it now, if it is ready.
+    /// Performs the case if it is ready.
     ///
     /// # Panics
     ///
-    /// It sends, and its value has been sent.
+    /// It is a send whose value has been sent.
     fn try_now(&mut self) -> Option<Self::Result>;
 
-    /// The result of the case that was chosen after it had to wait.
+    /// Returns the result of a case that was chosen after a wait.
     ///
     /// # Panics
     ///
@@ -50,10 +51,10 @@ pub trait Arm: Sealed {
     fn discard(self);
 }
 
-/// How it went with a case.
+/// The outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was not chosen.
+    /// It has not been chosen.
     Pending,
     /// It was chosen, and the value has moved.
     Moved,
@@ -64,8 +65,8 @@ pub(super) enum Outcome {
 /// A case that receives. See [`recv`](super::recv) for an example.
 #[repr(C)]
 pub struct RecvCase<'a, T, P: Platform> {
-    /// Has a value while the outcome is `Moved`.
-    place: UnsafeCell<MaybeUninit<T>>,
+    /// Initialised while the outcome is `Moved`.
+    slot: UnsafeCell<MaybeUninit<T>>,
     channel: &'a Channel<T, P>,
     outcome: Cell<Outcome>,
 }
@@ -73,10 +74,10 @@ pub struct RecvCase<'a, T, P: Platform> {
 impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     #[inline]
     pub(crate) fn new(channel: &'a Channel<T, P>) -> Self {
-        Self { place: UnsafeCell::new(MaybeUninit::uninit()), channel, outcome: Cell::new(Outcome::Pending) }
+        Self { slot: UnsafeCell::new(MaybeUninit::uninit()), channel, outcome: Cell::new(Outcome::Pending) }
     }
 
-    /// The case itself, for one [`Select`](super::Select). What it received before, and was not asked for, is dropped.
+    /// Makes the case for one [`Select`](super::Select). Drops a received value that has not been taken.
     ///
     /// ```
     /// use gmp_sched::native::Receiver;
@@ -92,7 +93,7 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
         Case::new(&self.channel.header, Side::Receive, self)
     }
 
-    /// What was received; `None` if the case was not chosen. See [`recv`](super::recv) for an example.
+    /// Returns the received value, or `None` if the case was not chosen. See [`recv`](super::recv) for an example.
     #[inline]
     pub fn into_result(mut self) -> Option<Result<T, RecvError>> {
         self.take()
@@ -102,8 +103,8 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
     fn take(&mut self) -> Option<Result<T, RecvError>> {
         match self.outcome.replace(Outcome::Pending) {
             Outcome::Pending => None,
-            // SAFETY: the value was there, and no longer is: the outcome says so now.
-            Outcome::Moved => Some(Ok(unsafe { self.place.get_mut().assume_init_read() })),
+            // SAFETY: the slot is initialised, and is read once: the outcome is `Pending` now.
+            Outcome::Moved => Some(Ok(unsafe { self.slot.get_mut().assume_init_read() })),
             Outcome::Closed => {
                 self.channel.header.check_closed(SELECT_ON);
                 Some(Err(RecvError))
@@ -113,7 +114,7 @@ impl<'a, T, P: Platform> RecvCase<'a, T, P> {
 }
 
 impl<T, P: Platform> RecvCase<'_, T, P> {
-    /// The case was chosen, and no value has moved.
+    /// The result of a chosen case that moved no value.
     #[cold]
     #[inline(never)]
     fn result_of_closed(mut self) -> Result<T, RecvError> {
@@ -134,7 +135,7 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Result<T, RecvError>> {
-        // Not with the place in the case, which need not be in memory before it waits.
+        // Does not receive into `self.slot`, which would force the case into memory before it has to wait.
         recv_now(self.channel)
     }
 
@@ -142,15 +143,15 @@ impl<T, P: Platform> Arm for RecvCase<'_, T, P> {
     fn result(mut self) -> Result<T, RecvError> {
         if self.outcome.get() == Outcome::Moved {
             self.outcome.set(Outcome::Pending);
-            // SAFETY: the value was there, and no longer is: the outcome says so now.
-            return Ok(unsafe { self.place.get_mut().assume_init_read() });
+            // SAFETY: the slot is initialised, and is read once: the outcome is `Pending` now.
+            return Ok(unsafe { self.slot.get_mut().assume_init_read() });
         }
         self.result_of_closed()
     }
 
     #[inline(always)]
     fn discard(self) {
-        // There is no value to drop, and to find that out takes longer.
+        // There is no value to drop; `forget` saves the check.
         mem::forget(self);
     }
 }
@@ -162,29 +163,29 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
     }
 }
 
-/// What a select does with a case, whatever the type of its value.
+/// What a select does with a case of any value type.
 ///
 /// # Safety
 ///
-/// The value is, or is to be left, at the address of the implementor itself, in an [`UnsafeCell`].
+/// The value slot is at the address of the implementor itself, in an [`UnsafeCell`].
 pub(super) unsafe trait Transfer<P: Platform> {
-    /// Moves the value, if that can be done now.
+    /// Moves the value, if that is possible now.
     ///
     /// # Safety
     ///
-    /// The outcome is pending: no attempt has succeeded, and no waiter has ended the wait, since the case was made.
+    /// The outcome is pending: since the case was made, no attempt has succeeded and no waiter of it has ended a wait.
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P>;
 
-    /// The waiter of this case ended the wait: the value has moved, or the channel is closed.
+    /// Records the outcome of a wait that the waiter of this case ended: the value has moved, or the channel is closed.
     fn finish(&self, moved: bool);
 }
 
-// SAFETY: the place comes first.
+// SAFETY: the slot is the first field of a `repr(C)` struct.
 unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
     #[inline]
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the place is free: the outcome is pending, by the caller.
-        note(&self.outcome, unsafe { self.channel.take(held, self.place.get().cast()) })
+        // SAFETY: the slot is uninitialised, because the outcome is pending by the caller.
+        note(&self.outcome, unsafe { self.channel.take(held, self.slot.get().cast()) })
     }
 
     fn finish(&self, moved: bool) {
@@ -192,10 +193,10 @@ unsafe impl<T, P: Platform> Transfer<P> for RecvCase<'_, T, P> {
     }
 }
 
-/// Unlocks a channel. Apart, so that the usual way through does not prepare it.
+/// Releases a channel's lock. Outlined, to keep the fast path small.
 #[cold]
 #[inline(never)]
-fn give_back<P: Platform>(held: Held<'_, P>) {
+fn unlock<P: Platform>(held: Held<'_, P>) {
     drop(held);
 }
 
@@ -212,7 +213,7 @@ fn recv_now<T, P: Platform>(channel: &Channel<T, P>) -> Option<Result<T, RecvErr
     }
 }
 
-/// [`Arm::try_now`] of a case that sends: returns whether it was ready.
+/// [`Arm::try_now`] of a case that sends; returns whether it was ready.
 ///
 /// # Safety
 ///
@@ -230,7 +231,7 @@ pub(super) unsafe fn try_now<P: Platform>(header: &Header<P>, target: &impl Tran
     true
 }
 
-/// Notes how an attempt went, which began with a pending outcome.
+/// Stores the outcome of an attempt, before which it was pending.
 #[inline(always)]
 pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) -> Attempt<P> {
     debug_assert_eq!(outcome.get(), Outcome::Pending, "a case is done twice");
@@ -242,24 +243,25 @@ pub(super) fn note<P: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<P>) ->
     attempt
 }
 
-/// A case of a select, whatever the type of its values; see [`Select`](super::Select) for an example. Made by
-/// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go: `scase`.
+/// A case of a select, independent of the type of its value; see [`Select`](super::Select) for an example. Made by
+/// [`RecvCase::case`], [`SendCase::case`](super::SendCase::case) and [`SendFromCase::case`](super::SendFromCase::case). Go:
+/// `scase`.
 #[doc(alias = "scase")]
-// In this order: the address of the waiter, which is compared most often, is that of the case.
+// `repr(C)`: the waiter's address, which is compared most often, is that of the case.
 #[repr(C)]
 pub struct Case<'a, P: Platform> {
-    /// Its place in the channel's queue while the G waits; nothing before.
+    /// The entry in the channel's queue; initialised when it is queued.
     waiter: MaybeUninit<Waiter<P>>,
     header: &'a Header<P>,
     side: Side,
-    /// The number of the case that comes at this place in the order in which the channels are locked. No property of this
-    /// case; it stays until they are unlocked.
+    /// `cases[n].listed` is the index of the n-th case in locking order. It does not describe this case, and is valid until
+    /// the channels are unlocked.
     pub(super) listed: u32,
     target: &'a dyn Transfer<P>,
 }
 
 impl<'a, P: Platform> Case<'a, P> {
-    /// A case on that channel, whose outcome is pending. The case borrows `target`, which nobody else can use meanwhile.
+    /// Makes a case with a pending outcome. It borrows `target`, so that nothing else uses that.
     #[inline(always)]
     pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a dyn Transfer<P>) -> Self {
         Self { waiter: MaybeUninit::uninit(), header, side, listed: 0, target }
@@ -275,49 +277,49 @@ impl<'a, P: Platform> Case<'a, P> {
         self.header.wait_reason_in_bubble(self.side).is_durable()
     }
 
-    /// Where its channel is.
+    /// The address of its channel.
     #[inline(always)]
     pub(super) fn address(&self) -> usize {
         ptr::from_ref(self.header).addr()
     }
 
-    /// Does it now, if it is ready. The channel is not locked by this select.
+    /// Performs the case if it is ready. This select does not hold the channel's lock.
     #[inline(always)]
     pub(super) fn lock_and_attempt(&self, pinned: &Pinned<P>) -> (Held<'a, P>, Attempt<P>) {
         let held = self.header.lock(pinned);
-        // SAFETY: the outcome was pending when the case was made. One select alone has the case, since it borrows it for as long
-        // as the case lives, and that select ends by its first attempt that succeeds.
+        // SAFETY: the outcome was pending when the case was made. Only one select uses the case, since it borrows the case
+        // for its whole lifetime, and a select stops after its first successful attempt.
         let attempt = unsafe { self.target.attempt(&held) };
         (held, attempt)
     }
 
-    /// Does it now, if it is ready. The channel is locked by this select.
+    /// Performs the case if it is ready. This select holds the channel's lock.
     pub(super) fn attempt(&self) -> Attempt<P> {
         let held = ManuallyDrop::new(self.header.assume_locked());
         // SAFETY: as in `lock_and_attempt`.
         unsafe { self.target.attempt(&held) }
     }
 
-    /// Locks its channel, for the select to keep.
+    /// Takes the channel's lock and keeps it.
     pub(super) fn lock(&self, pinned: &Pinned<P>) {
         mem::forget(self.header.lock(pinned));
     }
 
-    /// [`lock`](Self::lock), unless somebody has the lock, be it this select itself. Tells whether it has it now.
+    /// [`lock`](Self::lock) if the lock is free, which it is not if this select holds it. Returns whether it was taken.
     #[inline(always)]
     pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
         self.header.try_lock(pinned).map(mem::forget).is_some()
     }
 
-    /// Unlocks its channel, which the select keeps locked.
+    /// Releases the channel's lock, which the select holds.
     #[inline(always)]
     pub(super) fn unlock(&self) {
         drop(self.header.assume_locked());
     }
 
-    /// Puts the calling G, `me`, into the queue of its channel, which is locked.
+    /// Queues the calling G, `me`, on the channel, whose lock is held.
     ///
-    /// The case stays where it is until [`leave_queue`](Self::leave_queue) has been called, or its waiter has woken the G.
+    /// The case must not move until [`leave_queue`](Self::leave_queue) has returned or its waiter has woken the G.
     #[inline(always)]
     pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, ticket: Ticket) {
         self.enter(self.header.queue(self.side), me, ticket);
@@ -325,20 +327,20 @@ impl<'a, P: Platform> Case<'a, P> {
 
     #[inline(always)]
     fn enter(&mut self, queue: &WaitQueue<P>, me: &'static Goroutine<P>, ticket: Ticket) {
-        // There, by the promise of `Transfer`.
-        let place = ptr::from_ref(self.target).cast_mut().cast();
-        self.waiter.write(Waiter::of_several(me, ticket, place));
+        // The slot is at this address, by the contract of `Transfer`.
+        let slot = ptr::from_ref(self.target).cast_mut().cast();
+        self.waiter.write(Waiter::of_several(me, ticket, slot));
         queue.push_back(self.waiter());
     }
 
-    /// Locks its channel, keeps the lock, and puts `me` into the queue, if nobody has the lock and it does not seem to be ready;
-    /// tells whether it did. Each word of the case is read once.
+    /// If the channel is not locked and does not seem to be ready, takes and keeps its lock and queues `me`; returns whether
+    /// it did. Reads each word of the case once.
     #[inline(always)]
     pub(super) fn lock_and_enter(&mut self, pinned: &Pinned<P>, me: &'static Goroutine<P>, ticket: Ticket) -> bool {
         let (header, side) = (self.header, self.side);
         let Some(held) = header.try_lock(pinned) else { return false };
         if header.may_be_ready(side) {
-            give_back(held);
+            unlock(held);
             return false;
         }
         mem::forget(held);
@@ -346,28 +348,28 @@ impl<'a, P: Platform> Case<'a, P> {
         true
     }
 
-    /// Takes the calling G out of the queue of its channel, which is still locked since it entered.
+    /// Removes the calling G from the channel's queue. The lock has been held since it was queued.
     #[cold]
     pub(super) fn take_back(&self) {
         self.header.queue(self.side).remove(self.waiter());
     }
 
-    /// Takes the calling G out of the queue of its channel, if it still stands there; and no one is at the waiter any more.
+    /// Removes the calling G from the channel's queue, if it is still queued. No other G accesses the waiter afterwards.
     #[inline(always)]
     pub(super) fn leave_queue(&self, pinned: &Pinned<P>) {
         self.header.lock(pinned).remove(self.side, self.waiter());
     }
 
-    /// The waiter of a case that has entered the queue.
+    /// The waiter of a case that has been queued.
     #[inline(always)]
     pub(super) fn waiter(&self) -> &'static Waiter<P> {
-        // SAFETY: it was made by `enter_queue`. It lies on the stack of a G that does not leave the select before each of
-        // its waiters has been taken out of its queue, by itself or by whoever woke it, under the lock in both cases; the
-        // latter is through with it when the G is made to run.
+        // SAFETY: `enter_queue` initialised it. It is on the stack of a G that stays in the select until each of its waiters
+        // has been removed from its queue under the lock, by itself or by the waker; a waker does not access the waiter
+        // after the G is readied.
         unsafe { &*self.waiter.as_ptr() }
     }
 
-    /// The G was woken by the waiter of this case.
+    /// Records the outcome of this case, whose waiter has woken the G.
     #[inline]
     pub(crate) fn finish(&self) {
         let moved = self.waiter().outcome.load(Ordering::Relaxed) == MOVED;

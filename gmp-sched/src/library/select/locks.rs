@@ -1,4 +1,4 @@
-//! Locking the channels of a select, all of them and each once, and standing in their queues.
+//! Locking all channels of a select, each once, and queueing on them.
 
 use core::mem;
 
@@ -8,19 +8,18 @@ use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::library::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
 
-/// Which locks a select keeps.
+/// Which locks a select holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Locked {
-    /// Each case that of its channel: they are all different.
+    /// Each case holds the lock of its channel; all channels are different.
     Each,
-    /// The first one of each channel in the order in which the cases are listed, as many as that. Two cases of one channel queue
-    /// in that order, too.
+    /// The locks of the first so many different channels in locking order. Cases of the same channel queue in that order,
+    /// too.
     Listed(usize),
 }
 
-/// Locks each channel, keeps the locks, and queues `me` there with that ticket; if one of them is busy, be it with this
-/// select itself, or seems to be ready, undoes it all and tells `false`. Nobody has noticed: who looks at a queue has the
-/// lock.
+/// Locks each channel and queues `me` on it. If a channel is locked, possibly by this select itself, or seems to be ready,
+/// undoes everything and returns `false`. Others do not notice, because queues are accessed under the lock.
 #[inline(always)]
 pub(crate) fn enter_all<P: Platform>(
     pinned: &Pinned<P>,
@@ -40,7 +39,7 @@ pub(crate) fn enter_all<P: Platform>(
     true
 }
 
-/// Undoes [`enter_all`].
+/// Undoes [`enter_all`] for these cases.
 #[cold]
 #[inline(never)]
 fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
@@ -50,15 +49,15 @@ fn take_back_all<P: Platform>(entered: &[Case<'_, P>]) {
     }
 }
 
-/// Takes the waiters of all cases but that of `waker` out of their queues, and does what is left to do of that one, of which it
-/// tells the number.
+/// Removes the waiters of all cases but the waker's from their queues, records the outcome of the waker's case, and returns
+/// its index.
 #[inline(always)]
 pub(crate) fn leave_queues<P: Platform>(
     pinned: &Pinned<P>,
     cases: &[Case<'_, P>],
     waker: Option<&'static Waiter<P>>,
 ) -> Option<usize> {
-    // Until it is found, the number of no case.
+    // An index of no case, until it is found.
     let mut chosen = cases.len();
     for (number, case) in cases.iter().enumerate() {
         if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
@@ -71,10 +70,10 @@ pub(crate) fn leave_queues<P: Platform>(
     Some(chosen)
 }
 
-/// Locks each channel once; gives which locks are kept, and whether any case seems to be ready.
+/// Locks each channel once; returns which locks are held, and whether a case seems to be ready.
 ///
-/// At first without an order, which takes no time and cannot end in a deadlock, since a lock that somebody has is not
-/// waited for. If there is one, in the order of their addresses, as everybody does.
+/// First tries in list order, which needs no sorting and cannot deadlock, because it never waits for a lock. If a lock is
+/// taken, starts over in the order of addresses, which is the same for all selects.
 #[inline]
 pub(super) fn lock_all<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>], choice: Choice) -> (Locked, bool) {
     let mut is_any_ready = false;
@@ -100,29 +99,28 @@ fn lock_all_in_order<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>],
     (locked, cases.iter().any(Case::looks_ready))
 }
 
-/// Distances at which cases are compared, from far to near: Shell's sort, with Ciura's gaps. For a few cases it is
-/// insertion, and for many it is not slow.
+/// Gap sequence of the Shell sort (Ciura's). For a few cases it is insertion sort, and for many it is not slow.
 const GAPS: [usize; 8] = [701, 301, 132, 57, 23, 10, 4, 1];
 
-/// Lists the cases in the order in which they are given.
+/// Sets the locking order to the order of the list.
 pub(crate) fn list_as_given<P: Platform>(cases: &mut [Case<'_, P>]) {
     for (number, case) in (0..).zip(cases) {
         case.listed = number;
     }
 }
 
-/// Lists the cases in any order, all with the same probability (Fisher and Yates). Go: `pollorder`.
+/// Shuffles the locking order, all permutations with equal probability (Fisher–Yates). Go: `pollorder`.
 #[doc(alias = "pollorder")]
 fn shuffle<P: Platform>(pinned: &Pinned<P>, cases: &mut [Case<'_, P>]) {
-    for (place, count) in (0..cases.len()).zip(1..) {
+    for (position, count) in (0..cases.len()).zip(1..) {
         let other = random_below(pinned, count) as usize;
-        let here = cases[place].listed;
-        cases[place].listed = mem::replace(&mut cases[other].listed, here);
+        let here = cases[position].listed;
+        cases[position].listed = mem::replace(&mut cases[other].listed, here);
     }
 }
 
-/// Lists the cases by the addresses of their channels. Those of one channel stay shuffled if they were: the sort knows nothing
-/// of them but the address. If they were not they may change places all the same. Go: `lockorder`.
+/// Sorts the locking order by the channels' addresses. If the cases were shuffled, those of the same channel remain in
+/// random order, since only the address is compared; otherwise their order may change. Go: `lockorder`.
 #[doc(alias = "lockorder")]
 pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
     fn address<P: Platform>(cases: &[Case<'_, P>], number: u32) -> usize {
@@ -142,16 +140,16 @@ pub(crate) fn sort_by_address<P: Platform>(cases: &mut [Case<'_, P>]) {
     }
 }
 
-/// The first case of each channel, in the order in which the cases are listed.
+/// The first case of each channel, in locking order.
 fn firsts<'c, 'a, P: Platform>(cases: &'c [Case<'a, P>]) -> impl Iterator<Item = &'c Case<'a, P>> {
     let mut last = None;
-    cases.iter().map(|place| &cases[place.listed as usize]).filter(move |case| {
+    cases.iter().map(|position| &cases[position.listed as usize]).filter(move |case| {
         let address = Some(case.address());
         mem::replace(&mut last, address) != address
     })
 }
 
-/// Locks each channel once, in the order in which the cases are listed.
+/// Locks each channel once, in locking order.
 pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Locked {
     let mut locked = 0;
     for case in firsts(cases) {
@@ -161,8 +159,8 @@ pub(crate) fn lock_in_order<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P
     Locked::Listed(locked)
 }
 
-/// Puts `me` into the queue of each channel, which are locked. A select that takes any case stands among its own waiters of
-/// one channel in the order in which the cases are listed, an ordered one in that of the cases.
+/// Queues `me` on each channel; all are locked. Waiters on the same channel queue in locking order if the select may choose
+/// any case, and in list order if it is ordered.
 pub(super) fn enter_in_order<P: Platform>(
     cases: &mut [Case<'_, P>],
     locked: Locked,
@@ -170,11 +168,11 @@ pub(super) fn enter_in_order<P: Platform>(
     me: &'static Goroutine<P>,
     ticket: Ticket,
 ) {
-    for place in 0..cases.len() {
+    for position in 0..cases.len() {
         let number = match (locked, choice) {
-            (Locked::Listed(_), Choice::Random) => cases[place].listed as usize,
-            // In each of several queues there is one.
-            (Locked::Each, _) | (_, Choice::First) => place,
+            (Locked::Listed(_), Choice::Random) => cases[position].listed as usize,
+            // One waiter per queue, so the order does not matter.
+            (Locked::Each, _) | (_, Choice::First) => position,
         };
         cases[number].enter_queue(me, ticket);
     }
@@ -182,18 +180,17 @@ pub(super) fn enter_in_order<P: Platform>(
 
 /// Unlocks the channels.
 ///
-/// On the far side of a park the G may be running again as soon as one channel is free, but it locks each channel itself
-/// before it leaves the select. So the cases are there until the last channel is unlocked, and nothing of them is
-/// touched after that.
+/// As the commit of a park: the G may run as soon as its first channel is unlocked, but it locks each channel again before
+/// it leaves the select. So the cases are valid until the last channel is unlocked, and are not accessed after that.
 pub(crate) fn unlock_all<P: Platform>(cases: &[Case<'_, P>], locked: Locked) {
     match locked {
         Locked::Each => unlock_each(cases),
-        // No more than that: what comes behind the last one is not looked at.
+        // `take`, because the iterator must not access a case after the last unlock.
         Locked::Listed(count) => firsts(cases).take(count).for_each(Case::unlock),
     }
 }
 
-/// [`unlock_all`] where each case has a channel of its own.
+/// [`unlock_all`] where all channels are different.
 #[inline(always)]
 pub(super) fn unlock_each<P: Platform>(cases: &[Case<'_, P>]) {
     #[expect(clippy::needless_range_loop, reason = "of an iterator the compiler counts the steps first, by a division")]

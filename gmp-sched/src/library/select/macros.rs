@@ -1,21 +1,20 @@
 //! The usual form of a select.
 
-/// Waits for one of several channels. Go: `select`.
+/// Waits for one of several channel operations. Go: `select`.
 ///
 /// | arm | is taken when |
 /// |---|---|
-/// | `recv(source) -> result => …` | there is a value, or the channel is closed and drained: a `Result<T, RecvError>` |
-/// | `send(sender, value) -> result => …` | the value was sent, or cannot be any more: a `Result<(), SendError<T>>` |
-/// | `send_from(sender, option) -> result => …` | as `send`, for what is in an `Option`; never while that is `None` |
-/// | `default => …` | at one instant no other was ready; comes last |
-/// | `timeout(duration) => …` | no other was ready in time; comes last |
-/// | `until(limit) => …` | no other was ready before the [limit](crate::library::cancel::Limit) was over (a deadline, a context); comes last |
+/// | `recv(source) -> result => …` | a value was received, or the channel is closed and drained: a `Result<T, RecvError>` |
+/// | `send(sender, value) -> result => …` | the value was sent, or the channel is closed: a `Result<(), SendError<T>>` |
+/// | `send_from(sender, option) -> result => …` | as `send`, of the value in an `Option`; never while that is `None` |
+/// | `default => …` | at one instant no other case was ready; must be last |
+/// | `timeout(duration) => …` | no other case was ready in time; must be last |
+/// | `until(limit) => …` | no other case was ready before the [limit](crate::library::cancel::Limit) was over (a deadline, a context); must be last |
 ///
-/// What comes after `->` is a pattern that always matches, and may be left out. Of several arms that are ready any is
-/// taken, all with the same probability; with `ordered;` in front the first is. A [source](crate::library::select::Source) is a
-/// receiver, a timer or a ticker. All sources, senders and values are evaluated, in order, before anything is looked at.
-/// The value of a `send` that is not chosen is dropped; that of a [`send_from`](crate::library::select::send_from()) stays where it
-/// was, for the next time. Blocks the calling G, unless there is a `default`.
+/// After `->` comes an irrefutable pattern; both may be left out. Among several ready arms one is chosen at random with
+/// equal probability; after `ordered;` the first is. A [source](crate::library::select::Source) is a receiver, a timer or a ticker.
+/// All sources, senders and values are evaluated first, in order. The value of a `send` that is not chosen is dropped; that
+/// of a [`send_from`](crate::library::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel, go};
@@ -72,8 +71,8 @@ macro_rules! select {
     ($($arms:tt)*) => { $crate::__select!(@arms () [] $($arms)*) };
 }
 
-/// What [`select!`](macro@crate::select) is made of: goes through the arms one by one and collects them as
-/// `(name, case, pattern, body)`. The name of each is of another step, so they differ.
+/// The implementation of [`select!`](macro@crate::select): processes the arms one by one and collects them as `(name, case,
+/// pattern, body)`. Each name comes from a different expansion, so hygiene keeps them apart.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
@@ -111,21 +110,21 @@ macro_rules! __select {
     (@make send($sender:expr, $value:expr)) => { $crate::select::send(&$sender, $value) };
     (@make send_from($sender:expr, $value:expr)) => { $crate::select::send_from(&$sender, &mut $value) };
 
-    // The cases are gone, and with them what they borrow, before a body runs.
+    // The cases, and their borrows, end before a body runs.
     (@run () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
-        // A match, so that what the operands borrow (a timer that is made for this select, say) lives until it is over.
+        // A match, so that temporaries of the operands (such as a timer made for this select) live until the select is over.
         let result = match ($($made,)*) {
             ($(mut $case,)*) => {
-                // Step 1. A list of the cases is only made if that is not enough.
+                // Step 1. The list of cases is made only if this does not succeed.
                 let mut ready = $crate::select::Ready::new();
-                $(ready.look(&$case);)*
+                $(ready.check(&$case);)*
                 let chosen = ready.choose();
                 match $crate::__select!(@try chosen [$($case)*]) {
                     ::core::option::Option::Some(result) => result,
                     ::core::option::Option::None => {
-                        // Moved, so that only these are in memory, where others find them.
+                        // Moved, so that only these have to be in memory, where other Gs access them.
                         $(let mut $case = $case;)*
-                        let waited = $crate::select::Looked::at(&mut [$($case.case()),*])$($wait)*;
+                        let waited = $crate::select::Remaining::at(&mut [$($case.case()),*])$($wait)*;
                         let chosen = $crate::select::Chosen::number(waited);
                         $crate::__select!(@take chosen [$($case)*])
                     }

@@ -1,41 +1,41 @@
-//! Waiting for one of several channels. Go: `select`.
+//! Waits for one of several channel operations. Go: `select`.
 //!
-//! The macro [`select!`](macro@crate::select) is the usual form; [`Select`] is for cases whose number is known only when the
-//! program runs.
+//! The macro [`select!`](macro@crate::select) is the usual form. [`Select`] is for a number of cases that is known only at
+//! run time.
 //!
-//! A select does one of its cases, at one instant, or none. Of several that are ready it takes any, all with the same
-//! probability, or, if it is [ordered](Select::ordered), the first. It never exchanges a value with itself; a channel
-//! may stand in several cases.
+//! A select performs one of its cases, atomically, or none. Among the cases that are ready it chooses at random with equal
+//! probability or, if it is [ordered](Select::ordered), the first. It never exchanges a value with itself. A channel may
+//! occur in several cases.
 //!
-//! # One attempt that succeeds
+//! # One successful attempt per case
 //!
-//! A [`Case`] takes part in one select: [`Select::new`] borrows the list of cases for as long as the cases live, so that
-//! nobody can use them again. What a case was made from can make another, and knows by then how the first one ended: a value
-//! that has been sent is not sent again.
+//! A [`Case`] takes part in one select: [`Select::new`] borrows the list for the lifetime of the cases, so they cannot be
+//! used again. Another case can be made of the same [`RecvCase`], [`SendCase`] or [`SendFromCase`], which knows the outcome
+//! of the first: a value that has been sent is not sent again.
 //!
-//! # How it goes
+//! # Algorithm
 //!
-//! 1. Look, without locks, which cases seem to be ready. Choose one of them, lock its channel, do it. Most selects are
-//!    through after this, with one lock. The macro, which knows the types of its cases, does it before it makes a list of
-//!    them.
-//! 2. Nothing seemed to be ready: lock all channels, each once. Look again; now it is exact. If there is something, do
-//!    it; if the select is not to wait, that was the instant at which nothing was ready. One that waits for ever for any
-//!    case does this and the next in one go, case by case, and begins anew if it comes upon one that is ready or busy.
-//! 3. Put a waiter, which lies in the case, on the G's stack, into the queue of each case, with one ticket for all, park,
-//!    and unlock on the far side. Cases on the same channel queue in a random order, or, if the select is ordered, in theirs. Whoever comes upon one of the waiters claims the ticket, moves the value and readies the
-//!    G.
-//! 4. Take the waiters of the other cases out of their queues, one lock at a time.
+//! 1. Without locks, find the cases that seem to be ready. Choose one, lock its channel, try it. Most selects finish here,
+//!    with one lock. The macro knows the types of its cases and does this before it makes a list of them.
+//! 2. Nothing seemed to be ready: lock all channels, each once, and check again, which is now exact. If a case is ready,
+//!    perform it. If none is and the select must not wait, return: at this instant nothing was ready. A select that waits
+//!    forever for any case does this step and the next together, case by case, and starts over if it finds a channel that is
+//!    ready or locked.
+//! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, on the G's
+//!    stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is ordered, in
+//!    its order. A waker that finds one of the waiters claims the wait generation, moves the value, and readies the G.
+//! 4. Remove the waiters of the other cases from their queues, one lock at a time.
 //!
-//! Go's `selectgo` begins with 2, with all locks, and has four passes as well.
+//! Go's `selectgo` starts with step 2.
 
-#[expect(unsafe_code, reason = "keeps values in places that are not always full")]
+#[expect(unsafe_code, reason = "keeps values in slots that may be empty")]
 mod case;
 mod locks;
 mod macros;
 mod parts;
-#[expect(unsafe_code, reason = "keeps a value in a place that is not always full")]
+#[expect(unsafe_code, reason = "keeps a value in a slot that may be empty")]
 mod send;
-#[expect(unsafe_code, reason = "moves values out of places that are borrowed")]
+#[expect(unsafe_code, reason = "moves values out of borrowed options")]
 mod send_from;
 mod source;
 
@@ -50,7 +50,7 @@ use locks::{enter_in_order, lock_all, unlock_each};
 #[cfg(gmp_loom)]
 pub(crate) use locks::{list_as_given, lock_in_order, sort_by_address};
 #[doc(hidden)]
-pub use parts::{Chosen, Looked, OneOf, Ready};
+pub use parts::{Chosen, Remaining, OneOf, Ready};
 pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
@@ -97,14 +97,14 @@ use crate::platform::{Pinned, Platform};
 #[derive(Debug)]
 #[must_use = "a select does nothing before it waits or polls"]
 pub struct Select<'a, P: Platform> {
-    /// Borrowed for as long as the cases live: no other select gets them.
+    /// Borrowed for the lifetime of the cases, so that no other select can use them.
     cases: &'a mut [Case<'a, P>],
     choice: Choice,
     /// Step 1 has been done.
-    has_looked: bool,
+    has_tried_one: bool,
 }
 
-/// Which of the cases that are ready is taken.
+/// Which of the ready cases is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Any.
@@ -113,7 +113,7 @@ pub(crate) enum Choice {
     First,
 }
 
-/// Until when a select waits.
+/// How long a select waits.
 enum Patience<'a, P: Platform> {
     /// Not at all.
     None,
@@ -124,9 +124,9 @@ enum Patience<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Select<'a, P> {
-    /// A select over `cases`, each of which is known by its place among them. See [`Select`] for an example.
+    /// Makes a select over `cases`, which are identified by their index. See [`Select`] for an example.
     ///
-    /// Nobody can use the cases after that: a second select needs new ones, which the same values make.
+    /// The cases cannot be used again: a second select needs new ones, which can be made of the same values.
     ///
     /// ```
     /// use gmp_sched::native::channel;
@@ -141,19 +141,19 @@ impl<'a, P: Platform> Select<'a, P> {
     /// ```
     #[inline]
     pub fn new(cases: &'a mut [Case<'a, P>]) -> Self {
-        Self { cases, choice: Choice::Random, has_looked: false }
+        Self { cases, choice: Choice::Random, has_tried_one: false }
     }
 
-    /// [`new`](Self::new) for a caller that has looked which cases are ready, and found none, or one that was not any more.
+    /// [`new`](Self::new) for a caller that has done step 1.
     #[inline]
-    fn after_look(cases: &'a mut [Case<'a, P>]) -> Self {
-        Self { cases, choice: Choice::Random, has_looked: true }
+    fn after_step_1(cases: &'a mut [Case<'a, P>]) -> Self {
+        Self { cases, choice: Choice::Random, has_tried_one: true }
     }
 
-    /// Takes the first case that is ready, instead of any.
+    /// Chooses the first ready case instead of a random one.
     ///
-    /// It takes no case while one before it is ready, at that same instant: what was sent to the first case before
-    /// something was sent to the second is received first.
+    /// It performs a case only if none before it is ready at that same instant: if one value was sent to the first channel
+    /// before another to the second, the first is received first.
     ///
     /// ```
     /// use gmp_sched::native::{self, channel};
@@ -174,20 +174,21 @@ impl<'a, P: Platform> Select<'a, P> {
         self
     }
 
-    /// Waits until a case is ready, does it, and tells which. Without cases it waits for ever.
+    /// Waits until a case is ready, performs it, and returns its index. Without cases it waits forever.
     ///
     /// Blocks the calling G; not callable from interrupts. See [`Select`] for an example.
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G with a P, or is pinned.
+    /// The call has to wait, and the caller is not a G with a P, or is pinned.
     #[doc(alias = "selectgo")]
     #[inline]
     pub fn wait(self) -> usize {
         self.run(Patience::Full).expect("nothing else ends this wait")
     }
 
-    /// Does a case that is ready and tells which; `None` if at one instant none was. Go: a `select` with `default`.
+    /// Performs a ready case and returns its index, or returns `None` if at one instant no case was ready. Go: a `select`
+    /// with `default`.
     ///
     /// Does not block, and may be called while pinned; not callable from interrupts.
     ///
@@ -208,9 +209,9 @@ impl<'a, P: Platform> Select<'a, P> {
         self.run(Patience::None)
     }
 
-    /// [`wait`](Self::wait), but for as long as `limit` says (a deadline, a context). One that is over is as good as
-    /// [`poll`](Self::poll): a case that is ready is done all the same. For a context that is to have the same chance as
-    /// the others there is [`Context::done`](crate::library::cancel::Context::done).
+    /// [`wait`](Self::wait) until `limit` at most: a deadline or a context. A case that is ready is performed even if the
+    /// limit is over already, as by [`poll`](Self::poll). To give a context the same chance as other cases, receive from
+    /// [`Context::done`](crate::library::cancel::Context::done).
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -231,7 +232,7 @@ impl<'a, P: Platform> Select<'a, P> {
     ///
     /// # Errors
     ///
-    /// No case was ready before the limit was over.
+    /// No case was ready within the limit.
     ///
     /// # Panics
     ///
@@ -241,7 +242,7 @@ impl<'a, P: Platform> Select<'a, P> {
         self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
     }
 
-    /// [`wait`](Self::wait), but no longer than `timeout`. Go: a case that receives from `time.After`.
+    /// [`wait`](Self::wait) for `timeout` at most. Go: a case that receives from `time.After`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -264,13 +265,13 @@ impl<'a, P: Platform> Select<'a, P> {
     #[inline]
     fn run(self, patience: Patience<'_, P>) -> Option<usize> {
         let pinned = Pinned::new();
-        if !self.has_looked
+        if !self.has_tried_one
             && let Some(chosen) = try_one(&pinned, self.cases, self.choice)
         {
             return Some(chosen);
         }
         if matches!(patience, Patience::None) && self.cases.len() <= 1 {
-            // There was a moment at which the one case was not ready: see `Header::looks_ready`.
+            // There was an instant at which the one case was not ready: see `Header::looks_ready`.
             return None;
         }
         match patience {
@@ -280,14 +281,15 @@ impl<'a, P: Platform> Select<'a, P> {
     }
 }
 
-/// Step 1: chooses among the cases that seem to be ready, and tries that one.
+/// Step 1: tries one of the cases that seem to be ready.
 #[inline]
 fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
-    // Each turn that fails is one in which somebody else got through.
+    // An attempt fails only if another G was faster.
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,
-            // Another than the first may be taken only if the first is not ready at that instant: with all locks.
+            // An ordered select may choose another case than the first only if the first is not ready at that instant: with
+            // all locks.
             Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
         };
         match cases[chosen].lock_and_attempt(pinned) {
@@ -302,7 +304,7 @@ fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choic
     None
 }
 
-/// One of the cases that seem to be ready, each as likely as the other.
+/// Returns one of the cases that seem to be ready, with equal probability.
 #[inline]
 fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
     if cases.len() > u64::BITS as usize {
@@ -315,10 +317,10 @@ fn choose<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usiz
     choose_bit(pinned, ready)
 }
 
-/// The number of one of the bits that are set.
+/// Returns the index of one of the set bits, with equal probability.
 #[inline(always)]
 fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
-    // Nearly always there is none, or one.
+    // In most cases no bit or one bit is set.
     if bits & bits.wrapping_sub(1) != 0 {
         for _ in 0..random_below(pinned, bits.count_ones()) {
             bits &= bits - 1;
@@ -327,8 +329,8 @@ fn choose_bit<P: Platform>(pinned: &Pinned<P>, mut bits: u64) -> Option<usize> {
     (bits != 0).then_some(bits.trailing_zeros() as usize)
 }
 
-/// [`choose`] where there are too many cases for the bits of a word: the nth that is ready takes the place of the choice so
-/// far once in n times, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985, algorithm R).
+/// [`choose`] for more cases than a word has bits: reservoir sampling. The n-th ready case replaces the choice so far with
+/// probability 1/n, which makes all equally likely (Vitter, *Random Sampling with a Reservoir*, 1985, algorithm R).
 #[cold]
 #[inline(never)]
 fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Option<usize> {
@@ -344,15 +346,15 @@ fn choose_of_many<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>]) -> Opt
     chosen
 }
 
-/// A number below `limit`, each as likely as the other. Never panics: a select asks for it with locks held, also in a system
-/// call and on a thread that is no M.
+/// Returns a random number below `limit`. Never panics: a select calls this with locks held, also in a system call and on
+/// threads that are not Ms.
 fn random_below<P: Platform>(pinned: &Pinned<P>, limit: u32) -> u32 {
     let processor = pinned.try_machine().and_then(Machine::processor);
     let random = processor.map_or_else(random_without_processor::<P>, Processor::random);
     ((u64::from(random) * u64::from(limit)) >> 32) as u32
 }
 
-/// The last digits of the clock, spread over the word (the finalizer of SplitMix64).
+/// Hashes the clock (with the finalizer of SplitMix64).
 #[cold]
 #[inline(never)]
 fn random_without_processor<P: Platform>() -> u32 {
@@ -362,11 +364,10 @@ fn random_without_processor<P: Platform>() -> u32 {
     (bits >> 32) as u32
 }
 
-/// Steps 2 to 4 of the usual select, which may take any case and waits for ever: where none of the channels is busy, and none
-/// is ready, it looks and queues in one go.
+/// Steps 2 to 4 of a select that may choose any case and waits forever: locks, checks and queues case by case, as long as no
+/// channel is locked or ready.
 ///
-/// Inlined where the number of cases is known, as it is to the macro, each step is there as many times as there are cases:
-/// nothing is counted.
+/// Inlined into the macro, where the number of cases is known, so that the loops are unrolled.
 #[inline(always)]
 fn wait_for_one<'a, P, C>(pinned: Pinned<P>, cases: &mut C) -> usize
 where
@@ -387,7 +388,7 @@ where
     leave_queues(&pinned, cases.as_ref(), waker).expect("one of them is the waker")
 }
 
-/// [`wait_for_one`] where only the program knows how many there are.
+/// [`wait_for_one`] for a number of cases that is known only at run time.
 #[inline(never)]
 fn wait_for_one_of_some<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>]) -> usize {
     wait_for_one(pinned, cases)
@@ -419,8 +420,9 @@ fn with_all_locks<P: Platform>(
     }
 }
 
-/// The rest of step 2, with all locks held: what seems to be ready is, unless whoever waits in a queue was woken from
-/// elsewhere. An attempt that fails has emptied such a queue, so that it does not seem to be ready again.
+/// The second half of step 2, with all locks held. A case that seems to be ready is, unless the waits of all its partners
+/// have been ended by others. A failed attempt has removed these from the queue, so the case does not seem to be ready
+/// again.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<P: Platform>(
@@ -441,7 +443,7 @@ pub(crate) fn try_locked<P: Platform>(
     }
 }
 
-/// Steps 3 and 4: all channels are locked, and none is ready.
+/// Steps 3 and 4: all channels are locked, and no case is ready.
 fn park<P: Platform>(
     pinned: Pinned<P>,
     cases: &mut [Case<'_, P>],
@@ -454,8 +456,8 @@ fn park<P: Platform>(
     let ticket = caller.me.open_wait();
     enter_in_order(cases, locked, choice, caller.me, ticket);
     let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
-    // From here on until all channels have been locked once more the far side may still be at `unlock_all`: the cases
-    // are only read.
+    // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So they
+    // are only read here.
     let cases_shared = &*cases;
     let in_bubble = || reason_in_bubble(cases_shared, reason);
     let unlock = || unlock_all(cases_shared, locked);
@@ -469,7 +471,7 @@ fn park<P: Platform>(
     leave_queues(&pinned, cases_shared, waker)
 }
 
-/// The locks of a select that may not block, which it is going to panic without.
+/// The locks of a select. They are released when the select panics because its caller must not block.
 struct Kept<'c, 'a, P: Platform> {
     cases: &'c [Case<'a, P>],
     locked: Locked,
@@ -481,7 +483,7 @@ impl<P: Platform> Drop for Kept<'_, '_, P> {
     }
 }
 
-/// Why a G in a bubble waits: for that one only if each of the channels is of it, or of nobody.
+/// The wait reason of a G in a bubble: durable if each channel is of that bubble or never ready.
 #[cold]
 fn reason_in_bubble<P: Platform>(cases: &[Case<'_, P>], reason: WaitReason) -> WaitReason {
     if cases.iter().all(Case::waits_within_bubble) { reason.within_bubble() } else { reason }

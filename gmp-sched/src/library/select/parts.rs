@@ -1,5 +1,5 @@
-//! What the macro is made of, besides [`Select`]. It knows the types of the cases and their number, so that it can do step 1
-//! without making a list of them.
+//! What the macro uses besides [`Select`]. The macro knows the types of the cases and their number, so it does step 1
+//! without a list of cases.
 
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -9,34 +9,34 @@ use super::{Select, choose_bit, wait_for_one};
 use crate::library::cancel::{ContextError, Limit};
 use crate::platform::{Pinned, Platform};
 
-/// Which of the cases seem to be ready, in the order in which they were looked at.
+/// Which of the cases seem to be ready, as a bit set in the order of [`check`](Self::check).
 #[derive(Debug)]
 pub struct Ready<P> {
     bits: u64,
-    looked_at: u32,
+    checked: u32,
     _platform: PhantomData<fn() -> P>,
 }
 
 impl<P: Platform> Ready<P> {
-    /// None has been looked at.
+    /// No case has been checked.
     #[inline(always)]
     #[expect(clippy::new_without_default, reason = "for the macro only")]
     pub fn new() -> Self {
-        Self { bits: 0, looked_at: 0, _platform: PhantomData }
+        Self { bits: 0, checked: 0, _platform: PhantomData }
     }
 
-    /// Looks at the next one.
+    /// Checks the next case.
     #[inline(always)]
-    pub fn look(&mut self, arm: &impl Arm<Platform = P>) {
-        self.bits |= u64::from(arm.looks_ready()).checked_shl(self.looked_at).unwrap_or(0);
-        self.looked_at += 1;
+    pub fn check(&mut self, arm: &impl Arm<Platform = P>) {
+        self.bits |= u64::from(arm.looks_ready()).checked_shl(self.checked).unwrap_or(0);
+        self.checked += 1;
     }
 
-    /// The number of one of those that seem to be ready, each as likely as the other; that of no case if there is none, or if
-    /// they are too many.
+    /// Returns the index of one of the cases that seem to be ready, with equal probability. Returns an index of no case if
+    /// none is, or if there are too many.
     #[inline(always)]
     pub fn choose(&self) -> usize {
-        if self.bits == 0 || self.looked_at > u64::BITS {
+        if self.bits == 0 || self.checked > u64::BITS {
             return usize::MAX;
         }
         if self.bits.is_power_of_two() {
@@ -54,15 +54,15 @@ impl<P: Platform> Ready<P> {
     }
 }
 
-/// The rest of a select whose cases have been looked at: none seemed to be ready, or one that was not any more.
+/// A select whose cases did not seem to be ready, or whose attempt failed: steps 2 to 4.
 #[derive(Debug)]
-pub struct Looked<'a, P: Platform, const N: usize> {
+pub struct Remaining<'a, P: Platform, const N: usize> {
     /// As in [`Select`].
     cases: &'a mut [Case<'a, P>; N],
 }
 
-impl<'a, P: Platform, const N: usize> Looked<'a, P, N> {
-    /// Over those cases.
+impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
+    /// For those cases.
     #[inline(always)]
     pub fn at(cases: &'a mut [Case<'a, P>; N]) -> Self {
         Self { cases }
@@ -77,25 +77,25 @@ impl<'a, P: Platform, const N: usize> Looked<'a, P, N> {
     /// See [`Select::poll`].
     #[inline]
     pub fn poll(self) -> Option<usize> {
-        Select::after_look(self.cases).poll()
+        Select::after_step_1(self.cases).poll()
     }
 
     /// See [`Select::wait_until`].
     #[inline]
     pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, P>>) -> Result<usize, ContextError> {
-        Select::after_look(self.cases).wait_until(limit)
+        Select::after_step_1(self.cases).wait_until(limit)
     }
 
     /// See [`Select::wait_timeout`].
     #[inline]
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
-        Select::after_look(self.cases).wait_timeout(timeout)
+        Select::after_step_1(self.cases).wait_timeout(timeout)
     }
 }
 
-/// What a select gives, whether it waited for ever, not at all, or for a time.
+/// The result of a select: of one that waits forever, does not wait, or waits for a time.
 pub trait Chosen {
-    /// The number of the case that was chosen, which no case has if none was.
+    /// The index of the chosen case, or one that no case has if none was chosen.
     fn number(self) -> usize;
 }
 
@@ -120,7 +120,7 @@ impl Chosen for Result<usize, ContextError> {
     }
 }
 
-/// The result of one of several cases, or of one of those that come later in the list.
+/// The result of one of several cases: of the first, or of one of the rest.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
     /// The first.

@@ -11,13 +11,13 @@ use crate::platform::Platform;
 /// A case that sends. See [`send`] for an example.
 #[repr(C)]
 pub struct SendCase<'a, T, P: Platform> {
-    /// Has a value unless the outcome is `Moved`.
+    /// Initialised unless the outcome is `Moved`.
     value: UnsafeCell<ManuallyDrop<T>>,
     channel: &'a Channel<T, P>,
     outcome: Cell<Outcome>,
 }
 
-/// A case that sends `value` to `sender`. Go: `case c <- v`.
+/// Makes a case that sends `value` to `sender`. Go: `case c <- v`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};
@@ -39,7 +39,7 @@ pub fn send<T, P: Platform>(sender: &Sender<T, P>, value: T) -> SendCase<'_, T, 
 }
 
 impl<'a, T, P: Platform> SendCase<'a, T, P> {
-    /// The case itself, for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
+    /// Makes the case for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
     ///
     /// # Panics
     ///
@@ -51,7 +51,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
         Case::new(&self.channel.header, Side::Send, self)
     }
 
-    /// Makes the outcome pending, so that one more attempt may succeed. Panics if the value has been sent.
+    /// Resets the outcome, so that another attempt may succeed. Panics if the value has been sent.
     #[inline(always)]
     #[track_caller]
     fn renew(&mut self) {
@@ -59,7 +59,7 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
         self.outcome.set(Outcome::Pending);
     }
 
-    /// How it went; `None` if the case was not chosen: the value is dropped then.
+    /// Returns the result of the send, or `None` if the case was not chosen; then the value is dropped.
     ///
     /// ```
     /// use gmp_sched::chan::SendError;
@@ -89,22 +89,22 @@ impl<'a, T, P: Platform> SendCase<'a, T, P> {
             Outcome::Moved => Some(Ok(())),
             Outcome::Closed => {
                 self.channel.header.check_closed(SELECT_ON);
-                // The value is gone after this.
+                // The value is moved out below.
                 self.outcome.set(Outcome::Moved);
-                // SAFETY: it is there, and is taken once: the outcome says now that it is not.
+                // SAFETY: the value is initialised, and is taken once: the outcome is `Moved` now.
                 Some(Err(SendError(unsafe { ManuallyDrop::take(self.value.get_mut()) })))
             }
         }
     }
 
-    /// The value, if it was not sent. See [`send`] for an example.
+    /// Returns the value if it was not sent. See [`send`] for an example.
     #[inline]
     pub fn into_inner(self) -> Option<T> {
         let mut this = ManuallyDrop::new(self);
         if this.outcome.get() == Outcome::Moved {
             return None;
         }
-        // SAFETY: it is there, and is taken once: what it is taken from is not dropped.
+        // SAFETY: the value is initialised, and is taken once: `this` is not dropped.
         Some(unsafe { ManuallyDrop::take(this.value.get_mut()) })
     }
 }
@@ -123,7 +123,7 @@ impl<T, P: Platform> Arm for SendCase<'_, T, P> {
     #[inline(never)]
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
         self.renew();
-        // SAFETY: the outcome is pending since then.
+        // SAFETY: `renew` has made the outcome pending.
         unsafe { try_now(&self.channel.header, self) }.then(|| self.take().expect(CHOSEN))
     }
 
@@ -140,18 +140,18 @@ impl<T, P: Platform> Drop for SendCase<'_, T, P> {
     #[inline]
     fn drop(&mut self) {
         if self.outcome.get() != Outcome::Moved {
-            // SAFETY: the value is there, and nobody comes after this.
+            // SAFETY: the value is initialised, and not used after this.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) }
         }
     }
 }
 
-// SAFETY: the value comes first.
+// SAFETY: the value is the first field of a `repr(C)` struct.
 unsafe impl<T, P: Platform> Transfer<P> for SendCase<'_, T, P> {
     #[inline]
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        // SAFETY: the value is there, since the outcome is pending, by the caller; if it has moved the outcome says so after
-        // this.
+        // SAFETY: the value is initialised, because the outcome is pending by the caller; the outcome is `Moved` after it
+        // has moved.
         note(&self.outcome, unsafe { self.channel.offer(held, self.value.get().cast()) })
     }
 

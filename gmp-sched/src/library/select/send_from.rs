@@ -1,4 +1,4 @@
-//! A case that sends what is in an `Option`, and leaves it there if it is not chosen.
+//! A case that sends the value of an `Option`, and leaves it there if the case is not chosen.
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -9,27 +9,27 @@ use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Sender, Si
 use crate::platform::Platform;
 use crate::synctest::Home;
 
-/// A case that sends what is in an `Option`. See [`send_from`] for an example.
+/// A case that sends the value of an `Option`. See [`send_from`] for an example.
 pub struct SendFromCase<'a, T, P: Platform> {
     target: Target<'a, T, P>,
-    /// Where it waits, for nobody, while there is nothing to send.
+    /// A nil channel to wait on while there is nothing to send.
     nowhere: Header<P>,
 }
 
 #[repr(C)]
 struct Target<'a, T, P: Platform> {
-    /// The value, while a select may send it; then the outcome says that it is [away](Self::take_out).
-    place: UnsafeCell<MaybeUninit<T>>,
+    /// Holds the value while a select may send it; see [`is_taken`](Self::is_taken).
+    slot: UnsafeCell<MaybeUninit<T>>,
     channel: &'a Channel<T, P>,
-    /// Where it comes from, and goes back to if it is not sent.
-    home: &'a mut Option<T>,
-    /// Whether it is in `place` unless it is sent.
-    is_away: bool,
+    /// Where the value was taken from, and is put back to if it is not sent.
+    option: &'a mut Option<T>,
+    /// The value is in `slot`, unless it has been sent.
+    is_taken: bool,
     outcome: Cell<Outcome>,
 }
 
-/// A case that sends the value in `value` to `sender`: if it is chosen, `None` is left, else the value is where it was. A
-/// case that has nothing to send is never chosen. Go: `case c <- v` with a `c` that is nil while there is no `v`.
+/// Makes a case that sends the value in `value` to `sender`. If it is chosen, `None` is left; otherwise the value stays.
+/// While `value` is `None` the case is never chosen. Go: `case c <- v` with a `c` that is nil while there is no `v`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};
@@ -59,22 +59,23 @@ struct Target<'a, T, P: Platform> {
 /// ```
 #[inline]
 pub fn send_from<'a, T, P: Platform>(sender: &'a Sender<T, P>, value: &'a mut Option<T>) -> SendFromCase<'a, T, P> {
-    let place = UnsafeCell::new(MaybeUninit::uninit());
+    let slot = UnsafeCell::new(MaybeUninit::uninit());
     let outcome = Cell::new(Outcome::Pending);
-    let target = Target { place, channel: sender.channel(), home: value, is_away: false, outcome };
+    let target = Target { slot, channel: sender.channel(), option: value, is_taken: false, outcome };
     SendFromCase { target, nowhere: Header::new(0, true, Home::none()) }
 }
 
 impl<T, P: Platform> SendFromCase<'_, T, P> {
-    /// The case itself, for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
+    /// Makes the case for one [`Select`](super::Select). See [`RecvCase::case`](super::RecvCase::case) for an example.
     #[inline]
     pub fn case(&mut self) -> Case<'_, P> {
-        self.target.bring_home();
+        self.target.put_back();
         let header = if self.target.take_out() { &self.target.channel.header } else { &self.nowhere };
         Case::new(header, Side::Send, &self.target)
     }
 
-    /// How it went; `None` if the case was not chosen. If the channel is closed the error has the value.
+    /// Returns the result of the send, or `None` if the case was not chosen. If the channel is closed the error holds the
+    /// value.
     ///
     /// ```
     /// use gmp_sched::chan::SendError;
@@ -103,12 +104,12 @@ impl<T, P: Platform> SendFromCase<'_, T, P> {
     }
 
     fn take(&mut self) -> Option<Result<(), SendError<T>>> {
-        match self.target.bring_home() {
+        match self.target.put_back() {
             Outcome::Pending => None,
             Outcome::Moved => Some(Ok(())),
             Outcome::Closed => {
                 self.target.channel.header.check_closed(SELECT_ON);
-                self.target.home.take().map(|value| Err(SendError(value)))
+                self.target.option.take().map(|value| Err(SendError(value)))
             }
         }
     }
@@ -122,13 +123,13 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
 
     #[inline]
     fn looks_ready(&self) -> bool {
-        self.target.home.is_some() && self.target.channel.header.looks_ready(Side::Send)
+        self.target.option.is_some() && self.target.channel.header.looks_ready(Side::Send)
     }
 
     #[inline(never)]
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
-        self.target.bring_home();
-        // SAFETY: the outcome is pending since then.
+        self.target.put_back();
+        // SAFETY: `put_back` has made the outcome pending.
         let done = self.target.take_out() && unsafe { try_now(&self.target.channel.header, &self.target) };
         done.then(|| self.take().expect(CHOSEN))
     }
@@ -143,21 +144,22 @@ impl<T, P: Platform> Arm for SendFromCase<'_, T, P> {
 }
 
 impl<T, P: Platform> Target<'_, T, P> {
-    /// Takes the value to where it may be sent from; tells whether there is one. It is at home.
+    /// Moves the value from the `Option` into the slot; returns whether there is one.
     fn take_out(&mut self) -> bool {
-        if let Some(value) = self.home.take() {
-            self.place.get_mut().write(value);
-            self.is_away = true;
+        if let Some(value) = self.option.take() {
+            self.slot.get_mut().write(value);
+            self.is_taken = true;
         }
-        self.is_away
+        self.is_taken
     }
 
-    /// Takes the value back if it was taken out and has not been sent. Tells how it went with the case, once.
-    fn bring_home(&mut self) -> Outcome {
+    /// Moves the value back into the `Option` if it was not sent. Returns the outcome and resets it.
+    fn put_back(&mut self) -> Outcome {
         let outcome = self.outcome.replace(Outcome::Pending);
-        if mem::replace(&mut self.is_away, false) && outcome != Outcome::Moved {
-            // SAFETY: `take_out` put it there, nobody has moved it, and nobody looks there any more.
-            *self.home = Some(unsafe { self.place.get_mut().assume_init_read() });
+        if mem::replace(&mut self.is_taken, false) && outcome != Outcome::Moved {
+            // SAFETY: `take_out` initialised the slot, the value has not been moved, and no other G accesses the slot any
+            // more.
+            *self.option = Some(unsafe { self.slot.get_mut().assume_init_read() });
         }
         outcome
     }
@@ -165,19 +167,19 @@ impl<T, P: Platform> Target<'_, T, P> {
 
 impl<T, P: Platform> Drop for Target<'_, T, P> {
     fn drop(&mut self) {
-        self.bring_home();
+        self.put_back();
     }
 }
 
-// SAFETY: the place comes first.
+// SAFETY: the slot is the first field of a `repr(C)` struct.
 unsafe impl<T, P: Platform> Transfer<P> for Target<'_, T, P> {
     unsafe fn attempt(&self, held: &Held<'_, P>) -> Attempt<P> {
-        if !self.is_away {
+        if !self.is_taken {
             return Attempt::NotReady;
         }
-        // SAFETY: the value is there, since it was taken out and the outcome is pending, by the caller; if it has moved the
-        // outcome says so after this.
-        note(&self.outcome, unsafe { self.channel.offer(held, self.place.get().cast()) })
+        // SAFETY: the slot is initialised, because the value was taken out and the outcome is pending by the caller; the
+        // outcome is `Moved` after it has moved.
+        note(&self.outcome, unsafe { self.channel.offer(held, self.slot.get().cast()) })
     }
 
     fn finish(&self, moved: bool) {

@@ -7,10 +7,9 @@ use crate::library::chan::Receiver;
 use crate::platform::Platform;
 
 /// What a case of a select can receive from: a [`Receiver`], a [`Timer`](crate::library::time::Timer), a
-/// [`Ticker`](crate::library::time::Ticker), and whatever points at one of them. A [context](crate::library::cancel::Context::done) has a
-/// receiver.
+/// [`Ticker`](crate::library::time::Ticker), and pointers to them. A [context](crate::library::cancel::Context::done) has a receiver.
 ///
-/// A type that has one of these inside can be one itself:
+/// A type that contains one of these can implement it, too:
 ///
 /// ```
 /// use core::time::Duration;
@@ -40,17 +39,17 @@ use crate::platform::Platform;
 /// });
 /// ```
 pub trait Source {
-    /// What is received.
+    /// The type of the received value.
     type Value;
 
-    /// Where it is.
+    /// The platform of the channel.
     type Platform: Platform;
 
-    /// A case that receives from it, for one select.
+    /// Makes a case that receives from it, for one select.
     fn recv_case(&self) -> RecvCase<'_, Self::Value, Self::Platform>;
 }
 
-/// A case that receives from `source`. Go: `case v := <-c`.
+/// Makes a case that receives from `source`. Go: `case v := <-c`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel};

@@ -204,7 +204,7 @@ pub(crate) fn fire<P: Platform>(
         return start_prepared(pinned, goroutine, bubble);
     }
     // There is room for one; the later ones are dropped.
-    let waiting = slot.ticks.leave(pinned, now);
+    let waiting = slot.ticks.send_or_drop(pinned, now);
     drop(setting);
     waiting.and_then(|goroutine| make_runnable(pinned, goroutine))
 }

@@ -1,23 +1,24 @@
-//! Standing in a queue: what channels, locks and all other things that Gs wait for are built on.
+//! Wait queues: the basis of channels, locks, and everything else that Gs wait for.
 //!
-//! A [`Waiter`] is one G's place in one queue, a [`WaitQueue`] a FIFO of them, guarded by the lock of whatever is waited
-//! for. A G brings one waiter of its own along, which is enough to wait for one thing, and is never freed, only reused, as
-//! its G is. Those of a select lie on its stack. (Go takes them from a cache, for its stacks move: `acquireSudog`.)
+//! A [`Waiter`] is one G's entry in one queue. A [`WaitQueue`] is a FIFO of waiters, guarded by the lock of the object that
+//! is waited for. Each G has a waiter of its own, which is enough to wait for one object; like its G it is reused but never
+//! freed. The waiters of a select are on its stack. (Go takes all of them from a cache, because its stacks move:
+//! `acquireSudog`.)
 //!
-//! # Who ends a wait
+//! # Which waker ends a wait
 //!
-//! A G that stands in one queue without a deadline is woken by whoever takes it out of the queue, under the lock
-//! ([`Ticket::SOLE`]). Where several may end the wait (several queues, a deadline), the G opens it with a fresh
-//! [`Ticket`], and the one whose [`claim`](Goroutine::claim) succeeds has ended it. A ticket is good for one wait, so that
-//! one that is left over ends none. (Go: `selectDone`.)
+//! A G in one queue without a deadline is woken by the waker that removes it from the queue under the lock
+//! ([`Ticket::SOLE`]). Where there can be several wakers (several queues, a deadline), the G opens the wait with a new wait
+//! generation, a [`Ticket`]. The waker whose [`claim`](Goroutine::claim) of it succeeds has ended the wait. A stale
+//! generation ends no wait. (Go: `selectDone`.)
 //!
-//! # Order of things
+//! # Order of steps
 //!
-//! The G locks, looks, queues its waiter, and parks with the lock held ([`wait`]); the lock is released on the far side,
-//! when the G's context is saved. So whoever finds the waiter may ready its G. With a deadline the timer is armed before
-//! the lock is released. If it fires at once the G may run while the far side still holds the lock; it takes the lock
-//! itself before it goes on, to leave the queue, so what the lock guards does not go away. A wait with a context arms the
-//! timer and queues with the context under the context's lock, which the G takes likewise.
+//! The G takes the lock, checks the condition, queues its waiter, and parks with the lock held ([`wait`]). The far side
+//! releases the lock, after the G's context is saved; so a waker that finds the waiter may ready the G at once. A deadline's
+//! timer is armed before the lock is released. If it fires immediately, the G may run while the far side still holds the
+//! lock; but the G takes the lock itself to leave the queue before it continues, so the locked object stays valid. A wait
+//! with a context arms the timer and queues on the context under the context's lock, which the G takes likewise.
 
 mod queue;
 
@@ -37,26 +38,26 @@ use crate::library::time::Instant;
 use crate::platform::{Pinned, Platform, Site};
 pub(crate) use queue::{WaitQueue, Woken};
 
-/// One G's place in one queue. Go: `sudog`.
+/// One G's entry in one queue. Go: `sudog`.
 ///
-/// All fields are atomics with relaxed accesses: while it is queued they belong to the holder of the queue's lock, else
+/// All fields are atomics with relaxed accesses: while it is queued they belong to the holder of the queue's lock, otherwise
 /// to its G.
 #[doc(alias = "sudog")]
 pub(crate) struct Waiter<P: Platform> {
-    /// Its G if whoever takes this out of its queue ends the wait, so that one look tells both; else `None`.
+    /// Its G, if removing this from its queue ends the wait, so that one load answers both questions; otherwise `None`.
     sole: AtomicRef<Goroutine<P>>,
-    /// The one behind it in its queue; nobody looks at that of the last one.
+    /// The next one in its queue; undefined in the last one.
     next: AtomicRef<Self>,
-    /// The one before it in its queue; `None` for the first one, and in no queue.
+    /// The previous one in its queue; `None` in the first one, and outside of queues.
     previous: AtomicRef<Self>,
-    /// What the waker tells the G, before it readies it; what it means is between the two.
+    /// A message from the waker to the G, written before it readies the G; they agree on its meaning.
     pub(crate) outcome: AtomicUsize,
-    /// Its G if several may end the wait.
+    /// Its G, if the wait has several wakers.
     goroutine: AtomicRef<Goroutine<P>>,
-    /// What they claim then.
+    /// The wait generation to claim then.
     ticket: AtomicU64,
-    /// Where the waker finds or leaves what is handed over, if anything is: an address on the G's stack.
-    pub(crate) place: AtomicPtr<()>,
+    /// The value slot: where the waker takes or puts the value that is passed on, if any. An address on the G's stack.
+    pub(crate) slot: AtomicPtr<()>,
 }
 
 impl<P: Platform> Waiter<P> {
@@ -64,15 +65,15 @@ impl<P: Platform> Waiter<P> {
         Self::with(None, Ticket::SOLE, ptr::null_mut())
     }
 
-    /// One that is [prepared](Self::prepare) for a wait that several may end.
+    /// A waiter that is [prepared](Self::prepare) for a wait with several wakers.
     #[inline(always)]
-    pub(crate) fn of_several(goroutine: &'static Goroutine<P>, ticket: Ticket, place: *mut ()) -> Self {
+    pub(crate) fn of_several(goroutine: &'static Goroutine<P>, ticket: Ticket, slot: *mut ()) -> Self {
         debug_assert_ne!(ticket, Ticket::SOLE);
-        Self::with(Some(goroutine), ticket, place)
+        Self::with(Some(goroutine), ticket, slot)
     }
 
     #[inline(always)]
-    fn with(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, place: *mut ()) -> Self {
+    fn with(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, slot: *mut ()) -> Self {
         Self {
             sole: AtomicRef::none(),
             next: AtomicRef::none(),
@@ -80,13 +81,13 @@ impl<P: Platform> Waiter<P> {
             outcome: AtomicUsize::new(0),
             goroutine: AtomicRef::new(goroutine),
             ticket: AtomicU64::new(ticket.0),
-            place: AtomicPtr::new(place),
+            slot: AtomicPtr::new(slot),
         }
     }
 
-    /// Prepares it for a wait of `goroutine`, to which it belongs.
+    /// Prepares it for a wait of `goroutine`, its owner.
     #[inline(always)]
-    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, ticket: Ticket, place: *mut ()) {
+    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, ticket: Ticket, slot: *mut ()) {
         if ticket == Ticket::SOLE {
             self.sole.store(Some(goroutine), Ordering::Relaxed);
         } else {
@@ -94,7 +95,7 @@ impl<P: Platform> Waiter<P> {
             self.goroutine.store(Some(goroutine), Ordering::Relaxed);
             self.ticket.store(ticket.0, Ordering::Relaxed);
         }
-        self.place.store(place, Ordering::Relaxed);
+        self.slot.store(slot, Ordering::Relaxed);
     }
 
     /// The G that waits.
@@ -113,7 +114,7 @@ impl<P: Platform> Waiter<P> {
         self.goroutine.load(Ordering::Relaxed).expect("a waiter is prepared before it is queued")
     }
 
-    /// Ends the wait; gives the G, for the caller to ready, if this was still to be done.
+    /// Ends the wait; returns the G, for the caller to ready, unless another waker has ended it.
     #[inline(always)]
     fn claim(&'static self) -> Option<&'static Goroutine<P>> {
         match self.sole.load(Ordering::Relaxed) {
@@ -133,8 +134,7 @@ impl<P: Platform> Waiter<P> {
         Some(goroutine)
     }
 
-    /// Makes the G runnable whose wait the caller has ended by taking this out of a queue. To be called without the
-    /// queue's lock.
+    /// Readies the G whose wait the caller has ended by removing this from a queue. Called without the queue's lock.
     #[inline]
     pub(crate) fn ready(&'static self, pinned: &Pinned<P>) {
         ready_pinned(pinned, self.goroutine());
@@ -143,8 +143,8 @@ impl<P: Platform> Waiter<P> {
 
 /// Parks the caller, which has put its waiter into one queue, with [`Ticket::SOLE`].
 ///
-/// `unlock` releases the queue's lock; it is run on the far side, when the G may be readied. The caller is pinned once. For
-/// a G of a bubble the reason is what `in_bubble` gives.
+/// `unlock` releases the queue's lock on the far side, where the G may be readied. The caller is pinned once. For a G in a
+/// bubble `in_bubble` returns the wait reason.
 #[inline(always)]
 pub(crate) fn wait<P: Platform>(
     caller: Caller<P>,
@@ -156,8 +156,8 @@ pub(crate) fn wait<P: Platform>(
     park_with(caller, reason, in_bubble, commit_closure(&unlock))
 }
 
-/// [`wait`] of a G that has put waiters into several queues, with one ticket. Gives the one it was woken by: whoever takes a
-/// waiter from a queue leaves word.
+/// [`wait`] of a G that has put waiters into several queues, with one wait generation. Returns the waiter that was woken,
+/// which the waker stores in the G.
 #[inline(always)]
 pub(crate) fn wait_for_any<P: Platform>(
     caller: Caller<P>,
@@ -170,8 +170,8 @@ pub(crate) fn wait_for_any<P: Platform>(
     (pinned, me.woken_by.load(Ordering::Relaxed))
 }
 
-/// [`wait`] for as long as `limit` says: gives `None` if that ended the wait. The waiters have the ticket.
-/// Those that are still queued are the caller's to remove.
+/// [`wait`] until `limit` at most; returns `None` if the limit ended the wait. The waiters have the wait generation
+/// `ticket`. The caller removes those that are still queued.
 pub(crate) fn wait_until<'a, P: Platform>(
     caller: Caller<P>,
     reason: WaitReason,
@@ -196,12 +196,12 @@ pub(crate) fn wait_until<'a, P: Platform>(
         true
     });
     if let Some(node) = limit.node() {
-        // Under the lock under which the far side queued and armed: it is through with both, whoever ended the wait.
+        // Takes the lock under which the far side queued and armed, so the far side has done both.
         node.dequeue(me);
     }
     let waker = me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter));
     if waker.is_some() || limit.node().is_some() {
-        // If it has fired it lost, and does nothing any more to a ticket that is used.
+        // If the timer has fired, its claim failed or will fail: the wait generation has been claimed.
         me.timer.cancel(&Pinned::new());
     }
     waker
@@ -228,7 +228,7 @@ mod tests {
 
     type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
 
-    fn stand_in(queue: &Queue) {
+    fn wait_in(queue: &Queue) {
         let caller = Caller::<Native>::new();
         let me = caller.me;
         let guard = queue.lock();
@@ -238,7 +238,7 @@ mod tests {
         drop(wait(caller, reason, || reason, || drop(guard)));
     }
 
-    fn stand_in_for(queue: &Queue, time: Duration) -> bool {
+    fn wait_in_for(queue: &Queue, time: Duration) -> bool {
         let deadline = Native::now().after(time);
         let caller = Caller::<Native>::new();
         let me = caller.me;
@@ -267,7 +267,7 @@ mod tests {
                 .map(|number| {
                     let (queue, order) = (queue.clone(), order.clone());
                     let handle = native::go(move || {
-                        stand_in(&queue);
+                        wait_in(&queue);
                         order.lock().unwrap().push(number);
                     });
                     native::yield_now();
@@ -293,7 +293,7 @@ mod tests {
                     let queue = queue.clone();
                     native::go(move || {
                         let tries = 0..100u64;
-                        tries.filter(|n| stand_in_for(&queue, Duration::from_micros((number * 7 + n) % 50))).count()
+                        tries.filter(|n| wait_in_for(&queue, Duration::from_micros((number * 7 + n) % 50))).count()
                     })
                 })
                 .collect();
@@ -302,8 +302,8 @@ mod tests {
                 woken += usize::from(wake_one(&queue));
                 native::yield_now();
             }
-            let told: usize = waiting.into_iter().map(|handle| handle.join().unwrap()).sum();
-            assert_eq!(told, woken);
+            let woken_in_time: usize = waiting.into_iter().map(|handle| handle.join().unwrap()).sum();
+            assert_eq!(woken_in_time, woken);
             assert!(queue.lock().is_empty());
         });
     }

@@ -10,36 +10,37 @@ use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 
-/// A FIFO of waiters, changed only under the lock of what is waited for. Go: `waitq`.
+/// A FIFO of waiters, changed only under the lock of the object that is waited for. Go: `waitq`.
 #[doc(alias = "waitq")]
 pub(crate) struct WaitQueue<P: Platform> {
     first: AtomicRef<Waiter<P>>,
-    /// Only to be looked at where there is a first one, so that an only one is taken out with one store.
+    /// Valid only if `first` is not `None`, so that removing the only waiter takes one store.
     last: AtomicRef<Waiter<P>>,
 }
 
 impl<P: Platform> WaitQueue<P> {
-    /// The empty queue.
+    /// An empty queue.
     #[cfg(not(gmp_loom))]
     pub(crate) const fn new() -> Self {
         Self { first: AtomicRef::none(), last: AtomicRef::none() }
     }
 
-    /// The empty queue.
+    /// An empty queue.
     #[cfg(gmp_loom)]
     pub(crate) fn new() -> Self {
         Self { first: AtomicRef::none(), last: AtomicRef::none() }
     }
 
-    /// Whether nobody stands in it. One that does may have been woken from elsewhere. May be asked without the lock.
+    /// Whether the queue is empty. The waits of queued waiters may have been ended by other wakers. Callable without the
+    /// lock.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        // Ordering: Acquire, for those who ask without the lock: what they look at next is not of an earlier moment. Partner:
-        // the Release of each store to `first`.
+        // Ordering: Acquire, for callers without the lock: later loads do not see an earlier state. Partner: the Release of
+        // each store to `first`.
         self.first.load(Ordering::Acquire).is_none()
     }
 
-    /// The one that has stood in it longest.
+    /// The waiter that has been queued longest.
     #[inline]
     pub(crate) fn front(&self) -> Option<&'static Waiter<P>> {
         self.first.load(Ordering::Relaxed)
@@ -48,7 +49,7 @@ impl<P: Platform> WaitQueue<P> {
     /// Appends a waiter that is in no queue.
     #[inline]
     pub(crate) fn push_back(&self, waiter: &'static Waiter<P>) {
-        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} stands in a queue");
+        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} is queued already");
         if self.first.load(Ordering::Relaxed).is_none() {
             self.first.store(Some(waiter), Ordering::Release);
             self.last.store(Some(waiter), Ordering::Relaxed);
@@ -58,7 +59,7 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// [`push_back`](Self::push_back) where somebody stands.
+    /// [`push_back`](Self::push_back) on a queue that is not empty.
     #[inline]
     fn push_behind_others(&self, waiter: &'static Waiter<P>) {
         let last = self.last.load(Ordering::Relaxed);
@@ -69,10 +70,10 @@ impl<P: Platform> WaitQueue<P> {
         self.last.store(Some(waiter), Ordering::Relaxed);
     }
 
-    /// Puts a waiter that is in no queue in front of all others.
+    /// Prepends a waiter that is in no queue.
     pub(crate) fn push_front(&self, waiter: &'static Waiter<P>) {
         let first = self.front();
-        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} stands in a queue");
+        debug_assert!(waiter.previous.load(Ordering::Relaxed).is_none(), "{waiter:?} is queued already");
         waiter.next.store(first, Ordering::Relaxed);
         match first {
             Some(first) => first.previous.store(Some(waiter), Ordering::Relaxed),
@@ -81,7 +82,7 @@ impl<P: Platform> WaitQueue<P> {
         self.first.store(Some(waiter), Ordering::Release);
     }
 
-    /// Takes `waiter` out if it stands in this queue; it stands in no other. Tells whether it did.
+    /// Removes `waiter` if it is in this queue; it is in no other. Returns whether it was.
     #[inline(always)]
     pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
         if self.is_first(waiter) && self.is_last(waiter) {
@@ -92,7 +93,7 @@ impl<P: Platform> WaitQueue<P> {
         self.remove_from_others(waiter)
     }
 
-    /// [`remove`](Self::remove) of one that does not stand there alone.
+    /// [`remove`](Self::remove) of a waiter that is not the only one.
     #[inline(never)]
     fn remove_from_others(&self, waiter: &'static Waiter<P>) -> bool {
         if self.is_first(waiter) {
@@ -119,13 +120,13 @@ impl<P: Platform> WaitQueue<P> {
         self.front().is_some_and(|first| ptr::eq(first, waiter))
     }
 
-    /// Whether `waiter`, which stands in this queue, is the last one.
+    /// Whether `waiter`, which is in this queue, is the last one.
     #[inline(always)]
     fn is_last(&self, waiter: &'static Waiter<P>) -> bool {
         self.last.load(Ordering::Relaxed).is_some_and(|last| ptr::eq(last, waiter))
     }
 
-    /// Takes the first waiter, whether its wait is over or not.
+    /// Removes the first waiter, whether its wait has been ended or not.
     #[inline]
     fn remove_front(&self) -> Option<&'static Waiter<P>> {
         let waiter = self.front()?;
@@ -133,7 +134,7 @@ impl<P: Platform> WaitQueue<P> {
         Some(waiter)
     }
 
-    /// Takes `waiter`, the first one, out.
+    /// Removes `waiter`, which is the first one.
     #[inline(always)]
     fn unlink_first(&self, waiter: &'static Waiter<P>) {
         if self.is_last(waiter) {
@@ -147,20 +148,20 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// Takes out the only one there is.
+    /// Removes the only waiter.
     #[inline(always)]
     fn take_only(&self) {
         self.first.store(None, Ordering::Release);
     }
 
-    /// Takes the first waiter whose wait is not over and ends it: the caller readies it, once, without the lock. Those
-    /// that were woken from elsewhere are dropped from the queue on the way.
+    /// Removes the first waiter whose wait has not been ended, and ends it. The caller readies it, once, without the lock.
+    /// Removes waiters whose waits have been ended on the way.
     #[inline]
     pub(crate) fn pop(&self) -> Option<&'static Waiter<P>> {
         self.pop_with_goroutine().map(|(waiter, _)| waiter)
     }
 
-    /// [`pop`](Self::pop) that gives the G as well, which it has come upon.
+    /// [`pop`](Self::pop) that also returns the G.
     #[inline(always)]
     pub(crate) fn pop_with_goroutine(&self) -> Option<(&'static Waiter<P>, &'static Goroutine<P>)> {
         loop {
@@ -171,7 +172,7 @@ impl<P: Platform> WaitQueue<P> {
         }
     }
 
-    /// Takes all waiters and ends the waits that are not over, with an outcome of zero.
+    /// Removes all waiters and ends those waits that have not been ended, with an outcome of zero.
     pub(crate) fn take_all(&self) -> Woken<P> {
         let mut woken = Woken { last: None };
         while let Some(waiter) = self.pop() {
@@ -182,8 +183,8 @@ impl<P: Platform> WaitQueue<P> {
         woken
     }
 
-    /// [`pop`](Self::pop), if the first waiter is `wanted`. One whose wait is over is asked too, and may
-    /// keep those behind it from being looked at until it has left the queue.
+    /// [`pop`](Self::pop) if the first waiter is `wanted`. A waiter whose wait has been ended is tested, too, and blocks
+    /// those behind it until it has left the queue.
     pub(crate) fn pop_if(&self, wanted: impl Fn(&'static Waiter<P>) -> bool) -> Option<&'static Waiter<P>> {
         loop {
             let waiter = self.front().filter(|&first| wanted(first))?;
@@ -195,14 +196,14 @@ impl<P: Platform> WaitQueue<P> {
     }
 }
 
-/// Waiters whose waits have been ended and whose Gs are still to be readied. Needs no lock.
-#[must_use = "whoever ends a wait readies the G"]
+/// Waiters whose waits have been ended and whose Gs must be readied. Needs no lock.
+#[must_use = "the waker that ends a wait must ready the G"]
 pub(crate) struct Woken<P: Platform> {
     last: Option<&'static Waiter<P>>,
 }
 
 impl<P: Platform> Woken<P> {
-    /// Readies all of them, those that came last first, as Go's `closechan` does: the one that waited longest is next.
+    /// Readies all, the last one first, as Go's `closechan` does: the one that waited longest is in `runnext` at the end.
     #[inline]
     pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
         if self.last.is_some() {
@@ -210,13 +211,12 @@ impl<P: Platform> Woken<P> {
         }
     }
 
-    /// Hands out all of them in that order, each to be readied.
+    /// Calls `ready` for each in that order.
     pub(crate) fn for_each(self, mut ready: impl FnMut(&'static Waiter<P>)) {
         let mut next = self.last;
         while let Some(waiter) = next {
-            // Read before: once it is ready the waiter may be in use again.
+            // Loaded first: once readied, the waiter may be in use again.
             next = waiter.previous.load(Ordering::Relaxed);
-            // It stands in no queue.
             waiter.previous.store(None, Ordering::Relaxed);
             ready(waiter);
         }

@@ -14,8 +14,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/chan/channel.rs",
         "a sender that waits is taken for one whose value went directly, and there are others in the buffer",
-        "        unsafe { self.ring.push(place) };",
-        "        let _ = place;",
+        "        unsafe { self.ring.push(slot) };",
+        "        let _ = slot;",
         Model("channel::the_buffer"),
     ),
     mutant(
@@ -28,7 +28,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/chan/channel.rs",
         "a sender does not see that the channel is closed",
-        "        if word.is_special() && self.header.refuses() {
+        "        if word.is_restricted() && self.header.refuses() {
             return Attempt::Closed;
         }
 ",
@@ -45,8 +45,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/chan/header.rs",
         "a close forgets what is in the buffer",
-        "self.header.word().0 | SPECIAL | CLOSED",
-        "SPECIAL | CLOSED",
+        "self.header.word().0 | RESTRICTED | CLOSED",
+        "RESTRICTED | CLOSED",
         Model("channel::a_look_without"),
     ),
     mutant(
@@ -116,9 +116,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/select/case.rs",
         "a select waits in each queue as if it stood in that one alone",
-        "        self.waiter.write(Waiter::of_several(me, ticket, place));",
-        "        let waiter = self.waiter.write(Waiter::of_several(me, ticket, place));
-        waiter.prepare(me, Ticket::SOLE, place);",
+        "        self.waiter.write(Waiter::of_several(me, ticket, slot));",
+        "        let waiter = self.waiter.write(Waiter::of_several(me, ticket, slot));
+        waiter.prepare(me, Ticket::SOLE, slot);",
         Model("channel::a_select"),
     ),
     mutant(
