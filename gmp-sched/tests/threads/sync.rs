@@ -137,7 +137,7 @@ fn what_waits_for_itself_is_told() {
     THREADS.run(1, || {
         let once = Once::new();
         let text = panic_of(|| once.call_once(|| once.call_once(|| ())));
-        assert_eq!(text, "sync: what is done once waits for itself");
+        assert_eq!(text, "sync: Once called recursively from its own function");
         assert!(!once.is_done());
     });
 }

@@ -50,7 +50,7 @@ use locks::{enter_in_order, lock_all, unlock_each};
 #[cfg(gmp_loom)]
 pub(crate) use locks::{list_as_given, lock_in_order, sort_by_address};
 #[doc(hidden)]
-pub use parts::{Chosen, Remaining, OneOf, Ready};
+pub use parts::{Chosen, OneOf, Ready, Remaining};
 pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};

@@ -1,14 +1,14 @@
-//! Waiting for each other.
+//! Barriers.
 
 use core::fmt;
 
-use super::blocking::{Blocking, Roused};
+use super::blocking::{Blocking, WakeList};
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-/// Lets a number of Gs wait until all of them are there; and then again. 40 bytes; can be a `static`.
+/// A barrier: each of a number of Gs waits until all have arrived; then the next round begins. 40 bytes; can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Barrier};
@@ -38,13 +38,13 @@ pub struct Barrier<P: Platform> {
 
 struct State<P: Platform> {
     queue: WaitQueue<P>,
-    /// How many stand in it.
+    /// Number of Gs that have arrived in this round and wait.
     arrived: u32,
 }
 
 impl<P: Platform> Barrier<P> {
     constructor! {
-        /// For `size` Gs; for one, or none, nobody ever waits.
+        /// A barrier for `size` Gs. With 0 or 1, no call waits.
         ///
         /// ```
         /// assert!(gmp_sched::native::Barrier::new(1).wait());
@@ -55,8 +55,8 @@ impl<P: Platform> Barrier<P> {
         }
     }
 
-    /// Waits until all are there. `true` for one of them, the one that came last. Blocks the G; not callable from
-    /// interrupts.
+    /// Waits until all have arrived. Returns `true` in the last one to arrive and `false` in the others. Blocks the G; not
+    /// callable from interrupts.
     ///
     /// ```
     /// assert!(gmp_sched::native::Barrier::new(1).wait());
@@ -64,8 +64,8 @@ impl<P: Platform> Barrier<P> {
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G or has preemption turned off; it comes last, and one of those that wait is in
-    /// a [bubble](crate::synctest) in which the caller is not.
+    /// The call has to wait, and the caller is not a G or has preemption turned off. The caller is the last to arrive, and a
+    /// waiter is in a [bubble](crate::synctest) and the caller is not in it.
     #[track_caller]
     pub fn wait(&self) -> bool {
         if self.size <= 1 {
@@ -78,11 +78,11 @@ impl<P: Platform> Barrier<P> {
             blocking.wait(state, 0, |state, waiter| state.queue.push_back(waiter));
             return false;
         }
-        // The next round begins, before those of this one have left.
+        // The next round begins before the Gs of this one have run.
         state.arrived = 0;
-        let roused = Roused::all_of(&state.queue);
+        let to_wake = WakeList::all_of(&state.queue);
         drop(state);
-        roused.ready_durable(Pinned::new());
+        to_wake.ready_durable(Pinned::new());
         true
     }
 }

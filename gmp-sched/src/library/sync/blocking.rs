@@ -1,4 +1,4 @@
-//! What all waits of this library have in common.
+//! What the waits of this library have in common.
 
 use core::ptr;
 
@@ -12,9 +12,9 @@ use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 use crate::synctest::{Home, may_be_used};
 
-/// The right to block once: the caller is a G that may.
+/// Permission to block once: the caller is a G that may block.
 ///
-/// Made before the lock of what is waited for is taken, so that nothing panics under that.
+/// Made before the lock of the queue is taken, so that it does not panic with the lock held.
 #[derive(Debug)]
 pub(super) struct Blocking<'a, P: Platform> {
     caller: Caller<P>,
@@ -38,10 +38,10 @@ impl<'a, P: Platform> Blocking<'a, P> {
         self.limit.is_some_and(|limit| limit.err().is_some())
     }
 
-    /// Queues the calling G by `enqueue`, and waits; `guard`, the lock of the queue, is dropped when the G has been left.
-    /// Gives what the waker left as outcome, `None` if the limit came first: then the waiter may still stand in the queue.
+    /// Queues the calling G by `enqueue`, and waits. `guard`, the lock of the queue, is dropped on the far side. Returns the
+    /// outcome that the waker stored, or `None` if the limit ended the wait; then the waiter may still be in the queue.
     ///
-    /// `note` is what the waker finds as outcome before it leaves its own.
+    /// Until the waker stores its outcome, the waiter's outcome is `note`, which the waker may read.
     #[inline(always)]
     pub(super) fn wait<G>(
         self,
@@ -52,8 +52,8 @@ impl<'a, P: Platform> Blocking<'a, P> {
         self.wait_within(|| false, guard, note, enqueue)
     }
 
-    /// [`wait`](Self::wait) for what may be of a bubble: a G that is in one asks `is_its_own` whether only that one can end
-    /// the wait.
+    /// [`wait`](Self::wait) for an object that may be associated with a bubble. `is_its_own` returns whether only the
+    /// calling G's bubble can end the wait; it is called only if the G is in one.
     #[inline(always)]
     pub(super) fn wait_within<G>(
         self,
@@ -70,7 +70,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         enqueue(&mut guard, &me.waiter);
         #[cfg(all(test, gmp_loom))]
         {
-            // Not the whole of a park, which would be more steps than a model of three Gs can have.
+            // Not all of a park, which has more steps than a model of three Gs can explore.
             let _ = (caller, reason, is_its_own);
             crate::engine::stand_in::wait(me, || drop(guard));
         }
@@ -88,7 +88,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     }
 }
 
-/// Makes the G runnable whose wait the caller has ended.
+/// Readies the G whose wait the caller has ended.
 #[inline]
 pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>) {
     #[cfg(not(all(test, gmp_loom)))]
@@ -100,12 +100,12 @@ pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>)
     }
 }
 
-/// The waiter of the calling G, which has waited.
+/// The waiter of the calling G.
 pub(super) fn my_waiter<P: Platform>(pinned: &Pinned<P>) -> &'static Waiter<P> {
     &pinned.goroutine().waiter
 }
 
-/// Does something when it is dropped: what has to be undone where a wait ends without success, or panics.
+/// Calls a function when it is dropped: cleanup for a wait that fails or panics.
 #[derive(Debug)]
 pub(super) struct OnDrop<F: FnMut()>(pub(super) F);
 
@@ -115,32 +115,32 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Waiters whose waits have been ended under a lock, to be readied without it, in the order of the queue.
+/// Waiters whose waits have been ended under a lock, to be readied without it, in queue order. Linux: `wake_q`.
 #[must_use]
-pub(super) struct Roused<P: Platform> {
-    /// Most often the only one, who needs no list.
+pub(super) struct WakeList<P: Platform> {
+    /// In most cases the only one, which saves the list.
     first: Option<&'static Waiter<P>>,
     others: WaitQueue<P>,
 }
 
-impl<P: Platform> Roused<P> {
-    /// Nobody.
+impl<P: Platform> WakeList<P> {
+    /// An empty list.
     #[inline]
     pub(super) fn none() -> Self {
         Self { first: None, others: WaitQueue::new() }
     }
 
-    /// All in `queue`.
+    /// Ends the waits of all waiters in `queue`.
     #[inline]
     pub(super) fn all_of(queue: &WaitQueue<P>) -> Self {
-        let mut roused = Self::none();
+        let mut to_wake = Self::none();
         while let Some(waiter) = queue.pop() {
-            roused.push(waiter);
+            to_wake.push(waiter);
         }
-        roused
+        to_wake
     }
 
-    /// One more, which was popped.
+    /// Adds a waiter that was popped from its queue.
     #[inline]
     pub(super) fn push(&mut self, waiter: &'static Waiter<P>) {
         match self.first {
@@ -149,18 +149,18 @@ impl<P: Platform> Roused<P> {
         }
     }
 
-    /// Makes all of them runnable.
+    /// Readies all of them.
     #[inline]
     pub(super) fn ready(self, pinned: &Pinned<P>) {
         self.ready_each(pinned, |_| ());
     }
 
-    /// [`ready`](Self::ready) of those who wait durably if they are in a bubble, wherever it is that they wait; gives how many
-    /// they were.
+    /// [`ready`](Self::ready) for waits that are durable in a bubble, wherever the object was made. Returns the number of
+    /// waiters.
     ///
     /// # Panics
     ///
-    /// One of them is in a bubble in which the caller is not. They have been woken all the same: nobody else would.
+    /// A waiter is in a bubble and the caller is not in it. All are readied nevertheless, because no other waker would.
     #[inline]
     #[track_caller]
     pub(super) fn ready_durable(self, pinned: Pinned<P>) -> usize {
@@ -174,16 +174,16 @@ impl<P: Platform> Roused<P> {
         count
     }
 
-    /// Makes all of them runnable, after a `look` at each.
+    /// Readies all of them, after a call of `inspect` for each.
     #[inline]
-    fn ready_each(self, pinned: &Pinned<P>, mut look: impl FnMut(&'static Waiter<P>)) {
+    fn ready_each(self, pinned: &Pinned<P>, mut inspect: impl FnMut(&'static Waiter<P>)) {
         let Some(first) = self.first else { return };
-        look(first);
+        inspect(first);
         ready(first, pinned);
         while let Some(waiter) = self.others.front() {
-            // Out of the list first: once its G runs it may stand in another.
+            // Removed first: once its G runs, the waiter may be put into another queue.
             self.others.remove(waiter);
-            look(waiter);
+            inspect(waiter);
             ready(waiter, pinned);
         }
     }

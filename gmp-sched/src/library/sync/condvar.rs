@@ -1,4 +1,4 @@
-//! Waiting, with a mutex, for something to become true. Go: `sync.Cond` (sync/cond.go, go1.27).
+//! Condition variables. Go: `sync.Cond` (sync/cond.go, go1.27).
 
 #![expect(unsafe_code, reason = "unlocks the mutex of a guard that it is lent")]
 
@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use lock_api::GuardSend;
 
-use super::blocking::{Blocking, Roused, my_waiter, ready};
+use super::blocking::{Blocking, WakeList, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
@@ -16,13 +16,13 @@ use crate::library::time::{Instant, now};
 use crate::library::waiter::{WaitQueue, Waiter};
 use crate::platform::{Pinned, Platform};
 
-/// Waiting for something that a [`Mutex`](super::Mutex) guards to become true. Go: `sync.Cond`.
+/// A condition variable, used with a [`Mutex`](super::Mutex). Go: `sync.Cond`.
 ///
-/// [`wait`](lock_api::Condvar::wait) unlocks the mutex, waits to be notified, and locks it again. First in, first out; a
-/// wait ends by a notification or its deadline and never without reason, and the numbers that `notify_one` and
-/// `notify_all` give are exact. Still the condition may be false again when the mutex is locked, since others may have
-/// come first: [`wait_while`](lock_api::Condvar::wait_while) looks again. The notifier need not hold the mutex. 32 bytes;
-/// can be a `static`. As in Go the mutex is one and the same for all that wait at one time; in Go it is a field.
+/// [`wait`](lock_api::Condvar::wait) unlocks the mutex, waits for a notification, and locks the mutex again. First in, first
+/// out. There are no spurious wakeups: a wait ends by a notification or its deadline, and `notify_one` and `notify_all`
+/// return the exact number of woken waiters. The condition may still be false again when the mutex is locked, because
+/// another G may have locked it first: use [`wait_while`](lock_api::Condvar::wait_while). The notifier need not hold the
+/// mutex. All Gs that wait at the same time must use the same mutex; in Go it is a field. 32 bytes; can be a `static`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,12 +46,12 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// Waiting: the caller is not a G, or has preemption turned off; Gs wait with another mutex. Notifying: who was woken is in a
-/// [bubble](crate::synctest) in which the caller is not.
+/// Waiting: the caller is not a G, or has preemption turned off; other Gs wait with another mutex. Notifying: a woken G is
+/// in a [bubble](crate::synctest) and the caller is not in it.
 #[doc(alias = "Cond")]
 pub type Condvar<P> = lock_api::Condvar<RawCondvar<P>>;
 
-/// The condition variable, for [`lock_api`].
+/// The condition variable without the `lock_api` wrapper.
 ///
 /// ```
 /// use gmp_sched::native::Native;
@@ -64,20 +64,21 @@ pub struct RawCondvar<P: Platform> {
 
 struct State<P: Platform> {
     queue: WaitQueue<P>,
-    /// The address of the mutex of those in the queue.
+    /// The address of the waiters' mutex.
     mutex: usize,
 }
 
-/// What keeps a G from being woken while it is on its way out: dropped when it has been left.
+/// Dropped on the far side of a wait: releases the queue's lock, which keeps the G from being notified before, then readies
+/// the next G for the mutex.
 struct Leaving<G, P: Platform> {
     state: Option<G>,
-    /// Who waited for the mutex.
+    /// A waiter for the mutex.
     next: Option<&'static Waiter<P>>,
 }
 
 impl<G, P: Platform> Drop for Leaving<G, P> {
     fn drop(&mut self) {
-        // The lock first: nobody is readied under one.
+        // The lock first: no G is readied while a lock is held.
         self.state = None;
         if let Some(next) = self.next {
             ready(next, &Pinned::new());
@@ -86,7 +87,7 @@ impl<G, P: Platform> Drop for Leaving<G, P> {
 }
 
 impl<P: Platform> RawCondvar<P> {
-    /// One for which nobody waits.
+    /// A condition variable without waiters.
     ///
     /// ```
     /// use gmp_sched::native::Native;
@@ -99,8 +100,8 @@ impl<P: Platform> RawCondvar<P> {
         Self { state: Lock::new(State { queue: WaitQueue::new(), mutex: 0 }) }
     }
 
-    /// Unlocks `mutex`, which the caller holds, waits to be notified for as long as `limit` says, and locks it again. Tells
-    /// whether it was notified.
+    /// Unlocks `mutex`, which the caller holds, waits for a notification until `limit` at most, and locks `mutex` again.
+    /// Returns whether it was notified.
     #[track_caller]
     pub(super) fn wait_with(&self, mutex: &RawMutex<P>, limit: Option<&Limit<'_, P>>) -> bool {
         let blocking = Blocking::<P>::new(WaitReason::CondvarWait, limit);
@@ -110,13 +111,13 @@ impl<P: Platform> RawCondvar<P> {
             state.mutex = address;
         }
         if state.mutex != address {
-            // A misuse by the program: it panics with neither the pin nor the lock.
+            // A misuse by the program: panic without the pin and the lock.
             drop((state, blocking));
             panic!("sync: Gs wait for one Condvar with two mutexes");
         }
         let leaving = Leaving { state: Some(state), next: None };
-        // Queued first: whoever gets the mutex now and notifies finds the G in the queue, and waits for the lock of the
-        // queue until the G has been left.
+        // Queued first: a G that locks the mutex next and notifies finds this G in the queue, and waits for the queue's lock
+        // until the far side releases it.
         let notified = blocking.wait(leaving, 0, |leaving, waiter| {
             leaving.state.as_mut().expect("until it is dropped").queue.push_back(waiter);
             leaving.next = mutex.release_for();
@@ -130,8 +131,8 @@ impl<P: Platform> RawCondvar<P> {
     }
 }
 
-// SAFETY: the mutex is unlocked when the waiter stands in the queue, whose lock is held until the G has been left: no
-// notification comes in between. It is locked again before `wait_with` returns; what can panic comes before it is unlocked.
+// SAFETY: the mutex is unlocked after the waiter was queued, under the queue's lock, which is held until the far side, so no
+// notification is missed. It is locked again before `wait_with` returns; panics come before it is unlocked.
 unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     const INIT: Self = Self::new();
 
@@ -146,19 +147,19 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
     #[track_caller]
     fn notify_one(&self) -> bool {
         let pinned = Pinned::<P>::new();
-        let mut roused = Roused::none();
+        let mut to_wake = WakeList::none();
         if let Some(first) = self.state.lock().queue.pop() {
-            roused.push(first);
+            to_wake.push(first);
         }
-        roused.ready_durable(pinned) != 0
+        to_wake.ready_durable(pinned) != 0
     }
 
     #[doc(alias = "Broadcast")]
     #[track_caller]
     fn notify_all(&self) -> usize {
         let pinned = Pinned::<P>::new();
-        let roused = Roused::all_of(&self.state.lock().queue);
-        roused.ready_durable(pinned)
+        let to_wake = WakeList::all_of(&self.state.lock().queue);
+        to_wake.ready_durable(pinned)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gs of which the first error counts. Go: `golang.org/x/sync/errgroup`.
+//! Groups of Gs with a common error. Go: `golang.org/x/sync/errgroup`.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,11 +13,11 @@ use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::spawn;
 use crate::platform::{OutOfResources, Platform};
 
-/// Gs that work on parts of one task: [`wait`](Self::wait) waits for all and gives the first error. Go:
+/// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all and returns the first error. Go:
 /// `errgroup.Group`.
 ///
-/// The first error cancels the group: its [context](Self::with_context) and its hooks are told, once, by the G that failed,
-/// and what looks at [`is_cancelled`](Self::is_cancelled) knows. It stops nobody by itself.
+/// The first error cancels the group: the failed G cancels the [context](Self::with_context) and calls the hooks, and
+/// [`is_cancelled`](Self::is_cancelled) returns true. Cancelling does not stop the other Gs by itself.
 ///
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};
@@ -37,7 +37,7 @@ pub struct ErrorGroup<E, P: Platform> {
 
 struct Shared<E, P: Platform> {
     under_way: WaitGroup<P>,
-    /// Permits for as many as may run at once.
+    /// A permit for each G that may run at the same time.
     limit: Option<Semaphore<P>>,
     error: Mutex<Option<E>, P>,
     is_cancelled: AtomicBool,
@@ -54,13 +54,13 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for what its Gs share.
+    /// There is no memory for the shared state.
     #[must_use]
     pub fn new() -> Self {
         Self::with(None)
     }
 
-    /// A group of which at most `limit` Gs are under way at once: [`go`](Self::go) waits. Go: `SetLimit`.
+    /// A group of which at most `limit` Gs run at the same time: [`go`](Self::go) waits. Go: `SetLimit`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -74,16 +74,16 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// `limit` is zero; there is no memory for what its Gs share.
+    /// `limit` is zero; there is no memory for the shared state.
     #[must_use]
     #[doc(alias = "SetLimit")]
     pub fn with_limit(limit: u32) -> Self {
-        assert!(limit > 0, "an ErrorGroup of which no G may run");
+        assert!(limit > 0, "an ErrorGroup with a limit of zero");
         Self::with(Some(Semaphore::new(limit)))
     }
 
-    /// With a context below `context` for its Gs, which is cancelled when the first of them fails, or when
-    /// [`wait`](Self::wait) returns. Go: `errgroup.WithContext`.
+    /// Adds a child of `context` that is cancelled when the first G fails, or when [`wait`](Self::wait) returns. Go:
+    /// `errgroup.WithContext`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -104,7 +104,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         (self.on_cancel(move || cancel.cancel()), context)
     }
 
-    /// Has `on_cancel` called when the first of its Gs fails, to tell the others; after those that it was given before.
+    /// Adds a hook that is called when the first G fails. Hooks are called in the order in which they were added.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -137,10 +137,10 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Runs `body` as a new G of the group, when its limit allows. Blocks the G till then; not callable from interrupts.
-    /// Go: `Go`.
+    /// Spawns a G of the group that runs `body`, waiting until the limit allows it. May block the G; not callable from
+    /// interrupts. Go: `Go`.
     ///
-    /// A panic of `body` is nobody's to handle, and ends the program.
+    /// A panic of `body` ends the program, because there is no join handle to report it to.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -158,7 +158,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; it has to wait with preemption turned off.
+    /// The caller is not a G with a P; the call has to wait with preemption turned off.
     #[track_caller]
     #[doc(alias = "Go")]
     pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) -> Result<(), OutOfResources> {
@@ -166,7 +166,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         self.start(permit, body)
     }
 
-    /// [`go`](Self::go), if the limit allows it now; gives `body` back if not. Go: `TryGo`.
+    /// [`go`](Self::go) if the limit allows it without waiting. Go: `TryGo`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
@@ -180,7 +180,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Errors
     ///
-    /// As many are under way as may be.
+    /// The limit is reached. The error is `body`.
     ///
     /// # Panics
     ///
@@ -208,11 +208,11 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         body: impl FnOnce() -> Result<(), E> + Send + 'static,
     ) -> Result<(), OutOfResources> {
         self.shared.under_way.add(1);
-        // From here on it is `End` that releases it.
+        // Released by `End` from here on.
         if let Some(permit) = permit {
             permit.forget();
         }
-        // Part of the closure, so that a spawn that fails or panics drops it, too.
+        // Part of the closure, so that it is also dropped when the spawn fails or panics.
         let end = End(Arc::clone(&self.shared));
         let spawned = spawn::<P, _, _>(move || {
             let (body, end) = (body, end);
@@ -243,16 +243,16 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// # Errors
     ///
-    /// That of the G that failed first.
+    /// The error of the G that failed first.
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G or has preemption turned off.
+    /// The call has to wait, and the caller is not a G or has preemption turned off.
     #[track_caller]
     #[doc(alias = "Wait")]
     pub fn wait(self) -> Result<(), E> {
         self.shared.under_way.wait();
-        // Dropped uncalled, it cancels the group's context all the same.
+        // Dropping the hooks without calling them also cancels the group's context.
         let hooks = mem::take(&mut *self.shared.on_cancel.lock());
         drop(hooks);
         self.shared.error.lock().take().map_or(Ok(()), Err)
@@ -260,7 +260,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
 }
 
 impl<E, P: Platform> Shared<E, P> {
-    /// One of its Gs has failed.
+    /// Stores the error of a failed G and cancels the group, if it is the first.
     fn fail(&self, error: E) {
         {
             let mut first = self.error.lock();
@@ -275,7 +275,7 @@ impl<E, P: Platform> Shared<E, P> {
     }
 }
 
-/// One of the Gs of a group. Dropped when it has ended, or could not be made.
+/// A G of a group. Dropped when the G has ended or could not be spawned.
 struct End<E, P: Platform>(Arc<Shared<E, P>>);
 
 impl<E, P: Platform> Drop for End<E, P> {

@@ -1,4 +1,4 @@
-//! Waits for locks that a context or a deadline ends: what the types of `lock_api` do not have.
+//! Lock methods that wait until a deadline or a context ends, which the types of `lock_api` do not have.
 
 #![expect(unsafe_code, reason = "makes the guards of locks that it has taken")]
 
@@ -13,7 +13,7 @@ use crate::platform::Platform;
 
 /// [`Mutex`] with a limit to the wait. See [`lock_until`](Self::lock_until) for an example.
 pub trait LimitedMutex<T: ?Sized, P: Platform> {
-    /// Locks it, waiting for as long as `limit` says (a deadline, a context). Blocks the G; not callable from interrupts.
+    /// Locks, waiting until `limit` at most: a deadline or a context. Blocks the G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -32,7 +32,7 @@ pub trait LimitedMutex<T: ?Sized, P: Platform> {
     ///
     /// # Errors
     ///
-    /// It was held until the limit was over.
+    /// It was not free within the limit.
     ///
     /// # Panics
     ///
@@ -45,11 +45,11 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
     #[track_caller]
     fn lock_until<'l>(&self, limit: impl Into<Limit<'l, P>>) -> Result<MutexGuard<'_, T, P>, ContextError> {
         let limit = limit.into();
-        // SAFETY: it is only locked by it, for the guard below.
+        // SAFETY: used only to lock, for the guard below.
         if !unsafe { self.raw() }.acquire_until(WaitReason::MutexLock, Some(&limit)) {
             return Err(limit.ended());
         }
-        // SAFETY: it has just been locked, and nobody has made a guard for that.
+        // SAFETY: it has just been locked, and there is no other guard for that.
         Ok(unsafe { self.make_guard_unchecked(GuardSend::new()) })
     }
 }
@@ -57,7 +57,7 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
 /// [`RwLock`](super::RwLock) and [`ReadMostlyRwLock`](super::ReadMostlyRwLock) with a limit to the wait. See
 /// [`read_until`](Self::read_until) for an example.
 pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
-    /// Locks it to read, waiting for as long as `limit` says. Blocks the G; not callable from interrupts.
+    /// Locks for reading, waiting until `limit` at most. Blocks the G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -88,7 +88,7 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError>;
 
-    /// Locks it to write, waiting for as long as `limit` says. Blocks the G; not callable from interrupts.
+    /// Locks for writing, waiting until `limit` at most. Blocks the G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context, RwLock};
@@ -103,7 +103,7 @@ pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     ///
     /// # Errors
     ///
-    /// There were others until the limit was over.
+    /// There were other readers or a writer until the limit was over.
     ///
     /// # Panics
     ///
@@ -122,10 +122,10 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockReadGuard<'_, RawRwLock<P, R>, T>, ContextError> {
         let limit = limit.into();
-        // SAFETY: it is only locked by it, for the guard below.
-        let place = unsafe { self.raw() }.share(Some(&limit)).ok_or_else(|| limit.ended())?;
-        // SAFETY: it has just been locked to read, there, and nobody has made a guard for that.
-        Ok(unsafe { self.make_read_guard_unchecked(place) })
+        // SAFETY: used only to lock, for the guard below.
+        let slot = unsafe { self.raw() }.share(Some(&limit)).ok_or_else(|| limit.ended())?;
+        // SAFETY: it has just been locked for reading, in this slot, and there is no other guard for that.
+        Ok(unsafe { self.make_read_guard_unchecked(slot) })
     }
 
     #[track_caller]
@@ -134,19 +134,19 @@ impl<T: ?Sized, P: Platform, R: Readers> LimitedRwLock<T, P, R> for lock_api::Rw
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<lock_api::RwLockWriteGuard<'_, RawRwLock<P, R>, T>, ContextError> {
         let limit = limit.into();
-        // SAFETY: it is only locked by it, for the guard below.
+        // SAFETY: used only to lock, for the guard below.
         if !unsafe { self.raw() }.exclude(Some(&limit)) {
             return Err(limit.ended());
         }
-        // SAFETY: it has just been locked to write, and nobody has made a guard for that.
+        // SAFETY: it has just been locked for writing, and there is no other guard for that.
         Ok(unsafe { self.make_write_guard_unchecked(GuardSend::new()) })
     }
 }
 
 /// [`Condvar`] with any limit to the wait. See [`wait_limited`](Self::wait_limited) for an example.
 pub trait LimitedCondvar<P: Platform> {
-    /// Unlocks the mutex, waits to be notified for as long as `limit` says (a deadline, a context), and locks it again,
-    /// however long that takes. Blocks the G; not callable from interrupts.
+    /// Unlocks the mutex, waits for a notification until `limit` at most (a deadline or a context), and locks the mutex
+    /// again, for which it waits without a limit. Blocks the G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -169,7 +169,7 @@ pub trait LimitedCondvar<P: Platform> {
     ///
     /// # Errors
     ///
-    /// Nobody notified it before the limit was over.
+    /// There was no notification within the limit.
     ///
     /// # Panics
     ///
@@ -190,7 +190,7 @@ impl<P: Platform> LimitedCondvar<P> for Condvar<P> {
         limit: impl Into<Limit<'l, P>>,
     ) -> Result<(), ContextError> {
         let limit = limit.into();
-        // SAFETY: it is unlocked on behalf of the guard, which is borrowed meanwhile, and locked again before.
+        // SAFETY: it is unlocked on behalf of the guard, which is borrowed, and locked again before this returns.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
         if self.raw().wait_with(mutex, Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
     }

@@ -1,36 +1,37 @@
-//! Go's `sync` for Gs: who has to wait is parked, and its M runs other Gs meanwhile.
+//! Go's `sync` for Gs: a G that has to wait is parked, and its M runs other Gs meanwhile.
 //!
 //! | type | what | Go |
 //! |---|---|---|
-//! | [`Mutex`] | one at a time | `sync.Mutex` |
+//! | [`Mutex`] | mutual exclusion | `sync.Mutex` |
 //! | [`RwLock`] | many readers or one writer | `sync.RWMutex` |
-//! | [`ReadMostlyRwLock`] | the same; readers on different Ps share no cache line | |
-//! | [`Condvar`] | waiting, with a mutex, for something to become true | `sync.Cond` |
+//! | [`ReadMostlyRwLock`] | the same, without false sharing between readers on different Ps | |
+//! | [`Condvar`] | waiting for a condition, with a mutex | `sync.Cond` |
 //! | [`WaitGroup`] | waiting for a number of Gs to finish | `sync.WaitGroup` |
-//! | [`Once`], [`OnceCell`], [`Lazy`] | done once | `sync.Once`, `sync.OnceValue` |
+//! | [`Once`], [`OnceCell`], [`Lazy`] | one-time initialisation | `sync.Once`, `sync.OnceValue` |
 //! | [`Semaphore`] | a number of permits | `golang.org/x/sync/semaphore` |
-//! | [`Barrier`] | waiting for each other | |
-//! | [`Pool`] | values to be used again | `sync.Pool` |
-//! | [`ErrorGroup`] | Gs of which the first error counts | `golang.org/x/sync/errgroup` |
-//! | [`SingleFlight`] | callers that want the same at the same time share one call | `golang.org/x/sync/singleflight` |
+//! | [`Barrier`] | a number of Gs wait for each other | |
+//! | [`Pool`] | reusable values | `sync.Pool` |
+//! | [`ErrorGroup`] | a group of Gs and its first error | `golang.org/x/sync/errgroup` |
+//! | [`SingleFlight`] | concurrent callers with the same key share one call | `golang.org/x/sync/singleflight` |
 //!
 //! Programs use the aliases of their platform, which leave out the last type parameter: [`crate::platform_aliases`].
 //!
-//! # What holds of all of them
+//! # Common properties
 //!
-//! - They block the calling G only. What may block is not callable from interrupts nor with preemption turned off: it
-//!   panics and names its caller. What must not wait (`try_lock`, `unlock`, `notify_…`, `done`, `release`) may be called
-//!   by a G with preemption turned off.
-//! - Queues are first in, first out. A waiter that is made runnable is the next on the waker's P, as in Go; it is put on the
-//!   global queue of its own scheduler by a waker of another one, or by a thread that is no M.
-//! - Nothing is poisoned: after a panic in a critical section the lock is free, as in `lock_api`. In the kernel a G that
-//!   panics is not unwound: what it held stays held.
-//! - Nothing is allocated, except for the room for a timer by the first wait with a deadline, and where a type says so.
-//! - Locks are unlocked by whoever has the guard, which may be another G than the one that locked.
+//! - They block the calling G only. A call that may block is not callable from interrupts or with preemption turned off; it
+//!   panics with the caller's location. A call that never blocks (`try_lock`, `unlock`, `notify_…`, `done`, `release`) is
+//!   callable with preemption turned off.
+//! - Queues are first in, first out. A readied waiter runs next on the waker's P, as in Go. If the waker belongs to another
+//!   scheduler or is a thread that is not an M, the waiter goes to the global queue of its own scheduler.
+//! - Locks are not poisoned: a panic in a critical section unlocks, as in `lock_api`. In the kernel, where a G that panics
+//!   is not unwound, its locks stay locked.
+//! - They do not allocate, except for the first wait with a deadline (its timer), and where a type says so.
+//! - The G that drops a guard unlocks; it need not be the G that locked.
 //!
-//! # How they are built
+//! # Implementation
 //!
-//! Each is a word, changed by one atomic instruction while nobody has to wait, and a queue of waiters with a spinlock,
+//! Each is an atomic word, changed by one instruction while no G has to wait, and a wait queue with a spinlock, used only
+//! when one has to (see `waiter`). No G is readied while such a spinlock is held.
 //! which comes into play only when somebody has to (see `waiter`). A G is never made runnable under such a lock.
 
 macro_rules! constructor {
@@ -39,7 +40,7 @@ macro_rules! constructor {
         #[cfg(not(gmp_loom))]
         $vis const fn $name($($argument: $type),*) -> Self $body
 
-        // loom's atomics and locks cannot be made at compile time.
+        // loom's atomics and locks have no `const` constructors.
         $(#[$meta])*
         #[cfg(gmp_loom)]
         $vis fn $name($($argument: $type),*) -> Self $body
@@ -82,7 +83,7 @@ pub use once::Once;
 pub use once_cell::{Lazy, OnceCell};
 #[cfg(not(gmp_loom))]
 pub use pool::{Pool, Pooled};
-pub use rwlock::{OneCount, Place, RawRwLock, Readers, SpreadCounts};
+pub use rwlock::{OneCount, RawRwLock, ReaderSlot, Readers, SpreadCounts};
 #[cfg(not(gmp_loom))]
 pub use rwlock::{ReadMostlyRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};

@@ -1,4 +1,4 @@
-//! Mutual exclusion: a word that lock and unlock change by one compare-exchange each while nobody waits, and a queue.
+//! Mutual exclusion: a word that lock and unlock change by one compare-exchange each while no G waits, and a wait queue.
 //!
 //! Go: `Mutex` (internal/sync/mutex.go, go1.27), with one state fewer.
 //!
@@ -10,12 +10,12 @@
 //!                     HELD|AWAKE[|QUEUED] ◀──── anyone locks ────── AWAKE[|QUEUED]
 //! ```
 //!
-//! Normally unlock frees the mutex and wakes the first in the queue, which then has to compete for it: whoever runs
-//! already gets it more often than not, and no switch is needed for each lock. While one that was woken is on its way
-//! (`AWAKE`) no other is woken. If it comes too late it goes back to the head of the queue. That is unfair, so a waiter
-//! that has waited for [`STARVING`] is not woken to compete: the mutex is *handed over* to it. It stays `HELD` throughout,
-//! and nobody can get in between. Go keeps a starvation mode for this, which newcomers look at; here the time that the
-//! first waiter began to wait is looked at by unlock, and newcomers need not know.
+//! Normally unlock frees the mutex and wakes the first waiter, which then competes for it. A G that is already running
+//! usually wins, which saves a switch per lock. While a woken waiter is on its way (`AWAKE`) no other is woken. If it loses,
+//! it goes back to the head of the queue. Because that is unfair, a waiter that has waited for [`STARVING`] is not woken to
+//! compete: the mutex is *handed over* to it. It stays `HELD` throughout, so no other G can lock it in between. Go has a
+//! starvation mode for this, which arriving Gs must check; here unlock checks when the first waiter began to wait, and
+//! arriving Gs need not know.
 
 #![cfg_attr(not(gmp_loom), expect(unsafe_code, reason = "promises mutual exclusion to lock_api"))]
 
@@ -34,10 +34,10 @@ use crate::library::time::Instant;
 use crate::library::waiter::{WaitQueue, Waiter};
 use crate::platform::{Pinned, Platform, Site};
 
-/// A value that one G at a time can get at. Go: `sync.Mutex`.
+/// A mutual exclusion lock for a value. Go: `sync.Mutex`.
 ///
-/// Lock with [`lock`](lock_api::Mutex::lock), which blocks, or the `try_lock` methods; the guard unlocks. Size of the value
-/// plus 32 bytes; can be a `static`.
+/// Lock with [`lock`](lock_api::Mutex::lock), which blocks, or with the `try_lock` methods; dropping the guard unlocks. The
+/// lock takes 32 bytes besides the value, and can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Mutex};
@@ -68,11 +68,11 @@ use crate::platform::{Pinned, Platform, Site};
 ///
 /// # Panics
 ///
-/// Where it would have to wait: the caller is not a G, or has preemption turned off.
+/// A call that has to wait: the caller is not a G, or has preemption turned off.
 #[cfg(not(gmp_loom))]
 pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 
-/// The right to the value of a [`Mutex`], which is unlocked when this is dropped. Can be sent to another G.
+/// Access to the value of a locked [`Mutex`]. Unlocks when dropped. Can be sent to another G.
 ///
 /// ```
 /// use gmp_sched::native::{self, Mutex, MutexGuard};
@@ -90,32 +90,32 @@ pub type Mutex<T, P> = lock_api::Mutex<RawMutex<P>, T>;
 #[cfg(not(gmp_loom))]
 pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
 
-/// Somebody holds it.
+/// The mutex is locked.
 const HELD: u32 = 1;
-/// One that stood in the queue was woken and has not tried again yet; no other is woken meanwhile. Go: `mutexWoken`.
+/// A waiter was woken and has not retried yet; no other is woken meanwhile. Go: `mutexWoken`.
 const AWAKE: u32 = 2;
-/// Somebody may stand in the queue. Changed under the lock of the queue only.
+/// The queue may have waiters. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
 
-/// How long a waiter lets others get ahead of it. Go: `starvationThresholdNs`, 1 ms.
+/// How long a waiter competes before the mutex is handed over to it. Go: `starvationThresholdNs`, 1 ms.
 const STARVING: Duration = Duration::from_millis(1);
 
-/// Looks at a mutex that another M is likely to unlock in a moment, before a G is queued. Go: `active_spin`.
+/// How often to poll a mutex that another M is likely to unlock soon, before the G is queued. Go: `active_spin`.
 const SPINS: u32 = if cfg!(gmp_loom) { 0 } else { 4 };
-/// Pauses between two looks. Go: `active_spin_cnt`.
+/// Pauses between two polls. Go: `active_spin_cnt`.
 const PAUSES: u32 = 30;
 
-/// Outcome of a wait: the mutex is free, or was; try again.
+/// Outcome of a wait: the mutex was freed; try to lock it.
 const COMPETE: usize = 1;
-/// Outcome of a wait: the mutex is the waiter's.
+/// Outcome of a wait: the waiter holds the mutex.
 const HANDED_OVER: usize = 2;
 
-/// Who gets the mutex that is unlocked while Gs wait for it.
+/// Which G gets the mutex when it is unlocked while others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fairness {
-    /// Whoever comes first, unless the first in the queue has waited for too long.
+    /// The first to lock it, unless the first waiter is starving.
     Normal,
-    /// The first in the queue.
+    /// The first waiter.
     HandOver,
 }
 
@@ -134,14 +134,14 @@ pub struct RawMutex<P: Platform> {
 
 impl<P: Platform> RawMutex<P> {
     constructor! {
-        /// One that is free. See [`RawMutex`] for an example.
+        /// A mutex that is free. See [`RawMutex`] for an example.
         #[must_use]
         pub fn new() -> Self {
             Self { word: AtomicU32::new(0), queue: Lock::new(WaitQueue::new()) }
         }
     }
 
-    /// Takes it, waiting as long as it takes.
+    /// Locks, waiting if necessary.
     #[inline]
     #[track_caller]
     pub(crate) fn acquire(&self) {
@@ -150,30 +150,30 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Takes it, waiting for as long as `limit` says, for `reason`; tells whether it did.
+    /// Locks, waiting until `limit` at most; returns whether it did. `reason` is the wait reason.
     #[inline]
     #[track_caller]
     pub(super) fn acquire_until(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
         self.try_acquire_idle() || self.acquire_slow(reason, limit)
     }
 
-    /// Takes it if it is free; tells whether it did.
+    /// Locks if it is free; returns whether it did.
     #[inline]
     pub(crate) fn try_acquire(&self) -> bool {
         self.try_acquire_idle() || self.try_acquire_ahead()
     }
 
-    /// Lets go of it.
+    /// Unlocks.
     #[inline]
     pub(crate) fn release(&self) {
         P::point(Site::Sync);
-        // Ordering: Release: what was done under it is seen by the next one, whose compare-exchange is an Acquire.
+        // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's compare-exchange.
         if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_slow(Fairness::Normal);
         }
     }
 
-    /// Lets go of it, to the first of those that wait, if any.
+    /// Unlocks by handing over to the first waiter, if there is one.
     #[inline]
     pub(crate) fn release_fairly(&self) {
         P::point(Site::Sync);
@@ -183,13 +183,13 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Whether anybody holds it at the moment.
+    /// Whether it is locked at the moment.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
         self.word.load(Ordering::Relaxed) & HELD != 0
     }
 
-    /// Takes it if it is free and nobody waits.
+    /// Locks if it is free and has no waiters.
     #[inline]
     fn try_acquire_idle(&self) -> bool {
         P::point(Site::Sync);
@@ -197,7 +197,7 @@ impl<P: Platform> RawMutex<P> {
         self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes it if it is free, ahead of those that wait.
+    /// Locks if it is free, ahead of the waiters.
     #[cold]
     fn try_acquire_ahead(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -214,7 +214,7 @@ impl<P: Platform> RawMutex<P> {
     #[cold]
     #[track_caller]
     fn acquire_slow(&self, reason: WaitReason, limit: Option<&Limit<'_, P>>) -> bool {
-        // AWAKE if that stands in the word because of this G.
+        // `AWAKE` if the bit is set because of this G.
         let mut mine = 0;
         let mut began = None;
         loop {
@@ -222,7 +222,7 @@ impl<P: Platform> RawMutex<P> {
             let began = *began.get_or_insert_with(P::now);
             let blocking = Blocking::<P>::new(reason, limit);
             if blocking.is_over() {
-                // Whoever unlocked while this G was `AWAKE` relied on it to take the mutex.
+                // The unlock that woke this G relies on it to lock the mutex if it is free.
                 return self.take_or(mine, |word| word & !mine);
             }
             let queue = self.queue.lock();
@@ -244,7 +244,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// Takes it if it is free, and `mine` out of the word; else changes the word by `instead`, in one step. Tells which.
+    /// If it is free, locks it and clears `mine`; otherwise applies `instead` to the word. Atomic; returns whether it
+    /// locked.
     fn take_or(&self, mine: u32, instead: impl Fn(u32) -> u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -258,14 +259,13 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// The limit ended the wait of the calling G. `QUEUED` may stand for nobody now; the next unlock finds that out.
+    /// Leaves the queue after the limit ended the wait. `QUEUED` may be stale after this; the next unlock corrects it.
     fn leave_queue(&self) {
         let pinned = Pinned::<P>::new();
         self.queue.lock().remove(my_waiter(&pinned));
     }
 
-    /// Waits a little for another M to unlock it, where that is likely and this P has nothing better to do. Go:
-    /// `sync_runtime_doSpin`.
+    /// Spins briefly for an unlock by another M, if that is likely and this P has no other work. Go: `sync_runtime_doSpin`.
     #[doc(alias = "sync_runtime_doSpin")]
     fn spin(&self) {
         for _ in 0..SPINS {
@@ -284,14 +284,14 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// [`release`](Self::release) by a caller that is pinned, and readies the waiter it is given when it holds no lock.
+    /// [`release`](Self::release) for a caller that is pinned, and readies the returned waiter when it holds no lock.
     #[cfg(not(gmp_loom))]
     #[must_use = "the waiter is to be readied"]
     pub(super) fn release_for(&self) -> Option<&'static Waiter<P>> {
         self.let_go(Fairness::Normal)
     }
 
-    /// Frees it, or hands it over. The caller is pinned and readies the waiter.
+    /// Unlocks or hands over. The caller is pinned and readies the returned waiter.
     fn let_go(&self, fairness: Fairness) -> Option<&'static Waiter<P>> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -309,7 +309,7 @@ impl<P: Platform> RawMutex<P> {
         let now = P::now();
         let queue = self.queue.lock();
         let Some(first) = queue.pop() else {
-            // Their limits are over.
+            // The limits of all waiters were over.
             P::point(Site::Sync);
             self.word.fetch_and(!(HELD | QUEUED), Ordering::Release);
             return None;
@@ -319,18 +319,19 @@ impl<P: Platform> RawMutex<P> {
         P::point(Site::Sync);
         if fairness == Fairness::HandOver || now.since(began) >= STARVING {
             first.outcome.store(HANDED_OVER, Ordering::Relaxed);
-            // Ordering: Relaxed: it stays `HELD`; the waiter sees what was done under it because it is readied after.
+            // Ordering: Relaxed: the mutex stays `HELD`; readying the waiter makes visible to it what was done under the
+            // lock.
             self.word.fetch_and(!QUEUED | rest, Ordering::Relaxed);
         } else {
             first.outcome.store(COMPETE, Ordering::Relaxed);
-            // Nobody else changes the word now: it is held, by us, and we have the queue's lock.
+            // No other G changes the word now: this one holds the mutex and the queue's lock.
             self.word.swap(AWAKE | rest, Ordering::Release);
         }
         Some(first)
     }
 }
 
-/// Whether spinning may pay: another P runs something, and this one has nothing else to run. On one P never. Go:
+/// Whether spinning may pay: another P runs a G, and this one has no other G to run. Never on a single P. Go:
 /// `sync_runtime_canSpin`.
 #[doc(alias = "sync_runtime_canSpin")]
 fn may_spin<P: Platform>() -> bool {
@@ -338,14 +339,14 @@ fn may_spin<P: Platform>() -> bool {
     let Some(machine) = pinned.try_machine() else { return false };
     let Some(processor) = machine.processor() else { return false };
     let scheduler = machine.scheduler();
-    // Ordering: a guess.
+    // Ordering: Relaxed: a heuristic.
     let idle = scheduler.idle_processors.load(Ordering::Relaxed) + scheduler.spinning.load(Ordering::Relaxed);
     scheduler.procs() > idle as usize + 1 && processor.queue.is_empty()
 }
 
 #[cfg(not(gmp_loom))]
-// SAFETY: from a compare-exchange that sets `HELD`, or a hand-over, to the matching release the bit stands, and nobody else
-// gets through. A panic comes before anything is held.
+// SAFETY: `HELD` is set by a compare-exchange or kept by a hand-over, and stays set until the matching release, so no other
+// G locks in between. A panic comes before anything is locked.
 unsafe impl<P: Platform> lock_api::RawMutex for RawMutex<P> {
     const INIT: Self = Self::new();
 
@@ -392,7 +393,7 @@ unsafe impl<P: Platform> lock_api::RawMutexTimed for RawMutex<P> {
     #[inline]
     #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
-        // The clock is read only if it has to wait.
+        // The clock is read only if the call has to wait.
         (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, Some(&timeout.into()))).then(GuardSend::new)
     }
 

@@ -1,8 +1,8 @@
-//! What is done once. Go: `sync.Once` (sync/once.go), `sync.OnceFunc`, `sync.OnceValue` (sync/oncefunc.go, go1.27).
+//! One-time execution. Go: `sync.Once` (sync/once.go), `sync.OnceFunc`, `sync.OnceValue` (sync/oncefunc.go, go1.27).
 
 use core::fmt;
 
-use super::blocking::{Blocking, Roused};
+use super::blocking::{Blocking, WakeList};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::{Goroutine, WaitReason};
@@ -11,12 +11,12 @@ use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform, Site};
 use crate::synctest::Home;
 
-/// Something that is done once, by whoever comes first; the others wait until it is done. Go: `sync.Once`.
+/// Runs a function once: the first caller runs it, the others wait until it has returned. Go: `sync.Once`.
 ///
 /// 40 bytes; can be a `static`.
 ///
-/// If it panics it has not been done: the panic goes on in the caller, and one of those that wait, or the next to come,
-/// tries again, as with `std::sync::OnceLock`. (In Go it counts as done.)
+/// If the function panics, the panic propagates to its caller, and the next caller or a waiter runs its own function, as
+/// with `std::sync::OnceLock`. (In Go it counts as done.)
 ///
 /// ```
 /// use gmp_sched::native::{self, Once};
@@ -44,7 +44,7 @@ pub struct Once<P: Platform> {
 
 struct State<P: Platform> {
     queue: WaitQueue<P>,
-    /// The G that does it, if it is one that does.
+    /// The G that runs the function, if the caller is a G.
     runner: Option<&'static Goroutine<P>>,
 }
 
@@ -54,7 +54,7 @@ const DONE: u32 = 2;
 
 impl<P: Platform> Once<P> {
     constructor! {
-        /// Not done yet.
+        /// A `Once` that has not been run.
         ///
         /// ```
         /// assert!(!gmp_sched::native::Once::new().is_done());
@@ -65,7 +65,7 @@ impl<P: Platform> Once<P> {
         }
     }
 
-    /// Whether it has been done: then all its effects are seen. Callable from anywhere.
+    /// Whether the function has returned; then its effects are visible. Callable from anywhere.
     ///
     /// ```
     /// let once = gmp_sched::native::Once::new();
@@ -78,7 +78,8 @@ impl<P: Platform> Once<P> {
         self.word.load(Ordering::Acquire) == DONE
     }
 
-    /// Does it, or waits until it has been done. May block the G; not callable from interrupts. Go: `Once.Do`.
+    /// Runs `body`, or waits until another caller's function has returned. May block the G; not callable from interrupts.
+    /// Go: `Once.Do`.
     ///
     /// ```
     /// let (once, mut calls) = (gmp_sched::native::Once::new(), 0);
@@ -89,7 +90,8 @@ impl<P: Platform> Once<P> {
     ///
     /// # Panics
     ///
-    /// `body` panics, or calls this itself; it has to wait, and the caller is not a G or has preemption turned off.
+    /// `body` panics, or calls this on the same `Once`; the call has to wait, and the caller is not a G or has preemption
+    /// turned off.
     #[inline]
     #[track_caller]
     #[doc(alias = "Do")]
@@ -109,7 +111,8 @@ impl<P: Platform> Once<P> {
         }
     }
 
-    /// Tells whether the caller is to do it, `false` when it has been done. Waits while another does it.
+    /// Returns `true` if the caller must run its function, and `false` when another's has returned. Waits while another one
+    /// runs.
     #[track_caller]
     fn begin(&self) -> bool {
         loop {
@@ -129,12 +132,12 @@ impl<P: Platform> Once<P> {
             let runs_it_itself = state.runner.zip(me).is_some_and(|(runner, me)| core::ptr::eq(runner, me));
             drop(state);
             drop(pinned);
-            assert!(!runs_it_itself, "sync: what is done once waits for itself");
+            assert!(!runs_it_itself, "sync: Once called recursively from its own function");
             self.wait();
         }
     }
 
-    /// Waits until it has been done, or nobody does it any more.
+    /// Waits until the running function has returned or panicked.
     #[track_caller]
     fn wait(&self) {
         let blocking = Blocking::<P>::new(WaitReason::Once, None);
@@ -146,25 +149,25 @@ impl<P: Platform> Once<P> {
         }
     }
 
-    /// It has been done, or the G that did it panicked.
+    /// Stores the new state when the function has returned or panicked, and readies the waiters.
     fn end(&self, word: u32) {
         let pinned = Pinned::<P>::new();
-        let roused = {
+        let to_wake = {
             let mut state = self.state.lock();
             state.runner = None;
             P::point(Site::Sync);
             // Ordering: Release; partner: the Acquire in `is_done`.
             self.word.store(word, Ordering::Release);
-            Roused::all_of(&state.queue)
+            WakeList::all_of(&state.queue)
         };
-        roused.ready(&pinned);
+        to_wake.ready(&pinned);
     }
 }
 
-/// The caller does it.
+/// The function is running.
 struct Running<'a, P: Platform> {
     once: &'a Once<P>,
-    /// What the word is afterwards.
+    /// The state after it.
     becomes: u32,
 }
 

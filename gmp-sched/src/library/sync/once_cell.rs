@@ -1,4 +1,4 @@
-//! Values that are made once, when they are first wanted. Go: `sync.OnceValue` (sync/oncefunc.go, go1.27).
+//! Lazily initialised values. Go: `sync.OnceValue` (sync/oncefunc.go, go1.27).
 
 #![expect(unsafe_code, reason = "shares a value that is written once")]
 
@@ -9,8 +9,7 @@ use core::ops::Deref;
 use super::once::Once;
 use crate::platform::Platform;
 
-/// A place for a value that is put there once, by whoever comes first. Go: `sync.OnceValue`, where the function is given
-/// each time.
+/// A cell that is initialised once, by its first user. Go: `sync.OnceValue`, with the function given at each call.
 ///
 /// ```
 /// use gmp_sched::native::{self, OnceCell};
@@ -24,16 +23,16 @@ use crate::platform::Platform;
 #[doc(alias = "OnceValue")]
 pub struct OnceCell<T, P: Platform> {
     once: Once<P>,
-    /// Written by whom `once` lets run; there when it is done.
+    /// Written by the function that `once` runs; valid when `once` is done.
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: the value is written by one, before `once` is done; afterwards there are shared references only. It may be
-// dropped by, and put there by, another G than made the cell, hence `Send`.
+// SAFETY: one G writes the value before `once` is done; afterwards there are only shared references. A G other than the one
+// that made the cell may initialise or drop the value, hence `Send`.
 unsafe impl<T: Send + Sync, P: Platform> Sync for OnceCell<T, P> {}
 
 impl<T, P: Platform> OnceCell<T, P> {
-    /// A place without a value.
+    /// An empty cell.
     ///
     /// ```
     /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().get(), None);
@@ -43,7 +42,7 @@ impl<T, P: Platform> OnceCell<T, P> {
         Self { once: Once::new(), value: UnsafeCell::new(None) }
     }
 
-    /// The value, if it is there. Does not block; callable from anywhere.
+    /// Returns the value if the cell is initialised. Does not block; callable from anywhere.
     ///
     /// ```
     /// let cell = gmp_sched::native::OnceCell::new();
@@ -55,11 +54,11 @@ impl<T, P: Platform> OnceCell<T, P> {
         if !self.once.is_done() {
             return None;
         }
-        // SAFETY: done, so it is written no more, except through `&mut self`.
+        // SAFETY: `once` is done, so the value is not written any more except through `&mut self`.
         unsafe { &*self.value.get() }.as_ref()
     }
 
-    /// Puts the value there. May block the G, while another makes one; not callable from interrupts.
+    /// Initialises the cell. Blocks the G while another one initialises it; not callable from interrupts.
     ///
     /// ```
     /// let cell = gmp_sched::native::OnceCell::new();
@@ -68,11 +67,11 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Errors
     ///
-    /// One is there already: gives `value` back.
+    /// The cell is initialised already. The error is `value`.
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G or has preemption turned off.
+    /// The call has to wait, and the caller is not a G or has preemption turned off.
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
@@ -80,7 +79,8 @@ impl<T, P: Platform> OnceCell<T, P> {
         value.map_or(Ok(()), Err)
     }
 
-    /// The value, made by `make` if it is not there; others wait meanwhile. May block the G; not callable from interrupts.
+    /// Returns the value, initialised by `make` if the cell is empty; other callers wait meanwhile. May block the G; not
+    /// callable from interrupts.
     ///
     /// ```
     /// let cell = gmp_sched::native::OnceCell::new();
@@ -89,20 +89,20 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Panics
     ///
-    /// `make` panics, after which the value is still to be made, or asks for the value itself; it has to wait, and the
-    /// caller is not a G or has preemption turned off.
+    /// `make` panics, which leaves the cell empty, or initialises the same cell; the call has to wait, and the caller is not
+    /// a G or has preemption turned off.
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         self.once.call_once(|| {
             let value = make();
-            // SAFETY: `once` lets one run at a time, and none when it is done; before that there are no references.
+            // SAFETY: `once` runs one function at a time, and none when it is done; there are no references before that.
             unsafe { *self.value.get() = Some(value) };
         });
         self.get().expect("it is done when `call_once` returns")
     }
 
-    /// The value for whoever has the cell to itself.
+    /// Returns the value for a caller with exclusive access.
     ///
     /// ```
     /// let mut cell = gmp_sched::native::OnceCell::new();
@@ -114,7 +114,7 @@ impl<T, P: Platform> OnceCell<T, P> {
         self.value.get_mut().as_mut()
     }
 
-    /// The value itself.
+    /// Returns the value.
     ///
     /// ```
     /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().into_inner(), None);
@@ -136,7 +136,7 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
     }
 }
 
-/// A value that is made when it is first wanted; those that want it meanwhile wait. Go: `sync.OnceValue`.
+/// A value that is initialised by its first user; other users wait meanwhile. Go: `sync.OnceValue`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Lazy};
@@ -147,8 +147,8 @@ impl<T: fmt::Debug, P: Platform> fmt::Debug for OnceCell<T, P> {
 ///
 /// # Panics
 ///
-/// The function panics (and is tried again by the next that wants the value), or wants the value itself; it has to wait,
-/// and the caller is not a G or has preemption turned off.
+/// The function panics (the next user calls it again) or uses the value itself; the call has to wait, and the caller is not
+/// a G or has preemption turned off.
 #[doc(alias = "OnceFunc")]
 #[doc(alias = "OnceValues")]
 pub struct Lazy<T, P: Platform, F = fn() -> T> {
@@ -157,7 +157,7 @@ pub struct Lazy<T, P: Platform, F = fn() -> T> {
 }
 
 impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
-    /// A value that `make` makes.
+    /// A value that `make` initialises.
     ///
     /// ```
     /// let lazy: gmp_sched::native::Lazy<u32> = gmp_sched::native::Lazy::new(|| 3);
@@ -167,7 +167,7 @@ impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
         Self { cell: OnceCell::new(), make }
     }
 
-    /// The value. May block the G; not callable from interrupts.
+    /// Returns the value. May block the G; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::native::Lazy;

@@ -1,4 +1,4 @@
-//! Values to be used again. Go: `sync.Pool` (sync/pool.go, go1.27).
+//! Pools of reusable values. Go: `sync.Pool` (sync/pool.go, go1.27).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use crate::base::spin_lock::Lock;
 use crate::entities::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform};
 
-/// Values that are costly to make, kept for use again: each P has a shelf of its own. Go: `sync.Pool`.
+/// A pool of values that are costly to make, with a free list for each P. Go: `sync.Pool`.
 ///
-/// A value is taken from the shelf of the current P, else from another's, else made. Put back, it goes to the shelf of
-/// the P on which that happens; if this is full it is dropped. So the pool never has more than its shelves hold, as many
-/// as were asked for times the number of Ps, and it keeps these as long as it lives: there is no garbage collector to
-/// clear it, as there is in Go.
+/// A value is taken from the free list of the current P, otherwise from that of another P, otherwise made. A returned value
+/// goes to the free list of the P on which it is returned; if that is full, the value is dropped. So the pool holds a
+/// limited number of values, the chosen number for each P. It keeps them until it is dropped: there is no garbage collector
+/// to clear it, as in Go.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,18 +30,18 @@ use crate::platform::{OutOfResources, Pinned, Platform};
 /// });
 /// ```
 pub struct Pool<T, P: Platform, F = fn() -> T> {
-    shelves: Box<[Shelf<T, P>]>,
-    /// How many values a shelf holds.
+    lists: Box<[FreeList<T, P>]>,
+    /// Capacity of each free list.
     each: usize,
     make: F,
 }
 
-/// In cache lines of its own.
+/// Aligned, to avoid false sharing.
 #[repr(align(128))]
-struct Shelf<T, P: Platform>(Lock<Vec<T>, P>);
+struct FreeList<T, P: Platform>(Lock<Vec<T>, P>);
 
 impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
-    /// An empty pool whose shelves hold `each` values, for the Ps there are now. What it lacks `make` makes.
+    /// An empty pool whose free lists hold up to `each` values, for the current number of Ps. `make` makes new values.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -50,20 +50,20 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the shelves.
+    /// There is no memory for the free lists.
     pub fn try_new(each: usize, make: F) -> Result<Self, OutOfResources> {
         let processors = Pinned::<P>::new().try_machine().map_or(1, |machine| machine.scheduler().procs());
-        let mut shelves = Vec::new();
-        shelves.try_reserve_exact(processors).map_err(|_| OutOfResources)?;
+        let mut lists = Vec::new();
+        lists.try_reserve_exact(processors).map_err(|_| OutOfResources)?;
         for _ in 0..processors {
-            let mut shelf = Vec::new();
-            shelf.try_reserve_exact(each).map_err(|_| OutOfResources)?;
-            shelves.push(Shelf(Lock::new(shelf)));
+            let mut list = Vec::new();
+            list.try_reserve_exact(each).map_err(|_| OutOfResources)?;
+            lists.push(FreeList(Lock::new(list)));
         }
-        Ok(Self { shelves: shelves.into_boxed_slice(), each, make })
+        Ok(Self { lists: lists.into_boxed_slice(), each, make })
     }
 
-    /// [`try_new`](Self::try_new) for those who cannot go on without.
+    /// [`try_new`](Self::try_new) that panics if there is no memory.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -72,7 +72,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     ///
     /// # Panics
     ///
-    /// There is no memory for the shelves.
+    /// There is no memory for the free lists.
     #[track_caller]
     pub fn new(each: usize, make: F) -> Self {
         match Self::try_new(each, make) {
@@ -81,8 +81,8 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         }
     }
 
-    /// A value that was put back, or a new one. It goes back when what this gives is dropped. Does not block; not callable
-    /// from interrupts. Go: `Get`.
+    /// Returns a value of the pool or a new one; it is returned to the pool when dropped. Does not block; not callable from
+    /// interrupts. Go: `Get`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -98,7 +98,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         Pooled { pool: self, value: Some(value) }
     }
 
-    /// Puts a value there that may have come from elsewhere. Does not block; not callable from interrupts. Go: `Put`.
+    /// Puts a value into the pool; it need not have come from it. Does not block; not callable from interrupts. Go: `Put`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -112,39 +112,39 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     pub fn put(&self, value: T) {
         let rejected = {
             let pinned = Pinned::<P>::new();
-            let mut shelf = self.shelves[self.index(&pinned)].0.lock();
-            if shelf.len() < self.each {
-                shelf.push(value);
+            let mut list = self.lists[self.index(&pinned)].0.lock();
+            if list.len() < self.each {
+                list.push(value);
                 None
             } else {
                 Some(value)
             }
         };
-        // Neither pinned nor under the lock: dropping it may do anything.
+        // Neither pinned nor under the lock, because its `drop` may do anything.
         drop(rejected);
     }
 
-    /// From the shelf of this P, else from the others in turn.
+    /// Takes a value from the free list of this P, otherwise from those of the others in order.
     fn take(&self) -> Option<T> {
         let pinned = Pinned::<P>::new();
         let first = self.index(&pinned);
-        let (before, from) = self.shelves.split_at(first);
-        from.iter().chain(before).find_map(|shelf| shelf.0.lock().pop())
+        let (before, from) = self.lists.split_at(first);
+        from.iter().chain(before).find_map(|list| list.0.lock().pop())
     }
 
     fn index(&self, pinned: &Pinned<P>) -> usize {
         let processor = pinned.try_machine().and_then(Machine::processor);
-        processor.map_or(0, |processor| processor.id().get() as usize % self.shelves.len())
+        processor.map_or(0, |processor| processor.id().get() as usize % self.lists.len())
     }
 }
 
 impl<T, P: Platform, F> fmt::Debug for Pool<T, P, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("shelves", &self.shelves.len()).finish_non_exhaustive()
+        f.debug_struct("Pool").field("lists", &self.lists.len()).finish_non_exhaustive()
     }
 }
 
-/// A value of a [`Pool`], to which it goes back when this is dropped.
+/// A value of a [`Pool`], which is returned to the pool when dropped.
 ///
 /// ```
 /// use gmp_sched::native::{self, Pool};
@@ -156,12 +156,12 @@ impl<T, P: Platform, F> fmt::Debug for Pool<T, P, F> {
 /// ```
 pub struct Pooled<'a, T, P: Platform, F: Fn() -> T> {
     pool: &'a Pool<T, P, F>,
-    /// There until it is dropped.
+    /// `Some` until it is dropped.
     value: Option<T>,
 }
 
 impl<T, P: Platform, F: Fn() -> T> Pooled<'_, T, P, F> {
-    /// The value itself, which does not go back.
+    /// Returns the value, which leaves the pool.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};

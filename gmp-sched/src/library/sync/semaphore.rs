@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::blocking::{Blocking, Roused, my_waiter};
+use super::blocking::{Blocking, WakeList, my_waiter};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
@@ -11,10 +11,10 @@ use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform, Site};
 
-/// A number of permits, of which a G takes one or several, and waits while there are not so many. Go: `Weighted`.
+/// A counting semaphore. A G acquires one or several permits at once, and waits until there are enough. Go: `Weighted`.
 ///
-/// First in, first out: who asks for many is not passed by those who ask for few, so nobody starves. 32 bytes; can be a
-/// `static`.
+/// First in, first out: a request for many permits is not overtaken by later requests for few, so no G starves. 32 bytes;
+/// can be a `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, Semaphore};
@@ -38,19 +38,19 @@ use crate::platform::{Pinned, Platform, Site};
 /// ```
 #[doc(alias = "Weighted")]
 pub struct Semaphore<P: Platform> {
-    /// Free permits times two, and [`QUEUED`].
+    /// Twice the number of free permits, plus [`QUEUED`].
     word: AtomicU32,
     size: u32,
     queue: Lock<WaitQueue<P>, P>,
 }
 
-/// Somebody may stand in the queue, so nobody takes a permit but through it. Changed under the lock only.
+/// The queue may have waiters, so permits must not be acquired past it. Changed under the lock only.
 const QUEUED: u32 = 1;
 /// One free permit.
 const ONE: u32 = 2;
 
 impl<P: Platform> Semaphore<P> {
-    /// The most permits there can be.
+    /// Maximum number of permits.
     ///
     /// ```
     /// use gmp_sched::native::Semaphore;
@@ -59,7 +59,7 @@ impl<P: Platform> Semaphore<P> {
     pub const MAX: u32 = u32::MAX / ONE;
 
     constructor! {
-        /// With `permits` free ones.
+        /// A semaphore with `permits` free permits.
         ///
         /// ```
         /// assert_eq!(gmp_sched::native::Semaphore::new(2).available(), 2);
@@ -67,7 +67,7 @@ impl<P: Platform> Semaphore<P> {
         ///
         /// # Panics
         ///
-        /// They are more than [`MAX`](Self::MAX).
+        /// `permits` is more than [`MAX`](Self::MAX).
         #[must_use]
         pub fn new(permits: u32) -> Self {
             assert!(permits <= Self::MAX, "a semaphore with too many permits");
@@ -75,7 +75,7 @@ impl<P: Platform> Semaphore<P> {
         }
     }
 
-    /// How many are free at the moment. Callable from anywhere.
+    /// The number of free permits at the moment. Callable from anywhere.
     ///
     /// ```
     /// let semaphore = gmp_sched::native::Semaphore::new(2);
@@ -86,7 +86,7 @@ impl<P: Platform> Semaphore<P> {
         self.word.load(Ordering::Relaxed) / ONE
     }
 
-    /// Takes `permits`, waiting until they are free. Blocks the G; not callable from interrupts.
+    /// Acquires `permits`, waiting until they are free. Blocks the G; not callable from interrupts.
     ///
     /// ```
     /// let semaphore = gmp_sched::native::Semaphore::new(2);
@@ -95,7 +95,7 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// There are not so many; it has to wait, and the caller is not a G or has preemption turned off.
+    /// The semaphore has fewer permits; the call has to wait, and the caller is not a G or has preemption turned off.
     #[inline]
     #[track_caller]
     #[doc(alias = "Acquire")]
@@ -104,7 +104,8 @@ impl<P: Platform> Semaphore<P> {
         Permit { semaphore: self, permits }
     }
 
-    /// [`acquire`](Self::acquire) for as long as `limit` says (a deadline, a context). Go: `Acquire`, which takes a context.
+    /// [`acquire`](Self::acquire) that waits until `limit` at most: a deadline or a context. Go: `Acquire`, which takes a
+    /// context.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -120,12 +121,12 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Errors
     ///
-    /// They were not free before the limit was over.
+    /// They were not free within the limit.
     ///
     /// # Panics
     ///
-    /// As [`acquire`](Self::acquire); it gives up, and leaves permits to a G in a [bubble](crate::synctest) in which the caller is
-    /// not, which has them all the same.
+    /// As [`acquire`](Self::acquire). Also if the call times out, which grants permits to later waiters, and one of these is
+    /// in a [bubble](crate::synctest) and the caller is not in it; the waiter gets the permits all the same.
     #[track_caller]
     pub fn acquire_until<'l>(
         &self,
@@ -136,7 +137,7 @@ impl<P: Platform> Semaphore<P> {
         if self.take(permits, Some(&limit)) { Ok(Permit { semaphore: self, permits }) } else { Err(limit.ended()) }
     }
 
-    /// [`acquire`](Self::acquire) for `timeout` at most; `None` if they were not free by then.
+    /// [`acquire`](Self::acquire) that waits for `timeout` at most; returns `None` on timeout.
     ///
     /// ```
     /// use gmp_sched::native::{self, Semaphore};
@@ -155,7 +156,7 @@ impl<P: Platform> Semaphore<P> {
         self.acquire_until(permits, timeout).ok()
     }
 
-    /// Takes `permits` if they are free and nobody waits. Does not block; callable from anywhere.
+    /// Acquires `permits` if they are free and no G waits. Does not block; callable from anywhere.
     ///
     /// ```
     /// let semaphore = gmp_sched::native::Semaphore::new(2);
@@ -168,7 +169,7 @@ impl<P: Platform> Semaphore<P> {
         self.try_take(permits).then(|| Permit { semaphore: self, permits })
     }
 
-    /// Gives `permits` back whose [`Permit`] was forgotten. Does not block; not callable from interrupts.
+    /// Releases `permits` whose [`Permit`] was forgotten. Does not block; not callable from interrupts.
     ///
     /// ```
     /// let semaphore = gmp_sched::native::Semaphore::new(2);
@@ -179,8 +180,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// So many are not taken; or they were for a G in a [bubble](crate::synctest) in which the caller is not, which has them all
-    /// the same.
+    /// Fewer permits are acquired. A waiter that gets them is in a [bubble](crate::synctest) and the caller is not in it;
+    /// the waiter gets them all the same.
     #[inline]
     #[track_caller]
     #[doc(alias = "Release")]
@@ -206,7 +207,7 @@ impl<P: Platform> Semaphore<P> {
                 return false;
             }
             P::point(Site::Sync);
-            // Ordering: Acquire; partner: the Release of whoever gave them back.
+            // Ordering: Acquire; partner: the Release of `try_give` and `grant`.
             let next = word - permits * ONE;
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -231,18 +232,18 @@ impl<P: Platform> Semaphore<P> {
             return true;
         }
         let pinned = Pinned::<P>::new();
-        let roused = {
+        let to_wake = {
             let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
-            // Those behind it may want less.
+            // Those behind it may ask for fewer.
             let word = self.word.load(Ordering::Relaxed);
-            if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { Roused::none() }
+            if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { WakeList::none() }
         };
-        roused.ready_durable(pinned);
+        to_wake.ready_durable(pinned);
         false
     }
 
-    /// Takes `permits` if they are free and nobody waits; else says that somebody does. Under the lock.
+    /// Acquires `permits` if they are free and no G waits; otherwise sets `QUEUED`. Called under the lock.
     fn take_or_mark(&self, permits: u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -256,7 +257,7 @@ impl<P: Platform> Semaphore<P> {
         }
     }
 
-    /// Adds `permits` to the free ones; `false` if somebody waits for some.
+    /// Adds `permits` to the free ones; returns `false` if there are waiters.
     #[inline]
     #[track_caller]
     fn try_give(&self, permits: u32) -> bool {
@@ -280,7 +281,7 @@ impl<P: Platform> Semaphore<P> {
         assert!(permits <= self.size - word / ONE, "semaphore: released more than held");
     }
 
-    /// Gives `permits` to those that wait; `false` if nobody waits any more.
+    /// Gives `permits` to waiters; returns `false` if there are none any more.
     #[cold]
     #[track_caller]
     fn give_queued(&self, permits: u32) -> bool {
@@ -291,35 +292,35 @@ impl<P: Platform> Semaphore<P> {
             return false;
         }
         if permits > self.size - word / ONE {
-            // A misuse by the program: it panics with neither the pin nor the lock.
+            // A misuse by the program: panic without the pin and the lock.
             drop((queue, pinned));
             self.check_given(word, permits);
         } else {
-            let roused = self.grant(&queue, word / ONE + permits);
+            let to_wake = self.grant(&queue, word / ONE + permits);
             drop(queue);
-            roused.ready_durable(pinned);
+            to_wake.ready_durable(pinned);
         }
         true
     }
 
-    /// Gives the first in the queue theirs out of `free` permits, as far as they go; the others are free. Under the lock,
-    /// while the word says that somebody waits, and so nobody else changes it. The caller readies them without the lock.
-    fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> Roused<P> {
-        let mut roused = Roused::none();
+    /// Grants `free` permits to the first waiters, as far as they go, and stores the rest as free. Called under the lock
+    /// while `QUEUED` is set, so no other G changes the word. The caller readies the waiters without the lock.
+    fn grant(&self, queue: &WaitQueue<P>, mut free: u32) -> WakeList<P> {
+        let mut to_wake = WakeList::none();
         while let Some(first) = queue.pop_if(|first| first.outcome.load(Ordering::Relaxed) <= free as usize) {
             free -= first.outcome.load(Ordering::Relaxed) as u32;
-            roused.push(first);
+            to_wake.push(first);
         }
         let queued = if queue.is_empty() { 0 } else { QUEUED };
         P::point(Site::Sync);
-        // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. Those in the queue see what came
-        // before because they are readied after.
+        // Ordering: Release; partners: the Acquires in `try_take` and `take_or_mark`. For the granted waiters, being readied
+        // synchronises.
         self.word.swap((free * ONE) | queued, Ordering::Release);
-        roused
+        to_wake
     }
 }
 
-/// Permits of a [`Semaphore`], given back when this is dropped, by whichever G.
+/// Permits of a [`Semaphore`], released when dropped, by any G.
 ///
 /// ```
 /// use gmp_sched::native::{self, Semaphore};
@@ -330,14 +331,14 @@ impl<P: Platform> Semaphore<P> {
 ///     assert_eq!(SEMAPHORE.available(), 1);
 /// });
 /// ```
-#[must_use = "dropping it gives the permits back at once"]
+#[must_use = "dropping it releases the permits at once"]
 pub struct Permit<'a, P: Platform> {
     semaphore: &'a Semaphore<P>,
     permits: u32,
 }
 
 impl<P: Platform> Permit<'_, P> {
-    /// How many they are.
+    /// The number of permits.
     ///
     /// ```
     /// assert_eq!(gmp_sched::native::Semaphore::new(3).acquire(2).permits(), 2);
@@ -347,7 +348,7 @@ impl<P: Platform> Permit<'_, P> {
         self.permits
     }
 
-    /// Leaves them taken; [`Semaphore::release`] gives them back.
+    /// Leaves them acquired; [`Semaphore::release`] releases them.
     ///
     /// ```
     /// let semaphore = gmp_sched::native::Semaphore::new(3);

@@ -1,4 +1,4 @@
-//! Callers that want the same at the same time share one call. Go: `golang.org/x/sync/singleflight`.
+//! Deduplication of concurrent calls. Go: `golang.org/x/sync/singleflight`.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -8,9 +8,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::{Mutex, OnceCell};
 use crate::platform::Platform;
 
-/// Calls under way, by key: who wants what is being fetched already waits for that. Go: `singleflight.Group`.
+/// Calls under way, by key: a caller with the key of a call under way waits for its value. Go: `singleflight.Group`.
 ///
-/// Nothing is kept: when a call has ended the next one makes another.
+/// Values are not cached: after a call has ended, the next caller makes a new one.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,21 +43,21 @@ pub struct SingleFlight<K, V, P: Platform> {
 
 struct Call<V, P: Platform> {
     value: OnceCell<V, P>,
-    /// Somebody besides the one that began it wants the value.
+    /// Another caller waits for the value, too.
     is_shared: AtomicBool,
 }
 
-/// What [`SingleFlight::call`] gives; see there for an example.
+/// The result of [`SingleFlight::call`]; see there for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched<V> {
     /// The value.
     pub value: V,
-    /// Others were given it, too.
+    /// Other callers got the same value.
     pub is_shared: bool,
 }
 
 impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
-    /// No call under way.
+    /// No call is under way.
     ///
     /// ```
     /// use gmp_sched::native::SingleFlight;
@@ -68,8 +68,8 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
         Self { calls: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The value that `fetch` makes, or that of a call with the same key that is under way. Blocks the G meanwhile;
-    /// allocates; not callable from interrupts. Go: `Do`.
+    /// Returns the value of `fetch`, or of a call with the same key that is under way. Blocks the G meanwhile; allocates;
+    /// not callable from interrupts. Go: `Do`.
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};
@@ -81,8 +81,8 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
     ///
     /// # Panics
     ///
-    /// `fetch` panics: then one of those that wait makes the call in its place, with its own function; or it wants the same
-    /// key itself. There is no memory for the call; it has to wait, and the caller is not a G or has preemption turned off.
+    /// `fetch` panics (then a waiter calls its own function instead) or calls this with the same key; there is no memory for
+    /// the call; the call has to wait, and the caller is not a G or has preemption turned off.
     #[track_caller]
     #[doc(alias = "Do")]
     pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {
@@ -101,12 +101,12 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
             }
         };
         let value = call.value.get_or_init(fetch).clone();
-        // Before anyone returns with the value: who comes after that is to make a call of its own.
+        // Before any caller returns with the value: callers that come after that must make a new call.
         self.remove(&key, &call);
         Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
     }
 
-    /// Lets the next call with this key fetch anew, though one may be under way. Go: `Forget`.
+    /// Makes the next call with this key fetch anew, even if one is under way. Go: `Forget`.
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};

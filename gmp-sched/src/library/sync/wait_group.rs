@@ -8,7 +8,7 @@ use core::time::Duration;
 
 #[cfg(not(gmp_loom))]
 use super::blocking::OnDrop;
-use super::blocking::{Blocking, Roused, my_waiter, ready};
+use super::blocking::{Blocking, WakeList, my_waiter, ready};
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
@@ -21,13 +21,13 @@ use crate::platform::OutOfResources;
 use crate::platform::{Pinned, Platform, Site};
 use crate::synctest::{Home, NOWHERE, may_be_used};
 
-/// A counter of what is under way, and the Gs that wait for it to be zero. Go: `sync.WaitGroup`.
+/// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.
 ///
-/// Can be used again as soon as it has been zero, also before those that waited for that have run. (In Go that is a
-/// panic.) 40 bytes; can be a `static`.
+/// Can be reused as soon as it has been zero, even before the waiters of the last round have run. (In Go that is a panic.)
+/// 40 bytes; can be a `static`.
 ///
-/// Whoever makes it count in a [bubble](crate::synctest) makes it that one's: until it is zero again nobody else may count
-/// with it. (A `static` as well, which Go's cannot be.) Anybody may wait.
+/// Counting in a [bubble](crate::synctest) associates the group with the bubble: until it is zero again, only Gs of the
+/// bubble may count. (That holds for a `static`, too, unlike in Go.) Any G may wait.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,21 +45,21 @@ use crate::synctest::{Home, NOWHERE, may_be_used};
 /// });
 /// ```
 pub struct WaitGroup<P: Platform> {
-    /// What is under way in the upper half, and Gs that wait in the lower one, which is changed under the lock only.
+    /// The counter in the upper half, and the number of waiters in the lower half, which is changed under the lock only.
     word: AtomicU64,
     queue: Lock<WaitQueue<P>, P>,
-    /// The number of the bubble that it is of, if there is something under way.
+    /// The id of the associated bubble, while the counter is not zero.
     bubble: AtomicU64,
 }
 
 const ONE: u64 = 1 << 32;
 const WAITERS: u64 = ONE - 1;
-/// The highest bit, which the counter may not reach.
+/// The highest bit, which the counter must not reach.
 const TOO_MANY: u64 = ONE << 31;
 
 impl<P: Platform> WaitGroup<P> {
     constructor! {
-        /// One with nothing under way.
+        /// A group with a counter of zero.
         ///
         /// ```
         /// static GROUP: gmp_sched::native::WaitGroup = gmp_sched::native::WaitGroup::new();
@@ -71,10 +71,10 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// `count` more things are under way. Does not block; callable from anywhere. Go: `Add`.
+    /// Adds `count` to the counter. Does not block; callable from anywhere. Go: `Add`.
     ///
-    /// As in Go it comes before what it counts begins, and before the wait for it: while the counter is zero and Gs still
-    /// wait, as they do for a moment, it is a mistake.
+    /// As in Go, call it before the tasks start and before `wait`. To call it while the counter is zero and waiters are
+    /// still being released is an error.
     ///
     /// ```
     /// use gmp_sched::native::WaitGroup;
@@ -87,8 +87,8 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// It comes at the same time as a wait for zero; the counter passes 2^31; the group counts for a bubble, and the caller is
-    /// not in that, or the other way around.
+    /// The call is concurrent with a wait while the counter is zero; the counter exceeds 2^31; the group is associated with
+    /// a bubble and the caller is not in it, or the other way around.
     #[inline]
     #[track_caller]
     #[doc(alias = "Add")]
@@ -97,16 +97,16 @@ impl<P: Platform> WaitGroup<P> {
         if may_be_used() {
             self.enter_bubble();
         }
-        // Ordering: Relaxed: what is under way tells nobody anything until it is done.
+        // Ordering: Relaxed: adding publishes nothing; `done` does.
         let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
         let after = before.wrapping_add(u64::from(count) * ONE);
-        // Most often nobody waits, and it is far from 2^31.
+        // In most cases there are no waiters and the counter is far from 2^31.
         if after & (TOO_MANY | WAITERS) != 0 || count > i32::MAX as u32 {
             self.check_add(before, count);
         }
     }
 
-    /// `count` has been added to `before`: undoes that and panics if it was a mistake.
+    /// Checks an addition of `count` to `before`: undoes it and panics if it was an error.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -119,7 +119,7 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// One thing less is under way; what the caller did before is seen by those whose wait ends. Does not block; not
+    /// Subtracts one from the counter. What the caller did before happens before the waits return. Does not block; not
     /// callable from interrupts. Go: `Done`.
     ///
     /// ```
@@ -134,7 +134,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// Nothing was under way; the group counts for a bubble, and the caller is not in that, or the other way around.
+    /// The counter is zero; the group is associated with a bubble and the caller is not in it, or the other way around.
     #[inline(always)]
     #[track_caller]
     #[doc(alias = "Done")]
@@ -143,8 +143,8 @@ impl<P: Platform> WaitGroup<P> {
         if may_be_used() {
             self.enter_bubble();
         }
-        // Ordering: Release: what was done comes before the return of `wait`; Acquire: the last one passes on what the
-        // others did.
+        // Ordering: Release publishes what this task did to `wait`; Acquire makes what the others did visible to the last
+        // one, which readies the waiters.
         let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
         let after = before.wrapping_sub(ONE);
         if after.cast_signed() < 0 {
@@ -163,15 +163,15 @@ impl<P: Platform> WaitGroup<P> {
         panic!("sync: negative WaitGroup counter");
     }
 
-    /// The calling G, or whoever it is, counts with this group: from here on it is of the bubble where that is, if it was of
-    /// none, and if it is of another this panics.
+    /// Associates the group with the bubble of the calling G, if there is one, when the counter is zero. Panics if the group
+    /// is associated with another.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn enter_bubble(&self) {
         let here = Home::<P>::here().id();
-        // Ordering: Relaxed, all of them: as long as something is under way the bubble stays. Those who begin at the same
-        // time in different bubbles are not all found out.
+        // Ordering: Relaxed for all: the association is stable while the counter is not zero. Gs that start counting at the
+        // same time in different bubbles are not always detected.
         if self.word.load(Ordering::Relaxed) == 0 {
             self.bubble.store(here, Ordering::Relaxed);
         }
@@ -183,22 +183,22 @@ impl<P: Platform> WaitGroup<P> {
         }
     }
 
-    /// Whether the calling G is in the bubble of the group.
+    /// Whether the calling G is in the group's bubble.
     #[cold]
     fn is_of_this_bubble(&self) -> bool {
         let bubble = self.bubble.load(Ordering::Relaxed);
         bubble != NOWHERE && bubble == Home::<P>::here().id()
     }
 
-    /// The counter is zero and Gs wait: one, as a rule.
+    /// Wakes the waiters after the counter has become zero: in most cases there is one.
     #[inline(always)]
     fn release(&self) {
         let pinned = Pinned::<P>::new();
         let queue = self.queue.lock();
         let first = queue.pop();
-        let others = if queue.is_empty() { None } else { Some(Self::rouse_others(&queue)) };
+        let others = if queue.is_empty() { None } else { Some(Self::pop_others(&queue)) };
         P::point(Site::Sync);
-        // Those whose deadline has passed are out of the queue, too.
+        // This includes those whose limit is over and who have left the queue.
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         drop(queue);
         if let Some(first) = first {
@@ -211,11 +211,11 @@ impl<P: Platform> WaitGroup<P> {
 
     #[cold]
     #[inline(never)]
-    fn rouse_others(queue: &WaitQueue<P>) -> Roused<P> {
-        Roused::all_of(queue)
+    fn pop_others(queue: &WaitQueue<P>) -> WakeList<P> {
+        WakeList::all_of(queue)
     }
 
-    /// Waits until nothing is under way. Blocks the G; not callable from interrupts. Go: `Wait`.
+    /// Waits until the counter is zero. Blocks the G; not callable from interrupts. Go: `Wait`.
     ///
     /// ```
     /// gmp_sched::native::WaitGroup::new().wait();
@@ -223,7 +223,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Panics
     ///
-    /// It has to wait, and the caller is not a G or has preemption turned off.
+    /// The call has to wait, and the caller is not a G or has preemption turned off.
     #[inline]
     #[track_caller]
     #[doc(alias = "Wait")]
@@ -231,7 +231,7 @@ impl<P: Platform> WaitGroup<P> {
         self.wait_for(None);
     }
 
-    /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context).
+    /// [`wait`](Self::wait) until `limit` at most: a deadline or a context.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -249,7 +249,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Errors
     ///
-    /// Something was under way until the limit was over.
+    /// The counter was not zero within the limit.
     ///
     /// # Panics
     ///
@@ -265,7 +265,7 @@ impl<P: Platform> WaitGroup<P> {
     #[track_caller]
     fn wait_for(&self, limit: Option<&Limit<'_, P>>) -> bool {
         P::point(Site::Sync);
-        // Ordering: Acquire; partner: `done`.
+        // Ordering: Acquire; partner: the Release in `done`.
         self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)
     }
 
@@ -275,7 +275,7 @@ impl<P: Platform> WaitGroup<P> {
         let blocking = Blocking::<P>::new(WaitReason::WaitGroupWait, limit);
         let is_over = blocking.is_over();
         let queue = self.queue.lock();
-        // Counted before the counter can be zero, so that the last `done` finds this G.
+        // Counts itself as a waiter while the counter is not zero, so that the last `done` finds it.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             if word < ONE || is_over {
@@ -300,7 +300,7 @@ impl<P: Platform> WaitGroup<P> {
         false
     }
 
-    /// [`wait`](Self::wait) for `timeout` at most; tells whether nothing is under way.
+    /// [`wait`](Self::wait) for `timeout` at most; returns whether the counter was zero.
     ///
     /// ```
     /// use gmp_sched::native::{self, WaitGroup};
@@ -320,9 +320,9 @@ impl<P: Platform> WaitGroup<P> {
         self.wait_for(Some(&timeout.into()))
     }
 
-    /// Runs `body` as a new G that this group counts. Go: `WaitGroup.Go`.
+    /// Spawns a G that runs `body` as a task of this group. Go: `WaitGroup.Go`.
     ///
-    /// A panic of `body` is nobody's to handle, and ends the program.
+    /// A panic of `body` ends the program, because there is no join handle to report it to.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -336,7 +336,7 @@ impl<P: Platform> WaitGroup<P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+    /// There is no memory for its stack. `body` is dropped; nothing else has happened.
     ///
     /// # Panics
     ///
@@ -347,7 +347,7 @@ impl<P: Platform> WaitGroup<P> {
     pub fn go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
         self.add(1);
         let group = Arc::clone(self);
-        // Part of the closure, so that a spawn that fails or panics drops it, too.
+        // Part of the closure, so that it is also dropped when the spawn fails or panics.
         let done = OnDrop(move || group.done());
         let spawned = crate::lifecycle::spawn::spawn::<P, _, _>(move || {
             let (body, _done) = (body, done);

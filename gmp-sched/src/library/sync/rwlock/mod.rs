@@ -1,24 +1,24 @@
 //! Many readers or one writer. Go: `sync.RWMutex` (sync/rwmutex.go, go1.27).
 //!
-//! Three parts, each with one job:
+//! Three parts:
 //!
-//! - `writers`, a mutex, decides between those that want to write. An upgradable reader holds it too, and that is all it
-//!   holds: so there is one at a time, beside any number of plain readers.
-//! - `readers` counts the readers, and can be *closed*: then a reader does not get in by itself.
-//! - `waiting`: the readers that found it closed, and the writer that waits for the readers to leave.
+//! - `writers`, a mutex, serialises writers. An upgradable reader holds it, too, and nothing else: so there is at most one,
+//!   besides any number of plain readers.
+//! - `readers` counts the readers and can be *closed*: then readers cannot enter by themselves.
+//! - `waiting` has the readers that found it closed, and the writer that waits for the readers to leave.
 //!
-//! A writer takes the mutex, closes, and waits until no reader is counted; the last one to leave wakes it. When it is done
-//! it opens again, in the same step lets in all readers that wait, and lets go of the mutex. So a stream of readers does
-//! not keep a writer out, since it closes before it waits, nor a stream of writers the readers, since those that found it
-//! closed come before the next writer.
+//! A writer locks the mutex, closes, and waits until the count of readers is zero; the last reader to leave wakes it. When
+//! it is done it opens, admitting all waiting readers in the same step, and unlocks the mutex. So readers do not starve a
+//! writer, because it closes before it waits; and writers do not starve readers, because readers that found it closed come
+//! before the next writer.
 //!
-//! # Why nobody is forgotten
+//! # Why no wakeup is lost
 //!
-//! A reader counts itself and looks whether it is closed; the writer closes and looks whether anybody is counted, both in
-//! one total order. So either the reader finds it closed, or the writer finds the reader counted. A reader that leaves
-//! does the same: either it finds it closed, and looks under the lock of `waiting` for a writer to wake, or the writer
-//! finds it gone. It is opened under that lock only, so a reader that finds it closed under the lock is found in the
-//! queue by whoever opens.
+//! A reader increments the count and then checks whether it is closed; a writer closes and then checks the count; all four
+//! in one total order. So either the reader sees the close, or the writer sees the reader. A leaving reader decrements the
+//! count and then checks whether it is closed: either it sees the close, and checks under the lock of `waiting` for a writer
+//! to wake, or the writer sees the decrement. Opening takes the same lock, so a reader that sees the close under the lock is
+//! in the queue when `open` admits the waiting readers.
 
 #[cfg(not(gmp_loom))]
 mod raw;
@@ -27,7 +27,7 @@ mod readers;
 use core::fmt;
 use core::ops::DerefMut;
 
-use super::blocking::{Blocking, OnDrop, Roused, my_waiter, ready};
+use super::blocking::{Blocking, OnDrop, WakeList, my_waiter, ready};
 use super::mutex::RawMutex;
 use crate::base::atomic::Ordering;
 use crate::base::spin_lock::Lock;
@@ -36,14 +36,15 @@ use crate::library::cancel::Limit;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-pub use self::readers::{OneCount, Place, Readers, SpreadCounts};
+pub use self::readers::{OneCount, ReaderSlot, Readers, SpreadCounts};
 
-/// A value that many Gs may look at at once, or one change. Go: `sync.RWMutex`.
+/// A reader-writer lock for a value. Go: `sync.RWMutex`.
 ///
-/// A writer that waits keeps new readers out, and when it is done all readers that wait come next, so neither side
-/// starves. Hence a G that reads must not read again: a writer may have come in between, and both would wait for ever.
-/// (`read_recursive` of `lock_api` is not offered.) Guards can be downgraded and mapped, and upgraded if they were taken by
-/// [`upgradable_read`](lock_api::RwLock::upgradable_read). The value plus 80 bytes; can be a `static`.
+/// A waiting writer keeps new readers out, and when it unlocks all waiting readers are admitted, so neither side starves.
+/// Hence a reader must not lock for reading again: a writer may have come in between, and both would deadlock.
+/// (`read_recursive` of `lock_api` is not implemented.) Guards can be downgraded and mapped, and upgraded if they were
+/// locked by [`upgradable_read`](lock_api::RwLock::upgradable_read). The lock takes 80 bytes besides the value; can be a
+/// `static`.
 ///
 /// ```
 /// use gmp_sched::native::{self, RwLock};
@@ -65,14 +66,14 @@ pub use self::readers::{OneCount, Place, Readers, SpreadCounts};
 ///
 /// # Panics
 ///
-/// Where it would have to wait: the caller is not a G, or has preemption turned off.
+/// A call that has to wait: the caller is not a G, or has preemption turned off.
 #[doc(alias = "RWMutex")]
 #[cfg(not(gmp_loom))]
 pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
 
-/// A [`RwLock`] whose readers do not disturb each other: each P counts its readers in a cache line of its own, so reading
-/// costs the same on any number of Ps. For what is read all the time and hardly ever written: it takes more than a
-/// kilobyte, and a writer has to look at all the counts.
+/// A [`RwLock`] without contention between readers: each P counts its readers in a cache line of its own, so reading scales
+/// with the number of Ps. For values that are read often and written rarely: it takes more than a kilobyte, and a writer has
+/// to check all counts.
 ///
 /// ```
 /// use gmp_sched::native::{self, ReadMostlyRwLock};
@@ -91,7 +92,7 @@ pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
 #[cfg(not(gmp_loom))]
 pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T>;
 
-/// The right to look at the value of a [`RwLock`].
+/// Shared access to the value of a [`RwLock`].
 ///
 /// ```
 /// use gmp_sched::native::{self, RwLock, RwLockReadGuard};
@@ -106,7 +107,7 @@ pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T
 #[cfg(not(gmp_loom))]
 pub type RwLockReadGuard<'a, T, P> = lock_api::RwLockReadGuard<'a, RawRwLock<P>, T>;
 
-/// The right to change the value of a [`RwLock`].
+/// Exclusive access to the value of a [`RwLock`].
 ///
 /// ```
 /// use gmp_sched::native::{self, RwLock, RwLockWriteGuard};
@@ -140,16 +141,16 @@ pub struct RawRwLock<P: Platform, R: Readers = OneCount> {
 
 struct Waiting<P: Platform> {
     readers: WaitQueue<P>,
-    /// One at most: who holds the mutex.
+    /// The holder of `writers`, if it waits.
     writer: WaitQueue<P>,
 }
 
-/// What a waker leaves a waiter that has got what it waited for.
+/// Outcome of a waiter that has been admitted.
 const GRANTED: usize = 1;
 
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
     constructor! {
-        /// One that is free. See [`RawRwLock`] for an example.
+        /// A lock that is free. See [`RawRwLock`] for an example.
         #[must_use]
         pub fn new() -> Self {
             Self {
@@ -161,52 +162,52 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 }
 
-/// Readers.
+/// Operations of readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Takes it to read, waiting for as long as `limit` says. Gives where the reader was counted, `None` if it was not.
+    /// Locks for reading, waiting until `limit` at most. Returns the slot in which the reader was counted, or `None`.
     #[inline]
     #[track_caller]
-    pub(crate) fn share(&self, limit: Option<&Limit<'_, P>>) -> Option<Place> {
-        let place = R::here::<P>();
-        (self.readers.enter::<P>(place) || self.share_slow(place, limit)).then_some(place)
+    pub(crate) fn share(&self, limit: Option<&Limit<'_, P>>) -> Option<ReaderSlot> {
+        let slot = R::current::<P>();
+        (self.readers.enter::<P>(slot) || self.share_slow(slot, limit)).then_some(slot)
     }
 
-    /// Takes it to read, if no writer has it or waits for it.
+    /// Locks for reading if no writer holds the lock or waits for it.
     #[cfg(not(gmp_loom))]
     #[inline]
-    pub(super) fn try_share(&self) -> Option<Place> {
-        let place = R::here::<P>();
-        if self.readers.enter::<P>(place) {
-            return Some(place);
+    pub(super) fn try_share(&self) -> Option<ReaderSlot> {
+        let slot = R::current::<P>();
+        if self.readers.enter::<P>(slot) {
+            return Some(slot);
         }
-        self.unshare(place);
+        self.unshare(slot);
         None
     }
 
-    /// The reader counted at `place` leaves.
+    /// Unlocks for the reader counted in `slot`.
     #[inline]
-    pub(crate) fn unshare(&self, place: Place) {
-        if self.readers.leave::<P>(place) {
+    pub(crate) fn unshare(&self, slot: ReaderSlot) {
+        if self.readers.leave::<P>(slot) {
             self.wake_writer();
         }
     }
 
-    /// Waits for the writers to be done. The caller has counted itself, though it is closed.
+    /// Waits until writers are done. The caller has counted itself, but found the lock closed.
     #[cold]
     #[track_caller]
-    fn share_slow(&self, place: Place, limit: Option<&Limit<'_, P>>) -> bool {
+    fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, P>>) -> bool {
         loop {
-            // The writer may be waiting for just this reader to leave again.
-            self.unshare(place);
+            // The writer may be waiting for this reader to leave again.
+            self.unshare(slot);
             let blocking = Blocking::<P>::new(WaitReason::RwLockRead, limit);
             let is_over = blocking.is_over();
             let waiting = self.waiting.lock();
             if self.readers.is_closed() {
-                // Whoever opens counts this reader in.
-                return !is_over && self.wait_as_reader(blocking, waiting, place);
+                // `open` counts this reader when it admits it.
+                return !is_over && self.wait_as_reader(blocking, waiting, slot);
             }
             drop(waiting);
-            if self.readers.enter::<P>(place) {
+            if self.readers.enter::<P>(slot) {
                 return true;
             }
         }
@@ -216,9 +217,9 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         &self,
         blocking: Blocking<'_, P>,
         waiting: impl DerefMut<Target = Waiting<P>>,
-        place: Place,
+        slot: ReaderSlot,
     ) -> bool {
-        let is_granted = blocking.wait(waiting, place.into(), |waiting, waiter| waiting.readers.push_back(waiter));
+        let is_granted = blocking.wait(waiting, slot.into(), |waiting, waiter| waiting.readers.push_back(waiter));
         if is_granted.is_none() {
             let pinned = Pinned::<P>::new();
             self.waiting.lock().readers.remove(my_waiter(&pinned));
@@ -226,13 +227,13 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_granted.is_some()
     }
 
-    /// A reader has left while it was closed.
+    /// Wakes the writer, if a reader that has left was the last one.
     #[cold]
     fn wake_writer(&self) {
         let pinned = Pinned::<P>::new();
         let writer = {
             let waiting = self.waiting.lock();
-            // It stays closed, so once there is no reader there will be none.
+            // It stays closed, so a count of zero stays zero.
             if self.readers.is_empty::<P>() { waiting.writer.pop() } else { None }
         };
         if let Some(writer) = writer {
@@ -242,9 +243,9 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     }
 }
 
-/// Writers and upgradable readers.
+/// Operations of writers and upgradable readers.
 impl<P: Platform, R: Readers> RawRwLock<P, R> {
-    /// Takes it to write, waiting for as long as `limit` says; tells whether it did.
+    /// Locks for writing, waiting until `limit` at most; returns whether it did.
     #[inline]
     #[track_caller]
     pub(crate) fn exclude(&self, limit: Option<&Limit<'_, P>>) -> bool {
@@ -259,7 +260,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_excluded
     }
 
-    /// Takes it to write if nobody has it; tells whether it did.
+    /// Locks for writing if the lock is free; returns whether it did.
     pub(crate) fn try_exclude(&self) -> bool {
         if !self.writers.try_acquire() {
             return false;
@@ -271,15 +272,15 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_excluded
     }
 
-    /// The writer is done.
+    /// Unlocks for the writer.
     #[inline]
     pub(crate) fn include(&self) {
         self.open();
         self.writers.release();
     }
 
-    /// The holder of `writers` keeps readers out and waits for those that are in, for as long as `limit` says; tells
-    /// whether none is left. If not, it is open again.
+    /// Closes, and waits until all readers have left, until `limit` at most; returns whether they have. If not, it is open
+    /// again. The caller holds `writers`.
     #[inline]
     #[track_caller]
     fn drain(&self, limit: Option<&Limit<'_, P>>) -> bool {
@@ -323,36 +324,36 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
         is_drained
     }
 
-    /// Lets readers in again, those that wait first.
+    /// Opens for readers, and admits the waiting ones.
     fn open(&self) {
         let pinned = Pinned::<P>::new();
-        let roused = {
+        let to_wake = {
             let waiting = self.waiting.lock();
-            let mut roused = Roused::none();
+            let mut to_wake = WakeList::none();
             while let Some(reader) = waiting.readers.pop() {
-                self.readers.admit::<P>(Place::from(reader.outcome.load(Ordering::Relaxed)));
-                roused.push(reader);
+                self.readers.admit::<P>(ReaderSlot::from(reader.outcome.load(Ordering::Relaxed)));
+                to_wake.push(reader);
             }
             self.readers.open::<P>();
-            roused
+            to_wake
         };
-        roused.ready(&pinned);
+        to_wake.ready(&pinned);
     }
 
-    /// The writer becomes a reader.
+    /// Turns the writer into a reader.
     #[cfg(not(gmp_loom))]
-    fn downgrade(&self) -> Place {
-        let place = self.add_reader();
+    fn downgrade(&self) -> ReaderSlot {
+        let slot = self.add_reader();
         self.include();
-        place
+        slot
     }
 
-    /// Counts a reader in whom the holder of `writers` vouches for.
+    /// Counts a reader, for a caller that holds `writers`.
     #[cfg(not(gmp_loom))]
-    fn add_reader(&self) -> Place {
-        let place = R::here::<P>();
-        self.readers.admit::<P>(place);
-        place
+    fn add_reader(&self) -> ReaderSlot {
+        let slot = R::current::<P>();
+        self.readers.admit::<P>(slot);
+        slot
     }
 }
 

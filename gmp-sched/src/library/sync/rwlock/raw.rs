@@ -1,4 +1,4 @@
-//! What `lock_api` makes its locks and guards of.
+//! The implementation of `lock_api`'s traits.
 
 #![expect(unsafe_code, reason = "promises exclusion to lock_api")]
 
@@ -7,34 +7,34 @@ use core::time::Duration;
 
 use lock_api::GuardSend;
 
-use super::{Place, RawRwLock, Readers};
+use super::{RawRwLock, ReaderSlot, Readers};
 use crate::entities::goroutine::WaitReason;
 use crate::library::sync::blocking::OnDrop;
 use crate::library::time::Instant;
 use crate::platform::Platform;
 
-// SAFETY: who excludes holds the mutex of the writers and has seen no reader counted after it closed; until it opens
-// no reader is admitted. A reader stays counted until it leaves.
+// SAFETY: an exclusive holder has the mutex of the writers, and saw a count of zero after it closed; no reader is admitted
+// until it opens. A reader is counted until it leaves.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     const INIT: Self = Self::new();
 
-    type SharedGuard = Place;
+    type SharedGuard = ReaderSlot;
     type ExclusiveGuard = GuardSend;
 
     #[inline]
     #[track_caller]
-    fn lock_shared(&self) -> Place {
+    fn lock_shared(&self) -> ReaderSlot {
         self.share(None).expect("it waits until it has it")
     }
 
     #[inline]
-    fn try_lock_shared(&self) -> Option<Place> {
+    fn try_lock_shared(&self) -> Option<ReaderSlot> {
         self.try_share()
     }
 
     #[inline]
-    unsafe fn unlock_shared(&self, place: Place) {
-        self.unshare(place);
+    unsafe fn unlock_shared(&self, slot: ReaderSlot) {
+        self.unshare(slot);
     }
 
     #[inline]
@@ -63,25 +63,25 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<P, R> {
     }
 }
 
-// SAFETY: the reader is counted before it is opened.
+// SAFETY: the reader is counted before the lock is opened.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockDowngrade for RawRwLock<P, R> {
-    unsafe fn downgrade(&self, _: GuardSend) -> Place {
+    unsafe fn downgrade(&self, _: GuardSend) -> ReaderSlot {
         self.downgrade()
     }
 }
 
-// SAFETY: as `RawRwLock`.
+// SAFETY: as for `RawRwLock`.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R> {
     type Duration = Duration;
     type Instant = Instant;
 
     #[track_caller]
-    fn try_lock_shared_for(&self, timeout: Duration) -> Option<Place> {
+    fn try_lock_shared_for(&self, timeout: Duration) -> Option<ReaderSlot> {
         self.share(Some(&timeout.into()))
     }
 
     #[track_caller]
-    fn try_lock_shared_until(&self, deadline: Instant) -> Option<Place> {
+    fn try_lock_shared_until(&self, deadline: Instant) -> Option<ReaderSlot> {
         self.share(Some(&deadline.into()))
     }
 
@@ -96,7 +96,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockTimed for RawRwLock<P, R
     }
 }
 
-// SAFETY: an upgradable reader holds the mutex of the writers, so nobody writes and nobody else can upgrade.
+// SAFETY: an upgradable reader holds the mutex of the writers, so no other G writes or upgrades.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P, R> {
     type UpgradableGuard = GuardSend;
 
@@ -130,12 +130,12 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P,
     }
 }
 
-// SAFETY: as above; the reader is counted before anything is let go.
+// SAFETY: as above; the reader is counted before anything is unlocked.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgradeDowngrade for RawRwLock<P, R> {
-    unsafe fn downgrade_upgradable(&self, _: GuardSend) -> Place {
-        let place = self.add_reader();
+    unsafe fn downgrade_upgradable(&self, _: GuardSend) -> ReaderSlot {
+        let slot = self.add_reader();
         self.writers.release();
-        place
+        slot
     }
 
     unsafe fn downgrade_to_upgradable(&self, guard: GuardSend) -> GuardSend {

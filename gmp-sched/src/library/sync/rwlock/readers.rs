@@ -5,31 +5,30 @@ use core::fmt::Debug;
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::platform::{Pinned, Platform, Site};
 
-/// Where a reader is counted; it leaves where it entered. See [`Readers`] for an example.
+/// The index of the counter in which a reader is counted, until it leaves. See [`Readers`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(usize);
+pub struct ReaderSlot(usize);
 
-impl From<usize> for Place {
-    fn from(place: usize) -> Self {
-        Self(place)
+impl From<usize> for ReaderSlot {
+    fn from(slot: usize) -> Self {
+        Self(slot)
     }
 }
 
-impl From<Place> for usize {
-    fn from(place: Place) -> Self {
-        place.0
+impl From<ReaderSlot> for usize {
+    fn from(slot: ReaderSlot) -> Self {
+        slot.0
     }
 }
 
-/// How the readers of a lock are counted. There are two ways, [`OneCount`] and [`SpreadCounts`].
+/// How the readers of a lock are counted: [`OneCount`] or [`SpreadCounts`].
 ///
-/// Between counting a reader and looking whether it is closed, and between closing and looking for readers, there is a
-/// total order.
+/// Counting a reader and then checking for the close, and closing and then checking the counts, are in one total order.
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};
 /// use gmp_sched::sync::lock_api::RwLock;
-/// use gmp_sched::sync::{OneCount, Place, RawRwLock, Readers, SpreadCounts};
+/// use gmp_sched::sync::{OneCount, ReaderSlot, RawRwLock, Readers, SpreadCounts};
 ///
 /// fn read<R: Readers>(lock: &RwLock<RawRwLock<Native, R>, u32>) -> u32 {
 ///     *lock.read()
@@ -39,35 +38,35 @@ impl From<Place> for usize {
 ///     assert_eq!(read(&RwLock::<RawRwLock<Native, OneCount>, _>::new(1)), 1);
 ///     assert_eq!(read(&RwLock::<RawRwLock<Native, SpreadCounts>, _>::new(2)), 2);
 /// });
-/// assert_eq!(usize::from(Place::from(3)), 3);
+/// assert_eq!(usize::from(ReaderSlot::from(3)), 3);
 /// ```
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
-    /// No reader.
+    /// No readers, not closed.
     #[cfg(not(gmp_loom))]
     #[doc(hidden)]
     const NONE: Self;
 
-    /// No reader.
+    /// No readers, not closed.
     #[cfg(gmp_loom)]
     fn none() -> Self;
 
-    /// Where a reader is counted that comes now.
+    /// The slot for a reader that enters now.
     #[doc(hidden)]
-    fn here<P: Platform>() -> Place;
+    fn current<P: Platform>() -> ReaderSlot;
 
-    /// Counts a reader; `false` if it is closed: then it has to leave again.
+    /// Counts a reader; returns `false` if it is closed, and then the reader has to leave again.
     #[doc(hidden)]
-    fn enter<P: Platform>(&self, place: Place) -> bool;
+    fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool;
 
-    /// Counts a reader that the writer lets in.
+    /// Counts a reader that the writer admits.
     #[doc(hidden)]
-    fn admit<P: Platform>(&self, place: Place);
+    fn admit<P: Platform>(&self, slot: ReaderSlot);
 
-    /// Takes a reader off the count; tells whether it is closed.
+    /// Removes a reader from the count; returns whether it is closed.
     #[doc(hidden)]
-    fn leave<P: Platform>(&self, place: Place) -> bool;
+    fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool;
 
-    /// Lets no reader enter by itself.
+    /// Keeps readers from entering by themselves.
     #[doc(hidden)]
     fn close<P: Platform>(&self);
 
@@ -79,12 +78,12 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn is_closed(&self) -> bool;
 
-    /// Whether no reader is counted. If it is closed, that stays so, except for readers that leave again.
+    /// Whether the count is zero. If it is closed, a count of zero is final, except for readers that enter and leave again.
     #[doc(hidden)]
     fn is_empty<P: Platform>(&self) -> bool;
 }
 
-/// The counts of a lock that nobody has, for a constructor.
+/// The counts of a free lock, for constructors.
 macro_rules! none {
     ($readers:ty) => {{
         #[cfg(not(gmp_loom))]
@@ -99,7 +98,7 @@ macro_rules! none {
 }
 pub(super) use none;
 
-/// Says what counts are initially: as a constant, or where loom wants it at run time.
+/// Defines the initial counts: as a constant, or as a function under loom.
 macro_rules! initially {
     ($value:expr) => {
         #[cfg(not(gmp_loom))]
@@ -118,13 +117,13 @@ mod sealed {
     impl Sealed for super::SpreadCounts {}
 }
 
-/// All readers in one word, whose top bit says that it is closed. See [`Readers`] for an example. Go: `readerCount`.
+/// All readers in one word, whose top bit means closed. See [`Readers`] for an example. Go: `readerCount`.
 #[doc(alias = "readerCount")]
 #[derive(Debug)]
 pub struct OneCount(AtomicU32);
 
 const CLOSED: u32 = 1 << 31;
-/// Readers at most. Go: `rwmutexMaxReaders`.
+/// Maximum number of readers. Go: `rwmutexMaxReaders`.
 const LIMIT: u32 = 1 << 30;
 
 #[cold]
@@ -136,15 +135,15 @@ impl Readers for OneCount {
     initially!(Self(AtomicU32::new(0)));
 
     #[inline]
-    fn here<P: Platform>() -> Place {
-        Place(0)
+    fn current<P: Platform>() -> ReaderSlot {
+        ReaderSlot(0)
     }
 
     #[inline]
-    fn enter<P: Platform>(&self, _: Place) -> bool {
+    fn enter<P: Platform>(&self, _: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: Acquire: what the last writer did is seen; partner: the Release in `open`. That this and `close` are
-        // changes of the same word is the total order.
+        // Ordering: Acquire; partner: the Release in `open`. Makes visible what the last writer did. The total order with
+        // `close` is the modification order of the word.
         let before = self.0.fetch_add(1, Ordering::Acquire);
         if before < LIMIT {
             return true;
@@ -157,15 +156,15 @@ impl Readers for OneCount {
     }
 
     #[inline]
-    fn admit<P: Platform>(&self, _: Place) {
+    fn admit<P: Platform>(&self, _: ReaderSlot) {
         P::point(Site::Sync);
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]
-    fn leave<P: Platform>(&self, _: Place) -> bool {
+    fn leave<P: Platform>(&self, _: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: Release: our reads come before the next writer's writes; partner: the Acquire in `is_empty`.
+        // Ordering: Release; partner: the Acquire in `is_empty`. Our reads happen before the next writer's writes.
         self.0.fetch_sub(1, Ordering::Release) & CLOSED != 0
     }
 
@@ -193,29 +192,29 @@ impl Readers for OneCount {
     }
 }
 
-/// Cache lines over which [`SpreadCounts`] spreads the readers. With more Ps than that, several share one.
+/// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several share one.
 const LINES: usize = 8;
 
 /// One count for each P, in cache lines of their own. See [`Readers`] for an example.
 #[derive(Debug)]
 pub struct SpreadCounts {
-    /// Written by writers only, so readers share the line without disturbing each other.
+    /// Written by writers only, so readers share the line without contention.
     closed: Line<AtomicBool>,
     counts: [Line<AtomicU32>; LINES],
 }
 
-/// Two lines, since processors fetch them in pairs.
+/// 128 bytes: two lines, because processors prefetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line<T>(T);
 
 impl SpreadCounts {
-    fn count(&self, place: Place) -> &AtomicU32 {
-        &self.counts[place.0 % LINES].0
+    fn count(&self, slot: ReaderSlot) -> &AtomicU32 {
+        &self.counts[slot.0 % LINES].0
     }
 }
 
-/// loom takes a `SeqCst` access for one that acquires and releases, so there a fence makes up for it.
+/// Under loom, which treats `SeqCst` accesses as acquire and release, a fence makes up for that.
 #[inline(always)]
 fn total_order() {
     #[cfg(gmp_loom)]
@@ -238,19 +237,19 @@ impl Readers for SpreadCounts {
     });
 
     #[inline]
-    fn here<P: Platform>() -> Place {
+    fn current<P: Platform>() -> ReaderSlot {
         let pinned = Pinned::<P>::new();
         let processor = pinned.try_machine().and_then(|machine| machine.processor());
-        Place(processor.map_or(0, |processor| processor.id().get() as usize % LINES))
+        ReaderSlot(processor.map_or(0, |processor| processor.id().get() as usize % LINES))
     }
 
     #[inline]
-    fn enter<P: Platform>(&self, place: Place) -> bool {
+    fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool {
         P::point(Site::Sync);
-        // Ordering: SeqCst, this and the load; partners: store and loads of `close` and `is_empty`.
-        let before = self.count(place).fetch_add(1, Ordering::SeqCst);
+        // Ordering: SeqCst for this and the load; partners: the store and the loads of `close` and `is_empty`.
+        let before = self.count(slot).fetch_add(1, Ordering::SeqCst);
         if before >= LIMIT {
-            self.count(place).fetch_sub(1, Ordering::Relaxed);
+            self.count(slot).fetch_sub(1, Ordering::Relaxed);
             too_many();
         }
         total_order();
@@ -259,16 +258,16 @@ impl Readers for SpreadCounts {
     }
 
     #[inline]
-    fn admit<P: Platform>(&self, place: Place) {
+    fn admit<P: Platform>(&self, slot: ReaderSlot) {
         P::point(Site::Sync);
-        self.count(place).fetch_add(1, Ordering::Relaxed);
+        self.count(slot).fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]
-    fn leave<P: Platform>(&self, place: Place) -> bool {
+    fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool {
         P::point(Site::Sync);
         // Ordering: as in `enter`; and Release, as in `OneCount::leave`.
-        self.count(place).fetch_sub(1, Ordering::SeqCst);
+        self.count(slot).fetch_sub(1, Ordering::SeqCst);
         total_order();
         P::point(Site::Sync);
         self.closed.0.load(Ordering::SeqCst)
