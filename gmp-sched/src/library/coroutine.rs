@@ -1,17 +1,17 @@
-//! Coroutines: a G that gives one value after the other to whoever asks for the next, by direct switches.
+//! Coroutines: a G that yields values one by one to the G that asks for them, by direct switches.
 //!
 //! ```text
 //!   outer:  next ──▶ parks itself, switches to inner          gets the value ◀──┐
 //!   inner:            runs ──▶ yield_value: parks itself, switches to outer ────┘
 //! ```
 //!
-//! Neither goes through a queue, and no other G runs in between. Each of the two is parked while the other runs, so only
-//! that other one can resume it, and its context has been saved by the switch that brought us here: nothing is to be
-//! published on the far side. When the inner G ends it readies the outer one as it would a joiner (see `join`).
+//! Neither goes through a queue, and no other G runs in between. Each of the two is parked while the other runs, so only the
+//! other one can resume it, and its context was saved by the switch to the other one. So the far side has nothing to
+//! publish. When the inner G ends it readies the outer one like a joiner (see `join`).
 //!
-//! A G that is [locked to its thread](crate::engine::lock_os_thread) stays there, on either side, and so does one whose values are asked for
-//! in another scheduler: then the two hand over through the queues, at the price of a switch from thread to thread. (In Go the inner G takes the outer one's thread over, and ends the
-//! program if it has been locked in between.)
+//! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, on either side. If one side is locked, or the two
+//! belong to different schedulers, they switch through the queues, which costs a thread switch. (In Go the inner G takes
+//! over the outer one's thread, and the program ends if it has been locked in between.)
 //!
 //! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
 
@@ -25,47 +25,46 @@ use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::engine::switch::{Commit, leave_for, nothing};
 use crate::entities::goroutine::{Goroutine, Status, WaitReason};
-use crate::lifecycle::exit::exit;
+use crate::exit::exit;
 use crate::lifecycle::join::{JoinError, JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::synctest::Bubble;
 
-/// What the two sides share. The lock is never contended: one of the two is always parked.
+/// What the two sides share. The lock is never contended, because one of the two is always parked.
 pub(crate) struct Shared<T, P: Platform> {
     exchange: Lock<Exchange<T, P>, P>,
 }
 
 struct Exchange<T, P: Platform> {
-    /// On its way from the inner G to the outer one.
+    /// The value that is passed from the inner G to the outer one.
     value: Option<T>,
     /// The G that waits for a value, while the inner one runs.
     outer: Option<&'static Goroutine<P>>,
-    /// No more values are wanted.
+    /// The outer side has stopped: no more values are wanted.
     is_stopped: bool,
 }
 
-/// The values of a coroutine, one after the other, for whoever asks; see [`pull`] for an example. Go: what `iter.Pull`
-/// returns.
+/// The outer side of a coroutine: an iterator over its values; see [`pull`] for an example. Go: what `iter.Pull` returns.
 ///
 /// Dropping it ends the coroutine as [`stop`](Self::stop) does.
 pub struct Pull<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
-    /// `None` once the coroutine has ended.
+    /// `None` after the coroutine has ended.
     inner: Option<JoinHandle<(), P>>,
 }
 
-/// The side of a coroutine that has the values; see [`pull`] for an example.
+/// The inner side of a coroutine: it yields values; see [`pull`] for an example.
 pub struct Yielder<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
-    // It speaks for the G it was made for.
+    // Belongs to the G it was made for.
     _here: PhantomData<*mut ()>,
 }
 
-/// Makes a coroutine of `body`, which runs when the first value is asked for, in a G of its own. Go: `iter.Pull`.
+/// Makes a coroutine of `body`, which runs in a G of its own when the first value is asked for. Go: `iter.Pull`.
 ///
-/// Switching to it and back takes no queue and no other G comes in between, so a walk over a tree, say, can be written as
-/// the recursion it is and read as an iterator. Does not block; not callable from interrupts.
+/// Switching to it and back uses no queue, and no other G runs in between. So a tree walk, for example, can be written as a
+/// recursion and read as an iterator. Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -86,7 +85,7 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 ///
 /// # Errors
 ///
-/// There is no memory for the G's stack; nothing has happened, except that `body` is dropped.
+/// There is no memory for the G's stack; `body` is dropped, and nothing else has happened.
 ///
 /// # Panics
 ///
@@ -112,12 +111,12 @@ where
 }
 
 impl<T: Send + 'static, P: Platform> Pull<T, P> {
-    /// Ends the coroutine: the call in which it gave its last value returns `false`, and it runs on until it returns by
-    /// itself. One that has not begun is dropped. Go: the `stop` of `iter.Pull`.
+    /// Stops the coroutine: its pending [`yield_value`](Yielder::yield_value) returns `false`, and the coroutine runs until
+    /// it returns. If it has not begun, `body` is dropped. Go: the `stop` of `iter.Pull`.
     ///
-    /// If the coroutine [ends itself](crate::lifecycle::exit::exit) meanwhile, that ends the calling G as well, as in Go.
+    /// If the coroutine [exits](crate::exit::exit) meanwhile, so does the calling G, as in Go.
     ///
-    /// Blocks the calling G for as long as that takes; not callable from interrupts.
+    /// Blocks the calling G until the coroutine has ended; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -151,8 +150,8 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
 impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
     type Item = T;
 
-    /// The next value, `None` if the coroutine has returned. If it [ends itself](crate::lifecycle::exit::exit), that ends the calling
-    /// G as well, as in Go. Blocks the calling G while the coroutine works on the value; not callable from interrupts.
+    /// Returns the next value, or `None` if the coroutine has returned. If the coroutine [exits](crate::exit::exit), so does
+    /// the calling G, as in Go. Blocks the calling G until there is a value; not callable from interrupts.
     ///
     /// # Panics
     ///
@@ -171,12 +170,12 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
 
 impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
     fn drop(&mut self) {
-        // How it ended is not passed on: a drop may be part of an unwinding, and is not to begin another.
+        // Its panic or exit is not propagated: the drop may be part of an unwinding, and must not start another.
         let _ = self.run_to_end();
     }
 }
 
-/// Ends the calling G as its coroutine ended. Go: `iter.Pull` passes a panic and `runtime.Goexit` on to `next` and `stop`.
+/// Ends the calling G as its coroutine ended. Go: `iter.Pull` propagates a panic and `runtime.Goexit` to `next` and `stop`.
 fn pass_on<P: Platform>(end: Result<(), JoinError>) {
     match end {
         Ok(()) => {}
@@ -186,8 +185,8 @@ fn pass_on<P: Platform>(end: Result<(), JoinError>) {
 }
 
 impl<T: Send + 'static, P: Platform> Yielder<T, P> {
-    /// Gives a value to whoever asked for one, and waits until the next one is asked for. Tells whether one is: otherwise
-    /// the coroutine is to return, and what else it gives is dropped. Go: the `yield` function of an iterator.
+    /// Passes a value to the outer G, and waits until that asks for the next one. Returns `false` if the outer G has
+    /// stopped; then the coroutine should return, and further values are dropped. Go: the `yield` function of an iterator.
     ///
     /// Blocks the calling G; not callable from interrupts.
     ///
@@ -207,12 +206,12 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
     /// # Panics
     ///
     /// The caller is not the coroutine's G.
-    #[must_use = "`false` says that no more values are wanted"]
+    #[must_use = "`false` means that no more values are wanted"]
     pub fn yield_value(&mut self, value: T) -> bool {
         if self.is_stopped() {
             return false;
         }
-        // Panics before anything has changed, if the caller may not block.
+        // Panics before anything has changed if the caller may not block.
         let caller = Caller::<P>::new();
         let outer = self.shared.hand_back(caller.me, value);
         switch_to(caller, outer);
@@ -230,26 +229,27 @@ impl<T, P: Platform> Shared<T, P> {
         Self { exchange: Lock::new(exchange) }
     }
 
-    fn with<R>(&self, look: impl FnOnce(&mut Exchange<T, P>) -> R) -> R {
+    fn with<R>(&self, access: impl FnOnce(&mut Exchange<T, P>) -> R) -> R {
         let _pinned = Pinned::<P>::new();
-        look(&mut self.exchange.lock())
+        access(&mut self.exchange.lock())
     }
 
-    /// Runs the inner G until it gives a value or ends.
+    /// Runs the inner G until it yields a value or ends.
     fn resume(&self, inner: &JoinHandle<(), P>) {
-        // Panics before anything has changed, if the caller may not block.
+        // Panics before anything has changed if the caller may not block.
         let caller = Caller::<P>::new();
         self.lend(caller.me, inner);
         switch_to(caller, inner.goroutine());
     }
 
-    /// `me`, the calling G, is about to be left for the inner one, which resumes it with a value or by its end.
+    /// Registers `me`, the calling G, as the outer one. It is about to switch to the inner one, which resumes it with a
+    /// value or at its end.
     pub(crate) fn lend(&self, me: &'static Goroutine<P>, inner: &JoinHandle<(), P>) {
         self.exchange.lock().outer = Some(me);
         inner.set_waiter(me);
     }
 
-    /// `me`, the inner G, is about to be left for the outer one, which this returns, with a value.
+    /// Stores a value of `me`, the inner G, which is about to switch to the outer one. Returns the outer one.
     pub(crate) fn hand_back(&self, me: &'static Goroutine<P>, value: T) -> &'static Goroutine<P> {
         let outer = {
             let mut exchange = self.exchange.lock();
@@ -260,7 +260,7 @@ impl<T, P: Platform> Shared<T, P> {
         outer.expect("the G that resumes a coroutine has lent itself")
     }
 
-    /// The value that the outer G has been resumed with, `None` if the inner one has ended.
+    /// Takes the value that the outer G was resumed with, or `None` if the inner G has ended.
     pub(crate) fn take_value(&self) -> Option<T> {
         self.with(|exchange| exchange.value.take())
     }
@@ -271,7 +271,7 @@ impl<T, P: Platform> Shared<T, P> {
 fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
     let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
     if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
-        return hand_over(caller, next);
+        return switch_through_queues(caller, next);
     }
     let (processor, me) = (caller.processor, caller.me);
     let bubble = me.bubble();
@@ -280,12 +280,12 @@ fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
         next.set_bubble(bubble);
         processor.counters.spawned.add(1);
     } else if !is_same(bubble, next.bubble()) || bubble.is_some() && !next.is_waiting_in_bubble() {
-        // Whoever is resumed from outside of its bubble counts as usual there.
-        return hand_over(caller, next);
+        // A G resumed from outside of its bubble must be counted as active there.
+        return switch_through_queues(caller, next);
     }
     me.set_waiting(WaitReason::Coroutine, processor.watch.unwatched(), processor.clock());
     if let Some(bubble) = bubble {
-        // One of the two begins to wait and the other ends: the number of those that do not stays.
+        // One wait of the two begins and another ends, so the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable, true);
         if is_new {
             bubble.entered_for_another();
@@ -295,16 +295,16 @@ fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
     drop(leave_for(caller, next, Commit::new(nothing, 0)));
 }
 
-/// Whether both are the same bubble, or both none.
+/// Whether both are in the same bubble, or both in none.
 #[inline(always)]
 fn is_same<P: Platform>(one: Option<&'static Bubble<P>>, other: Option<&'static Bubble<P>>) -> bool {
     one.map(ptr::from_ref) == other.map(ptr::from_ref)
 }
 
-/// [`switch_to`], where one of the two is locked to its M, or they belong to different schedulers or bubbles: `next` is run by
-/// its scheduler, once the calling G has been left.
+/// [`switch_to`] through the queues, if one of the two is locked to its M, or they belong to different schedulers or
+/// bubbles: the far side readies `next`, which its own scheduler runs.
 #[cold]
-fn hand_over<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
+fn switch_through_queues<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
     let bubble = caller.me.bubble();
     let is_new = next.status() == Status::Idle;
     let is_durable = is_new || is_same(bubble, next.bubble());

@@ -1,4 +1,4 @@
-//! Futures in Gs: `core::future` libraries, driven by a G that parks while there is nothing to poll.
+//! Futures in Gs: runs `core::future` code in a G that parks while the future is pending.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -11,27 +11,27 @@ use crate::engine::park::{park, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::platform::{Pinned, Platform, Site};
 
-/// Nothing has happened since the last poll.
+/// The waker has not been called since the last poll.
 const IDLE: u8 = 0;
-/// Somebody called the waker since the last poll.
+/// The waker has been called since the last poll.
 const WOKEN: u8 = 1;
-/// The G is parked; whoever moves the word away from here readies it.
+/// The G is parked; the caller that changes this state readies it.
 const WAITING: u8 = 2;
 
-/// What a waker points at. It outlives the [`block_on`] for as long as somebody keeps a waker, which then wakes nobody.
+/// What a waker points at. It lives as long as a waker does; after [`block_on`] has returned, waking does nothing.
 pub(crate) struct Cell<P: Platform> {
     state: AtomicU8,
     goroutine: &'static Goroutine<P>,
 }
 
-/// Runs `future` to its end in the calling G; gives what it gives.
+/// Runs `future` to completion in the calling G; returns its output.
 ///
-/// Blocks the calling G while the future is pending. Its waker may be called from any G and, where there are such, from
-/// threads outside the scheduler, but not from interrupts. Called late or too often, it does nothing. Takes one heap cell;
-/// without memory for it the program ends, as with all such types of `alloc`.
+/// Blocks the calling G while the future is pending. Its waker may be called from any G and, where they exist, from threads
+/// outside the scheduler, but not from interrupts. Spurious and late calls do nothing. Allocates one heap cell; without
+/// memory for it the program ends, as with the types of `alloc`.
 ///
-/// Where the platform has threads outside the scheduler, any of them may be going to wake such a G, and so no deadlock is
-/// told while one waits.
+/// On a platform with threads outside the scheduler any of them may wake the G, so no deadlock is detected while a G waits
+/// here.
 ///
 /// ```
 /// use std::future;
@@ -62,22 +62,22 @@ impl<P: Platform> Cell<P> {
         Self { state: AtomicU8::new(IDLE), goroutine: Pinned::<P>::new().goroutine() }
     }
 
-    /// Parks the calling G, which is this cell's, until the waker is called, unless it has been since the last time.
+    /// Parks the calling G, the owner of this cell, unless the waker has been called since the last poll.
     fn wait(&self) {
         park::<P>(WaitReason::Future, |_, _| self.commit());
         self.resumed();
     }
 
-    /// On the far side: the G has been left. Returns `false` if the waker has been called, and the G is to go on.
+    /// The commit of the park. Returns `false` if the waker has been called; then the G must go on.
     pub(crate) fn commit(&self) -> bool {
         P::point(Site::Park);
-        // Ordering: Release publishes the parked context to the waker. It fails if that came first.
+        // Ordering: Release publishes the parked context to the waker. Fails if the waker was called first.
         self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// The G runs again.
+    /// Resets the state after the park.
     pub(crate) fn resumed(&self) {
-        // Ordering: Acquire; partner: the exchange in `wake_by_ref`: the poll that follows sees what the waker's caller did.
+        // Ordering: Acquire; partner: the exchange in `wake_by_ref`. The next poll sees what the waker's caller did.
         self.state.swap(IDLE, Ordering::Acquire);
     }
 }
@@ -89,7 +89,8 @@ impl<P: Platform> Wake for Cell<P> {
 
     fn wake_by_ref(self: &Arc<Self>) {
         P::point(Site::Park);
-        // Ordering: Release for what the caller did before, see `wait`; Acquire takes over the parked context.
+        // Ordering: Release publishes what the caller did to the next poll, see `wait`; Acquire makes the parked context
+        // visible.
         if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {
             ready_pinned(&Pinned::new(), self.goroutine);
         }
@@ -115,7 +116,7 @@ mod tests {
 
     use crate::native::{THREADS, block_on, go};
 
-    /// A future that a thread outside completes, after a while in which every M is idle.
+    /// A future that a foreign thread completes, after every M has become idle.
     async fn from_outside() {
         let mut is_first = true;
         poll_fn(move |context| {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_outside_wakes_a_future() {
+    fn waker_called_by_foreign_thread_readies_the_g() {
         for processors in [1, 4] {
             THREADS.run(processors, || {
                 let others: Vec<_> = (0..3).map(|_| go(|| block_on(from_outside()))).collect();

@@ -1,4 +1,4 @@
-//! The word between a G and its join handle: who has the result, who waits, who reuses the slot.
+//! The word between a G and its join handle: it decides who has the result, who waits, and who reuses the slot.
 //!
 //! ```text
 //!                 body done                     context left
@@ -9,8 +9,8 @@
 //!        handle dropped
 //! ```
 //!
-//! The result lies in the G or on its stack, so the slot is reused only when both sides are through with it. The word is
-//! the arbiter: whoever comes second does it.
+//! The result is in the G's slot or on its stack, so the slot is reused only when neither side needs it any more. The
+//! completion word decides: the side that comes second releases the slot.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -26,11 +26,11 @@ use crate::synctest::Home;
 
 /// The G runs and a handle exists.
 pub(crate) const ATTACHED: usize = 0;
-/// Nobody wants the result.
+/// There is no handle: the result is dropped.
 const DETACHED: usize = 1;
 /// The result is there; the G has not left its stack yet.
 const RESULT: usize = 2;
-/// The result is there and the stack is at rest.
+/// The result is there, and the G has left its stack.
 const DONE: usize = 3;
 
 /// How a G ended without a result.
@@ -38,14 +38,14 @@ const DONE: usize = 3;
 pub enum JoinError {
     /// Its body panicked.
     Panicked,
-    /// It needed more stack than it had, on a platform on which that ends the G alone.
+    /// It overflowed its stack, on a platform on which that ends the G alone.
     StackOverflow,
     /// It called [`exit`](crate::lifecycle::exit::exit).
     Exited,
 }
 
 impl JoinError {
-    /// Whether something went wrong, which whoever depends on the G is to know.
+    /// Whether it is an error that the joiner or scope must learn of.
     pub(crate) fn is_failure(self) -> bool {
         self != Self::Exited
     }
@@ -63,7 +63,7 @@ impl fmt::Display for JoinError {
 
 impl core::error::Error for JoinError {}
 
-/// The right to the result of a G. Dropping it detaches the G, which runs on.
+/// A handle to join a G and take its result. Dropping it detaches the G, which keeps running.
 #[must_use = "dropping the handle detaches the G; call `detach` to say so"]
 pub struct JoinHandle<T: Send, P: Platform> {
     goroutine: &'static Goroutine<P>,
@@ -80,13 +80,13 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         self.goroutine
     }
 
-    /// Has `me`, which is about to park, readied when the G finishes. The G does not run: it can be resumed by the caller
-    /// only.
+    /// Registers `me`, which is about to park, to be readied when the G finishes. The G does not run meanwhile: only the
+    /// caller can resume it.
     pub(crate) fn set_waiter(&self, me: &'static Goroutine<P>) {
         self.goroutine.completion.store(core::ptr::from_ref(me).expose_provenance(), Ordering::Relaxed);
     }
 
-    /// The number of the G.
+    /// The id of the G.
     #[must_use]
     pub fn id(&self) -> GoroutineId {
         self.goroutine.id()
@@ -98,11 +98,11 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         has_result(self.goroutine)
     }
 
-    /// Lets the G run on its own.
+    /// Detaches the G: it keeps running, and its result is dropped.
     #[inline]
     pub fn detach(self) {}
 
-    /// Drops the handle; gives the result if it is there already, which is not the G's to drop then.
+    /// Drops the handle. If the result is there already, returns it, because the G does not drop it then.
     pub(crate) fn discard(self) -> Option<Result<T, JoinError>> {
         let mut result = None;
         if !self.detach_running() {
@@ -113,11 +113,12 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         result
     }
 
-    /// The G was faster than the drop of its handle, which is not kept in memory for this.
+    /// Drops the result if the G finished before its handle was dropped. Takes the G, so that the handle need not be in
+    /// memory.
     #[cold]
     #[inline(never)]
     fn drop_result(goroutine: &'static Goroutine<P>) {
-        /// Releases the slot also if the drop of the result panics.
+        /// Releases the slot even if dropping the result panics.
         struct Release<P: Platform>(&'static Goroutine<P>);
         impl<P: Platform> Drop for Release<P> {
             fn drop(&mut self) {
@@ -128,26 +129,26 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         drop(body::take_result::<T, P>(goroutine));
     }
 
-    /// Gives the result to the G, if there is none yet; tells whether that was so.
+    /// Detaches the G if it has no result yet; returns whether it did.
     #[inline(always)]
     fn detach_running(&self) -> bool {
         P::point(Site::Join);
-        // Ordering: AcqRel: if the result is there, it and all that the G did come before what follows.
+        // Ordering: AcqRel: if the result is there, it and everything that the G did is visible after this.
         self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Why a G in a bubble waits for this one: for that bubble only if it is in there, too. It may have left by now, but then
-    /// the wait is over.
+    /// The wait reason of a joiner in a bubble: durable if this G is in that bubble. It may have left already, but then the
+    /// wait is over.
     #[cold]
     fn reason_in_bubble(&self) -> WaitReason {
         if Home::of(self.goroutine).is_this_bubble() { WaitReason::Join.within_bubble() } else { WaitReason::Join }
     }
 
-    /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts.
+    /// Waits for the G and returns its result. Blocks the calling G; not callable from interrupts.
     ///
     /// # Errors
     ///
-    /// How it ended, if it has no result.
+    /// The G ended without a result; the error is how.
     ///
     /// # Panics
     ///
@@ -157,7 +158,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
             let in_bubble = || self.reason_in_bubble();
             park_because(Caller::new(), WaitReason::Join, in_bubble, |_, me| wait_for(self.goroutine, me));
         }
-        // The result is there: nobody else takes or drops it, since the handle is ours.
+        // The result is there, and only the handle, which is ours, may take it.
         let result = body::take_result(self.goroutine);
         release_slot(self.goroutine);
         core::mem::forget(self);
@@ -180,7 +181,7 @@ impl<T: Send, P: Platform> fmt::Debug for JoinHandle<T, P> {
     }
 }
 
-/// Nobody waits any more for `me`, the calling G, to finish: what [`JoinHandle::set_waiter`] said is taken back.
+/// Undoes [`JoinHandle::set_waiter`] for `me`, the calling G.
 pub(crate) fn forget_waiter<P: Platform>(me: &'static Goroutine<P>) {
     me.completion.store(ATTACHED, Ordering::Relaxed);
 }
@@ -190,8 +191,8 @@ pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)
 }
 
-/// Far side of the switch of `waiter`, which holds the handle: has it readied when the G has finished. Tells `false` if
-/// the result is there already.
+/// Registers `waiter`, which has parked and has the handle, to be readied when the G finishes. Returns `false` if the result
+/// is there already.
 pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static Goroutine<P>) -> bool {
     let waiter = core::ptr::from_ref(waiter).expose_provenance();
     P::point(Site::Join);
@@ -199,12 +200,12 @@ pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static G
     goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 
-/// The handle is through with the slot.
+/// Releases the slot on behalf of the handle.
 #[inline(always)]
 pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
     P::point(Site::Join);
-    // Ordering: Release: our reads of the result come before the reuse by the far side; Acquire in the other case: its
-    // last steps on that stack come before our reuse. Partner: the exchange in `left`.
+    // Ordering: Release: our reads of the result happen before the far side reuses the slot. Acquire, if the exchange fails:
+    // the G's last steps on its stack happen before our reuse. Partner: the exchange in `left`.
     let far_side_does_it =
         goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
     if !far_side_does_it {
@@ -212,26 +213,26 @@ pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
     }
 }
 
-/// What the G finds when its result is in place.
+/// Who owns the result of a G that has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// The handle is gone: the result is the G's to drop.
+    /// The G, which drops it: there is no handle.
     Nobody,
-    /// The result is the handle's.
+    /// The handle.
     Handle,
 }
 
-/// The result of the calling G is in place: tells the handle, readies who waits.
+/// Publishes the result of the calling G: to the handle, and to a waiting joiner, which it readies.
 #[inline(always)]
 pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> Audience {
     P::point(Site::Join);
-    // Ordering: Release publishes the result to the handle; Acquire takes over a waiter's parked context.
+    // Ordering: Release publishes the result to the handle; Acquire makes a joiner's parked context visible.
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => Audience::Handle,
         DETACHED => Audience::Nobody,
         waiter => {
             #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
-            // SAFETY: other values than the four constants are stored by `join` only, from a `&'static Goroutine<P>`.
+            // SAFETY: values other than the four constants are stored by `join` only, from a `&'static Goroutine<P>`.
             let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(waiter) };
             ready_pinned(pinned, waiter);
             Audience::Handle
@@ -239,7 +240,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
     }
 }
 
-/// Far side of a G's last switch: its stack is at rest. Tells whether the slot is the caller's to reuse.
+/// Records that the G has left its stack, on the far side of its last switch. Returns whether the caller must release the
+/// slot.
 pub(crate) fn left<P: Platform>(goroutine: &'static Goroutine<P>, audience: Audience) -> bool {
     P::point(Site::Join);
     // Ordering: see `release_slot`.

@@ -37,7 +37,7 @@ impl Scene {
 
     /// The parent's wait, as in `Children::wait`. Returns when it has parked as well.
     fn wait(&self, pinned: &Pinned<Model>) {
-        if let Some(state) = self.children.look(self.parent) {
+        if let Some(state) = self.children.prepare_wait(self.parent) {
             self.parent.set_waiting(
                 WaitReason::Scope,
                 ParkedStatus::unwatched(self.parent.scheduler().number()),

@@ -13,7 +13,7 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextError {
-    /// Somebody cancelled it, or one it was made from.
+    /// It or an ancestor was cancelled.
     Canceled,
     /// Its deadline has passed.
     DeadlineExceeded,
@@ -30,7 +30,7 @@ impl fmt::Display for ContextError {
 
 impl Error for ContextError {}
 
-/// Why a context is done, in the words of whoever ended it, if he gave any. Go: `context.Cause`.
+/// Why a context is done, with the error that its canceller gave, if any. Go: `context.Cause`.
 ///
 /// ```
 /// use gmp_sched::cancel::ContextError;
@@ -55,13 +55,13 @@ impl Cause {
         Self { error, given: None }
     }
 
-    /// Cancelled or past its deadline. See [`Cause`] for an example.
+    /// Whether it was cancelled or its deadline passed. See [`Cause`] for an example.
     #[must_use]
     pub fn error(&self) -> ContextError {
         self.error
     }
 
-    /// What was given as the cause. See [`Cause`] for an example.
+    /// The error that was given as the cause. See [`Cause`] for an example.
     #[must_use]
     pub fn given(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.given.as_deref()

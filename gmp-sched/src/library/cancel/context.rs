@@ -1,4 +1,4 @@
-//! What programs see of cancellation.
+//! The public interface of contexts.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,10 +17,10 @@ use crate::library::time::{Instant, now};
 use crate::library::waiter::wait_until;
 use crate::platform::{OutOfResources, Platform};
 
-/// Says whether work is still wanted, until when, and carries values along with it. Go: `context.Context`.
+/// A cancellation signal, a deadline and values, passed down a tree of calls. Go: `context.Context`.
 ///
-/// Cloning it is cheap, and clones are the same context. Making one from another allocates two heap cells or one, and ends
-/// the program where there is no memory for them, as all such types of `alloc` do.
+/// Cloning is cheap, and clones are the same context. Deriving one allocates one or two heap cells, and ends the program if
+/// there is no memory, as the types of `alloc` do.
 ///
 /// ```
 /// use core::time::Duration;
@@ -42,7 +42,7 @@ pub struct Context<P: Platform> {
     values: Option<Arc<Value>>,
 }
 
-/// One value, and those of the contexts above.
+/// One value and a reference to those above it.
 struct Value {
     value: Arc<dyn Any + Send + Sync>,
     above: Option<Arc<Self>>,
@@ -50,7 +50,7 @@ struct Value {
 
 impl Drop for Value {
     fn drop(&mut self) {
-        // Iterative, since a chain of any length may have this as its only owner.
+        // Iterative: a chain of any length may have this as its only owner.
         let mut above = self.above.take();
         while let Some(mut value) = above.and_then(Arc::into_inner) {
             above = value.above.take();
@@ -59,8 +59,7 @@ impl Drop for Value {
 }
 
 impl<P: Platform> Context<P> {
-    /// The context that is never cancelled, has no deadline and no values: where all others come from. Go:
-    /// `context.Background`.
+    /// The root of all contexts: never cancelled, without deadline and values. Go: `context.Background`.
     ///
     /// ```
     /// use gmp_sched::native::Context;
@@ -75,7 +74,7 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: None }
     }
 
-    /// A context below this one that can be cancelled by itself. Go: `context.WithCancel`.
+    /// Derives a context that can be cancelled by itself. Go: `context.WithCancel`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -97,7 +96,7 @@ impl<P: Platform> Context<P> {
         self.below(None)
     }
 
-    /// [`with_cancel`](Self::with_cancel), and done from `deadline` on. Go: `context.WithDeadline`.
+    /// [`with_cancel`](Self::with_cancel) with a deadline, after which the context is done. Go: `context.WithDeadline`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -116,7 +115,7 @@ impl<P: Platform> Context<P> {
         self.below(Some((deadline, Cause::of(ContextError::DeadlineExceeded))))
     }
 
-    /// [`with_deadline`](Self::with_deadline), with what is to be said to be the cause if it passes. Go:
+    /// [`with_deadline`](Self::with_deadline) with the cause to report if the deadline passes. Go:
     /// `context.WithDeadlineCause`.
     ///
     /// ```
@@ -139,7 +138,7 @@ impl<P: Platform> Context<P> {
         self.below(Some((deadline, Cause { error: ContextError::DeadlineExceeded, given: Some(cause.into().into()) })))
     }
 
-    /// [`with_deadline`](Self::with_deadline) after `timeout` from now. Go: `context.WithTimeout`.
+    /// [`with_deadline`](Self::with_deadline) of `timeout` from now. Go: `context.WithTimeout`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -161,7 +160,8 @@ impl<P: Platform> Context<P> {
         (Self { node: Some(node.clone()), values: self.values.clone() }, CancelHandle { node: Some(node) })
     }
 
-    /// This context with a value, found by its type. Give each thing a type of its own. Go: `context.WithValue`.
+    /// Derives a context with a value, which is found by its type. Use a separate type for each purpose. Go:
+    /// `context.WithValue`.
     ///
     /// ```
     /// use gmp_sched::native::Context;
@@ -179,8 +179,7 @@ impl<P: Platform> Context<P> {
         Self { node: self.node.clone(), values: Some(Arc::new(values)) }
     }
 
-    /// The value of that type that was put in last, on the way down to this context. Go: `Context.Value`. See
-    /// [`with_value`](Self::with_value) for an example.
+    /// Returns the innermost value of type `T`. Go: `Context.Value`. See [`with_value`](Self::with_value) for an example.
     #[doc(alias = "Value")]
     #[must_use]
     pub fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
@@ -188,7 +187,7 @@ impl<P: Platform> Context<P> {
         values.find_map(|value| value.value.downcast_ref())
     }
 
-    /// This context's values without its cancellation and deadline. Go: `context.WithoutCancel`.
+    /// Returns a context with the same values but without cancellation and deadline. Go: `context.WithoutCancel`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};
@@ -207,7 +206,7 @@ impl<P: Platform> Context<P> {
         Self { node: None, values: self.values.clone() }
     }
 
-    /// When it is done at the latest, if there is such a time. Go: `Context.Deadline`. See
+    /// The time at which it is done at the latest, if it has a deadline. Go: `Context.Deadline`. See
     /// [`with_deadline`](Self::with_deadline) for an example.
     #[doc(alias = "Deadline")]
     #[must_use]
@@ -215,7 +214,7 @@ impl<P: Platform> Context<P> {
         self.node.as_ref().map(|node| node.deadline()).filter(|&deadline| deadline != Instant::NEVER)
     }
 
-    /// Whether it has been cancelled or its deadline has passed. Stays so. Callable from anywhere. See
+    /// Whether it was cancelled or its deadline has passed. Never becomes false again. Callable from anywhere. See
     /// [`with_cancel`](Self::with_cancel) for an example.
     #[must_use]
     #[inline]
@@ -223,14 +222,14 @@ impl<P: Platform> Context<P> {
         self.node.as_ref().is_some_and(|node| node.is_done())
     }
 
-    /// Why it is done, if it is. Go: `Context.Err`. See [`Context`] for an example.
+    /// Why it is done, or `None` if it is not. Go: `Context.Err`. See [`Context`] for an example.
     #[doc(alias = "Err")]
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
         self.cause().map(|cause| cause.error)
     }
 
-    /// [`err`](Self::err), for `?`.
+    /// [`err`](Self::err) as a `Result`, for `?`.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -260,15 +259,15 @@ impl<P: Platform> Context<P> {
         self.err().map_or(Ok(()), Err)
     }
 
-    /// Why it is done, with what was given as the cause. Go: `context.Cause`. See [`Cause`] for an example.
+    /// Why it is done, with the given cause. Go: `context.Cause`. See [`Cause`] for an example.
     #[must_use]
     pub fn cause(&self) -> Option<Cause> {
         self.node.as_ref().and_then(|node| node.cause())
     }
 
-    /// Waits until it is done; gives why. Go: `<-ctx.Done()`. See [`with_timeout`](Self::with_timeout) for an example.
+    /// Waits until it is done, and returns why. Go: `<-ctx.Done()`. See [`with_timeout`](Self::with_timeout) for an example.
     ///
-    /// Blocks the calling G, forever if it is never done. Not callable from interrupts.
+    /// Blocks the calling G, forever if the context is never done. Not callable from interrupts.
     ///
     /// # Panics
     ///
@@ -282,12 +281,11 @@ impl<P: Platform> Context<P> {
         }
     }
 
-    /// A channel that is closed when the context is done, and on which nothing is ever sent: for a `select`. Go:
+    /// Returns a channel on which nothing is sent and which is closed when the context is done, for a `select`. Go:
     /// `Context.Done`.
     ///
-    /// One that has been cancelled has closed it; one that has a deadline keeps a G ready for that. Where there is no
-    /// select, [`wait`](Self::wait), or an operation that takes a [`Limit`], costs less. Does not block; not callable from
-    /// interrupts.
+    /// Cancelling closes the channel; for a deadline, a G is prepared that closes it. Without a select, [`wait`](Self::wait)
+    /// or an operation with a [`Limit`] costs less. Does not block; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context, channel};
@@ -307,7 +305,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Panics
     ///
-    /// There is no memory for the channel, or for the G; the context has a deadline, and the caller is not a G with a P.
+    /// There is no memory for the channel or the G; the context has a deadline, and the caller is not a G with a P.
     #[doc(alias = "Done")]
     #[must_use]
     #[track_caller]
@@ -318,7 +316,7 @@ impl<P: Platform> Context<P> {
         }
     }
 
-    /// [`done`](Self::done) for those who can go on without.
+    /// [`done`](Self::done) that returns an error if there is no memory.
     ///
     /// ```
     /// use gmp_sched::native::Context;
@@ -328,7 +326,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the channel, or for the G; nothing has happened.
+    /// There is no memory for the channel or the G; nothing has happened.
     ///
     /// # Panics
     ///
@@ -340,7 +338,7 @@ impl<P: Platform> Context<P> {
         }
     }
 
-    /// Lets the calling G sleep for `duration`, or until the context is done.
+    /// Sleeps for `duration`, or until the context is done.
     ///
     /// Blocks the calling G only; not callable from interrupts.
     ///
@@ -393,13 +391,13 @@ impl<P: Platform> Context<P> {
         let caller = Caller::<P>::new();
         let ticket = caller.me.open_wait();
         wait_until(caller, WaitReason::Context, || WaitReason::Context, ticket, limit, || ());
-        // At the same time both are over: then the sleep was slept.
+        // If both are over, the sleep is complete.
         if when <= now::<P>() { Ok(()) } else { self.check() }
     }
 
-    /// Runs `function` in a G of its own as soon as the context is done. Go: `context.AfterFunc`.
+    /// Runs `function` in a new G when the context is done. Go: `context.AfterFunc`.
     ///
-    /// The G is made here and started then, where whoever cancels is, if that is a [bubble](crate::synctest). Does not block;
+    /// The G is made now and started then, in the canceller's [bubble](crate::synctest), if there is one. Does not block;
     /// not callable from interrupts.
     ///
     /// ```
@@ -420,7 +418,7 @@ impl<P: Platform> Context<P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the G or a timer; nothing has happened, except that `function` is dropped.
+    /// There is no memory for the G or a timer; `function` is dropped, and nothing else has happened.
     ///
     /// # Panics
     ///

@@ -7,46 +7,45 @@ use super::node::Node;
 use crate::library::time::{AfterFunc, Instant, after_func_at};
 use crate::platform::{OutOfResources, Platform};
 
-/// The right to take back a function that is to run when a context is done. Dropping it lets the function run. Go: the
-/// `stop` function that `context.AfterFunc` returns. See [`Context::after_func`](super::Context::after_func) for
-/// an example.
+/// A function that will run when a context is done, and can be stopped before. Dropping this lets the function run. Go: the
+/// `stop` function that `context.AfterFunc` returns. See [`Context::after_func`](super::Context::after_func) for an example.
 pub struct ContextFunction<P: Platform> {
-    place: Place<P>,
+    holder: Holder<P>,
 }
 
-/// Who has the function.
-enum Place<P: Platform> {
-    /// A context that can end, and under which key.
-    With(Arc<Node<P>>, usize),
-    /// Nobody: the context never ends, or it had ended before.
-    Own(AfterFunc<P>),
+/// What holds the function.
+enum Holder<P: Platform> {
+    /// A context that can end, with the key of the function.
+    Context(Arc<Node<P>>, usize),
+    /// This handle: the context never ends, or has ended already.
+    Handle(AfterFunc<P>),
 }
 
 impl<P: Platform> ContextFunction<P> {
-    /// The deadline starts it by a timer of its own, a cancellation by way of the node.
+    /// Prepares the function. A deadline starts it by a timer of its own, a cancellation through the node.
     pub(super) fn new(
         node: Option<&Arc<Node<P>>>,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Self, OutOfResources> {
         let deadline = node.map_or(Instant::NEVER, |node| node.deadline());
-        // The context lives as long as something is to run when it is done.
+        // Keeps the context alive while a function waits for its end.
         let context = node.cloned();
         let function = after_func_at(deadline, move || {
             function();
             drop(context);
         })?;
-        let Some(node) = node else { return Ok(Self { place: Place::Own(function) }) };
-        let place = match node.add_function(function) {
-            Ok(key) => Place::With(node.clone(), key),
+        let Some(node) = node else { return Ok(Self { holder: Holder::Handle(function) }) };
+        let holder = match node.add_function(function) {
+            Ok(key) => Holder::Context(node.clone(), key),
             Err(function) => {
                 function.start_now();
-                Place::Own(function)
+                Holder::Handle(function)
             }
         };
-        Ok(Self { place })
+        Ok(Self { holder })
     }
 
-    /// Takes the function back: tells whether this kept it from running. If so it is dropped, by its G.
+    /// Keeps the function from running, if it has not been started; returns whether it did. Then the function's G drops it.
     ///
     /// Does not block; callable on any thread, but not from interrupts.
     ///
@@ -61,9 +60,9 @@ impl<P: Platform> ContextFunction<P> {
     /// });
     /// ```
     pub fn stop(self) -> bool {
-        match self.place {
-            Place::With(node, key) => node.take_function(key).is_some_and(|function| function.take_back()),
-            Place::Own(function) => function.take_back(),
+        match self.holder {
+            Holder::Context(node, key) => node.take_function(key).is_some_and(|function| function.take_back()),
+            Holder::Handle(function) => function.take_back(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who may cancel a context.
+//! The handle that cancels a context.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,25 +9,25 @@ use super::node::Node;
 use super::{Cause, ContextError};
 use crate::platform::Platform;
 
-/// The right to cancel a context; see [`Context::with_cancel`](super::Context::with_cancel) for an example. It does so when
-/// dropped, as Go's `defer cancel()`.
+/// Cancels a context, when called or dropped, as Go's `defer cancel()`. See
+/// [`Context::with_cancel`](super::Context::with_cancel) for an example.
 #[must_use = "dropping the handle cancels the context"]
 pub struct CancelHandle<P: Platform> {
-    /// `None` once the right has been given away.
+    /// `None` after [`keep`](Self::keep).
     pub(super) node: Option<Arc<Node<P>>>,
 }
 
 impl<P: Platform> CancelHandle<P> {
-    /// Cancels the context and all below it. The first one counts, here and in time. See
+    /// Cancels the context and its descendants. Only the first cause counts, whether it is a cancellation or a deadline. See
     /// [`Context::with_cancel`](super::Context::with_cancel) for an example. Go: `CancelFunc`.
     ///
-    /// Takes time for each context and each waiting G below. Does not block; callable on any thread, but not from interrupts.
+    /// Takes time for each descendant and each waiting G. Does not block; callable on any thread, but not from interrupts.
     #[doc(alias = "CancelFunc")]
     pub fn cancel(&self) {
         self.cancel_for(&Cause::of(ContextError::Canceled));
     }
 
-    /// [`cancel`](Self::cancel), with what is to be said to be the cause. Go: `CancelCauseFunc`.
+    /// [`cancel`](Self::cancel) with a cause to report. Go: `CancelCauseFunc`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};
@@ -50,7 +50,7 @@ impl<P: Platform> CancelHandle<P> {
         }
     }
 
-    /// Gives the right away unused: the context is cancelled with those above it, or by its deadline.
+    /// Drops the handle without cancelling: the context is done when an ancestor is cancelled or its deadline passes.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};

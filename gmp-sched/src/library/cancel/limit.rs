@@ -1,4 +1,4 @@
-//! How long a G is willing to wait.
+//! How long an operation may wait.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,10 +8,10 @@ use super::{Context, ContextError};
 use crate::library::time::{Instant, now};
 use crate::platform::Platform;
 
-/// Until when to wait: a deadline, the end of a context, or whichever comes first.
+/// How long an operation may wait: until a deadline, until a context is done, or until the first of both.
 ///
-/// Made from an [`Instant`], a [`Duration`] from now on, or a `&`[`Context`]. What takes one has `_until` at the end of its
-/// name, does what it can do without waiting even if the limit is over, and tells otherwise what ended the wait.
+/// Made from an [`Instant`], a [`Duration`] from now, or a `&`[`Context`]. An operation that takes a limit has a name in
+/// `_until`. It does what it can do without waiting even if the limit is over; otherwise it returns what ended the wait.
 ///
 /// ```
 /// use core::time::Duration;
@@ -41,17 +41,16 @@ pub struct Limit<'a, P: Platform> {
 }
 
 impl<P: Platform> Limit<'_, P> {
-    /// No limit: to wait for as long as it takes. See [`Limit`] for an example.
+    /// No limit. See [`Limit`] for an example.
     pub const NONE: Self = Self { deadline: Instant::NEVER, node: None };
 
-    /// This limit or `deadline`, whichever comes first. See [`Limit`] for an example.
+    /// This limit or `deadline`, whichever is first. See [`Limit`] for an example.
     #[must_use]
     pub fn and(self, deadline: Instant) -> Self {
         Self { deadline: self.deadline.min(deadline), ..self }
     }
 
-    /// Whether one would wait in vain: the limit is over. If it is, a cancelled context comes before a deadline.
-    /// See [`Limit`] for an example.
+    /// Returns an error if the limit is over. A cancellation takes precedence over a deadline. See [`Limit`] for an example.
     #[must_use]
     pub fn err(&self) -> Option<ContextError> {
         let cause = self.node.and_then(Node::cause);
@@ -61,7 +60,7 @@ impl<P: Platform> Limit<'_, P> {
 }
 
 impl<'a, P: Platform> Limit<'a, P> {
-    /// Why a wait ended that this ended. (The clock of the CPU that fired the timer may be ahead of ours.)
+    /// Why this limit ended a wait. (The clock of the CPU that fired the timer may be ahead of ours.)
     pub(crate) fn ended(&self) -> ContextError {
         self.err().unwrap_or(ContextError::DeadlineExceeded)
     }

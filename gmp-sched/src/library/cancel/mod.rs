@@ -1,15 +1,14 @@
-//! Cancellation: contexts, which tell whoever is given one that the work is no longer wanted. Go: package `context`
-//! (here `context` is the switch).
+//! Cancellation: contexts, which signal that work is no longer wanted. Go: package `context` (here `context` is the context
+//! switch).
 //!
-//! A [`Context`] may be cancelled, may have a deadline and may carry values; one made from another is cancelled with it.
-//! It takes no G, and one with a deadline no timer either: whether the deadline has passed is seen by looking at the
-//! clock, and a G that waits with a context brings its own timer along. So a request that is done in time has cost two
-//! heap cells.
+//! A [`Context`] may be cancelled, have a deadline, and carry values; a derived context is cancelled with its parent. A
+//! context has no G, and one with a deadline has no timer: a check of the deadline compares it with the clock, and a G that
+//! waits with a context uses a timer of its own. So a request that is done in time costs two heap cells.
 //!
 //! # Ending a wait
 //!
-//! What a blocking operation is willing to wait for is a [`Limit`]: a deadline, a context, or both. The G queues a second
-//! waiter with the context, with the same ticket as the one where it waits; whoever claims the ticket first has ended the
+//! How long a blocking operation may wait is a [`Limit`]: a deadline, a context, or both. The G queues a second waiter on
+//! the context, with the same wait generation as the first one; the waker that claims the generation first has ended the
 //! wait (see `waiter`).
 
 mod cause;
@@ -37,7 +36,7 @@ mod tests {
     use crate::native::{Context, THREADS, go, now, sleep, yield_now};
 
     #[test]
-    fn a_parent_forgets_its_children() {
+    fn dropped_children_are_removed_from_their_parent() {
         THREADS.run(1, || {
             let (parent, _cancel) = Context::background().with_cancel();
             let children = || parent.node().unwrap().children();
@@ -46,7 +45,7 @@ mod tests {
             many[3].1.cancel();
             drop(many);
             assert_eq!(children(), 0);
-            // Values and clones are no children of their own.
+            // A context with a value and a clone share their node.
             let (child, child_cancel) = parent.with_value(1).with_timeout(Duration::from_secs(60));
             let clone = child.with_value(2);
             drop((child, child_cancel));
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cancelled_and_dropped_without_much_stack() {
+    fn long_chain_is_cancelled_and_dropped_without_recursion() {
         THREADS.run(1, || {
             let (first, cancel) = Context::background().with_cancel();
             let mut last = first;
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_before_and_after_a_cancellation() {
+    fn first_of_cancellation_and_deadline_sets_the_cause() {
         THREADS.run(1, || {
             let (early, cancel_early) = Context::background().with_timeout(Duration::from_secs(60));
             cancel_early.cancel_with("no longer wanted");
@@ -93,7 +92,7 @@ mod tests {
                     (ContextError::DeadlineExceeded, "too slow".to_string())
                 );
             }
-            // What is made below one that has ended has ended.
+            // A context derived from one that has ended has ended.
             let (born_dead, _cancel) = early.with_cancel();
             assert_eq!(born_dead.cause().unwrap().to_string(), "no longer wanted");
             assert!(early.without_cancel().err().is_none());
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_context_wakes_all_who_wait_with_it() {
+    fn ended_context_wakes_all_its_waiters() {
         for processors in [1, 4] {
             THREADS.run(processors, || {
                 let (top, cancel) = Context::background().with_cancel();

@@ -1,8 +1,8 @@
 //! The tree of cancellations.
 //!
-//! A node knows its parent for as long as it lives, and is registered with it until it is dropped or the parent ends, so
-//! that nothing is left behind in a parent that lives long. The lock of a node is held for a few steps only; that of
-//! timers or of a timer slot may be taken under it, no other node's.
+//! A node has a reference to its parent, and is registered with it until the node is dropped or the parent ends, so that a
+//! long-lived parent does not accumulate dead children. The lock of a node is held for a few steps only. The locks of timers
+//! and of timer slots may be taken under it, but not the lock of another node.
 
 use alloc::sync::{Arc, Weak};
 use core::convert::Infallible;
@@ -21,40 +21,40 @@ use crate::library::time::{AfterFunc, Instant, now};
 use crate::library::waiter::WaitQueue;
 use crate::platform::{OutOfResources, Pinned, Platform};
 
-/// What can be cancelled. Go: `cancelCtx`, `timerCtx`.
+/// A node of the tree. Go: `cancelCtx`, `timerCtx`.
 #[doc(alias = "cancelCtx")]
 pub(crate) struct Node<P: Platform> {
     parent: Option<Arc<Self>>,
-    /// The key under which the parent has it, [`NOWHERE`] if it does not.
+    /// Its key among the parent's children, or [`UNREGISTERED`].
     key: AtomicUsize,
-    /// The earliest deadline of this node and those above.
+    /// The earliest deadline of this node and its ancestors.
     deadline: Instant,
-    /// What was said about that deadline.
+    /// The cause to report after the deadline.
     deadline_cause: Cause,
-    /// Whether `State::end` is set. Stays so.
+    /// Whether `State::end` is set. Never reset.
     has_ended: AtomicBool,
     state: Lock<State<P>, P>,
 }
 
 struct State<P: Platform> {
-    /// Why it ended, if it has.
+    /// Why it has ended, or `None`.
     end: Option<Cause>,
     /// Gs that wait with this context.
     waiters: WaitQueue<P>,
     children: Slab<Weak<Node<P>>>,
-    /// What is to run when it ends.
+    /// Functions to start when it ends.
     functions: Slab<AfterFunc<P>>,
-    /// The channel that is closed when it ends, if somebody has asked for it.
+    /// The channel to close when it ends, once it has been asked for.
     done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
-    /// The next to be cancelled along with a common ancestor.
+    /// The next node of the list that a cancellation works through.
     next: Option<Arc<Node<P>>>,
 }
 
-/// The key of a node that no parent has.
-const NOWHERE: usize = usize::MAX;
+/// The key of a node that is not registered with a parent.
+const UNREGISTERED: usize = usize::MAX;
 
 impl<P: Platform> Node<P> {
-    /// A node below `parent`, ended if that has.
+    /// Makes a child of `parent`. It has ended if the parent has.
     pub(crate) fn new(parent: Option<&Arc<Self>>, deadline: Option<(Instant, Cause)>) -> Arc<Self> {
         let inherited = parent.map_or((Instant::NEVER, Cause::of(ContextError::DeadlineExceeded)), |parent| {
             (parent.deadline, parent.deadline_cause.clone())
@@ -65,7 +65,7 @@ impl<P: Platform> Node<P> {
         };
         let node = Arc::new(Self {
             parent: parent.cloned(),
-            key: AtomicUsize::new(NOWHERE),
+            key: AtomicUsize::new(UNREGISTERED),
             deadline,
             deadline_cause,
             has_ended: AtomicBool::new(false),
@@ -103,14 +103,14 @@ impl<P: Platform> Node<P> {
         self.deadline
     }
 
-    /// Whether it has been cancelled or its deadline has passed. The one is a load, the other a look at the clock.
+    /// Whether it was cancelled or its deadline has passed. Takes one load, and a clock read if there is a deadline.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        // Ordering: Acquire; partner: the Release in `end`: what the canceller did before is seen.
+        // Ordering: Acquire; partner: the Release in `end`. What the canceller did before is visible.
         self.has_ended.load(Ordering::Acquire) || self.deadline != Instant::NEVER && self.deadline <= now::<P>()
     }
 
-    /// Why it ended, if it has. Once it says so it always says the same.
+    /// Why it has ended, or `None`. Never changes once it is `Some`.
     pub(crate) fn cause(&self) -> Option<Cause> {
         if !self.is_done() {
             return None;
@@ -118,14 +118,14 @@ impl<P: Platform> Node<P> {
         let _pinned = Pinned::<P>::new();
         let mut state = self.state.lock();
         if state.end.is_none() {
-            // Past the deadline. Those below are as well, and see it themselves.
+            // The deadline has passed. Descendants find that out by themselves.
             state.end = Some(self.deadline_cause.clone());
             self.has_ended.store(true, Ordering::Release);
         }
         state.end.clone()
     }
 
-    /// Ends it and all below it, unless they have; readies the Gs that wait with them, and starts their functions.
+    /// Ends it and its descendants that have not ended; readies the Gs that wait with them, and starts their functions.
     pub(crate) fn cancel(self: &Arc<Self>, cause: &Cause) {
         let mut below = self.end(cause, None);
         while let Some(node) = below {
@@ -137,7 +137,7 @@ impl<P: Platform> Node<P> {
         }
     }
 
-    /// Ends this node; gives the list `others` with its children in front.
+    /// Ends this node; returns the list `others` with its children prepended.
     fn end(&self, cause: &Cause, mut others: Option<Arc<Self>>) -> Option<Arc<Self>> {
         let mut children = {
             let pinned = Pinned::<P>::new();
@@ -145,7 +145,7 @@ impl<P: Platform> Node<P> {
             if state.end.is_some() {
                 return others;
             }
-            // The deadline came first, if it has passed.
+            // If the deadline has passed, it came first.
             let is_late = self.deadline <= now::<P>();
             state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);
@@ -172,8 +172,8 @@ impl<P: Platform> Node<P> {
         others
     }
 
-    /// Queues `me`, which has left its stack, as one that waits with this node and with `ticket`, and calls `arm` under the
-    /// same lock; ends the wait at once if the node has ended.
+    /// Queues `me`, which has left its stack, as a waiter with the wait generation `ticket`, and calls `arm` under the same
+    /// lock. If the node has ended, ends the wait instead.
     pub(crate) fn enqueue(&self, pinned: &Pinned<P>, me: &'static Goroutine<P>, ticket: Ticket, arm: impl FnOnce()) {
         let state = self.state.lock();
         if state.end.is_none() {
@@ -188,13 +188,13 @@ impl<P: Platform> Node<P> {
         }
     }
 
-    /// The calling G's wait is over.
+    /// Removes the calling G from the queue after its wait.
     pub(crate) fn dequeue(&self, me: &'static Goroutine<P>) {
         let _pinned = Pinned::<P>::new();
         self.state.lock().waiters.remove(&me.context_waiter);
     }
 
-    /// A channel on which nothing is ever sent, and which is closed when this ends.
+    /// Returns a channel on which nothing is sent and which is closed when this ends.
     pub(super) fn done(self: &Arc<Self>) -> Result<Receiver<Infallible, P>, OutOfResources> {
         if let Some((_, receiver)) = self.with(|state| state.done.clone()) {
             return Ok(receiver);
@@ -202,7 +202,7 @@ impl<P: Platform> Node<P> {
         let (sender, receiver) = try_channel(0)?;
         if self.deadline != Instant::NEVER {
             let sender = sender.clone();
-            // Whoever cancels closes it himself. Dropped, the right to take the function back lets it run.
+            // Cancelling closes the channel directly. Dropping the `ContextFunction` lets the function run at the deadline.
             let close = move || {
                 sender.close();
             };
@@ -221,43 +221,43 @@ impl<P: Platform> Node<P> {
         match self.with(|state| state.done.clone()) {
             Some((_, receiver)) => Ok(receiver),
             None => {
-                // It has ended.
+                // The node has ended.
                 sender.close();
                 Ok(receiver)
             }
         }
     }
 
-    fn with<R>(&self, look: impl FnOnce(&mut State<P>) -> R) -> R {
+    fn with<R>(&self, access: impl FnOnce(&mut State<P>) -> R) -> R {
         let _pinned = Pinned::<P>::new();
-        look(&mut self.state.lock())
+        access(&mut self.state.lock())
     }
 
-    /// Has `function` started when this ends; gives the key to take it back with. `None` if it has ended.
+    /// Registers a function to start when this ends; returns its key, or the function if this has ended.
     pub(super) fn add_function(&self, function: AfterFunc<P>) -> Result<usize, AfterFunc<P>> {
         let _pinned = Pinned::<P>::new();
         let mut state = self.state.lock();
         if state.end.is_some() { Err(function) } else { Ok(state.functions.insert(function)) }
     }
 
-    /// Takes a function back, unless this has ended.
+    /// Unregisters a function, unless this has ended.
     pub(super) fn take_function(&self, key: usize) -> Option<AfterFunc<P>> {
         let _pinned = Pinned::<P>::new();
         self.state.lock().functions.try_remove(key)
     }
 
-    /// Takes it out of its parent's children.
+    /// Unregisters from the parent.
     fn leave_parent(&self) {
         let key = self.key.load(Ordering::Relaxed);
-        if let Some(parent) = self.parent.as_ref().filter(|_| key != NOWHERE) {
+        if let Some(parent) = self.parent.as_ref().filter(|_| key != UNREGISTERED) {
             let _pinned = Pinned::<P>::new();
-            // A parent that was cancelled has no children any more, and takes none.
+            // A cancelled parent has no children, and accepts none.
             let child = parent.state.lock().children.try_remove(key);
             drop(child);
         }
     }
 
-    /// Children that are registered.
+    /// Number of registered children.
     #[cfg(all(test, feature = "std", not(gmp_loom)))]
     pub(super) fn children(&self) -> usize {
         let _pinned = Pinned::<P>::new();
@@ -268,7 +268,7 @@ impl<P: Platform> Node<P> {
 impl<P: Platform> Drop for Node<P> {
     fn drop(&mut self) {
         self.leave_parent();
-        // A long line of ancestors that only this one kept alive goes one by one, not each inside the drop of the next.
+        // Iterative: this may be the only owner of a chain of ancestors of any length.
         let mut parent = self.parent.take();
         while let Some(mut node) = parent.and_then(Arc::into_inner) {
             node.leave_parent();

@@ -1,8 +1,9 @@
 //! The number of children of a scope, and the wait for the last of them.
 //!
-//! Children borrow from their parent's frames, so the parent must not leave a scope while one is alive: not by a return, not
-//! by a panic, and not because it cannot block. [`Children::open`] refuses a caller that may not block, before there is a
-//! child. After that [`Open`] waits when it is dropped, whatever drops it, and a wait that fails ends the program.
+//! Children borrow from their parent's frames, so the parent must not leave a scope while a child is alive: not by
+//! returning, not by panicking, and not because it cannot block. [`Children::open`] panics if the caller may not block,
+//! before there is a child. After that [`Open`] waits when it is dropped, for whatever reason, and a wait that fails ends
+//! the program.
 
 use core::fmt;
 use core::mem;
@@ -16,11 +17,11 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
 /// The children of one scope. It is in the parent's frame, which the parent leaves only after it has seen, under the lock,
-/// that no child is alive: so the last access of a child is its unlock.
+/// that no child is alive. So the last access by a child is its unlock.
 pub(crate) struct Children<P: Platform> {
     state: Lock<State<P>, P>,
     have_panicked: AtomicBool,
-    /// The address of the children of the scope around this one, 0 if there is none; see [`Goroutine::open_scope`].
+    /// The address of the children of the enclosing scope, or 0; see [`Goroutine::open_scope`].
     outer: AtomicUsize,
 }
 
@@ -39,7 +40,7 @@ impl<P: Platform> Children<P> {
         }
     }
 
-    /// Opens the scope of the calling G, which is to wait for these children.
+    /// Opens the scope of the calling G, which will wait for these children.
     ///
     /// # Panics
     ///
@@ -53,19 +54,19 @@ impl<P: Platform> Children<P> {
         Open(self)
     }
 
-    /// All have ended, and the calling G leaves their scope.
+    /// Closes the scope of the calling G. All children have ended.
     fn close(&self) {
         let pinned = Pinned::<P>::new();
         pinned.goroutine().open_scope.store(self.outer.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// One is about to run: the caller, which is the parent or a child that is alive, has everything that it needs, and
-    /// nothing that may fail comes between this and its first step.
+    /// Counts a child that is about to start. The caller is the parent or a child that is alive. Nothing that may fail comes
+    /// between this and the child's first step.
     pub(crate) fn add(&self, _: &Pinned<P>) {
         self.state.lock().alive += 1;
     }
 
-    /// A child has ended: nothing it borrowed is used any more.
+    /// Removes a child that has ended, and uses nothing it borrowed any more.
     pub(crate) fn remove(&self, pinned: &Pinned<P>) {
         let parent = {
             let mut state = self.state.lock();
@@ -82,7 +83,7 @@ impl<P: Platform> Children<P> {
         let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {
             let caller = Caller::<P>::new();
-            let Some(state) = self.look(caller.me) else { break };
+            let Some(state) = self.prepare_wait(caller.me) else { break };
             park_because(
                 caller,
                 WaitReason::Scope,
@@ -96,9 +97,9 @@ impl<P: Platform> Children<P> {
         mem::forget(must_wait);
     }
 
-    /// `None` if all have ended. Otherwise `me`, the parent, is to park; what this returns is to be dropped when it has been
-    /// left, and from then on the last child readies it.
-    pub(crate) fn look(&self, me: &'static Goroutine<P>) -> Option<impl Sized> {
+    /// Returns `None` if all have ended. Otherwise `me`, the parent, must park and drop the returned guard on the far side;
+    /// after that the last child readies it.
+    pub(crate) fn prepare_wait(&self, me: &'static Goroutine<P>) -> Option<impl Sized> {
         let mut state = self.state.lock();
         if state.alive == 0 {
             return None;
@@ -107,19 +108,19 @@ impl<P: Platform> Children<P> {
         Some(state)
     }
 
-    /// A child panicked, and nobody is told otherwise.
+    /// Records a panic of a child that no join handle reports.
     pub(crate) fn panicked(&self) {
         self.have_panicked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a child panicked without anybody being told. The children have ended.
+    /// Whether a child panicked without a join handle to report it. The children have ended.
     pub(super) fn have_panicked(&self) -> bool {
-        // Ordering: the lock under which the last child was taken off the count orders it.
+        // Ordering: Relaxed: the lock under which the last child was removed orders it.
         self.have_panicked.load(Ordering::Relaxed)
     }
 }
 
-/// An open scope. Dropped, it waits for the children and closes the scope.
+/// An open scope. When dropped, waits for the children and closes the scope.
 pub(super) struct Open<'a, P: Platform>(&'a Children<P>);
 
 impl<P: Platform> Drop for Open<'_, P> {
@@ -129,7 +130,7 @@ impl<P: Platform> Drop for Open<'_, P> {
     }
 }
 
-/// Dropped by a panic of a wait that must not be given up: children that run borrow from the frames that would be unwound.
+/// Dropped if a wait panics. Unwinding would free frames that running children borrow, so it ends the program.
 struct EndProgramOnUnwind<P: Platform>(&'static Scheduler<P>);
 
 impl<P: Platform> Drop for EndProgramOnUnwind<P> {
@@ -138,15 +139,15 @@ impl<P: Platform> Drop for EndProgramOnUnwind<P> {
     }
 }
 
-/// Waits until all children of all scopes that the calling G has open have ended, the innermost first: it does not come back
+/// Waits until all children of all open scopes of the calling G have ended, innermost first, because the G will not return
 /// to leave them.
 pub(crate) fn wait_for_all<P: Platform>() {
     loop {
         let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);
         let children = core::ptr::with_exposed_provenance::<Children<P>>(open_scope);
         #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-        // SAFETY: 0, or stored by `open` from a reference into a frame of the calling G, which is still there: the drop of
-        // `Open` takes it out before that frame ends, also when it is unwound.
+        // SAFETY: 0, or stored by `open` from a reference into a frame of the calling G. That frame is still there: dropping
+        // `Open` removes the address before the frame ends, also when it is unwound.
         let Some(children) = (unsafe { children.as_ref() }) else { return };
         children.wait();
         children.close();

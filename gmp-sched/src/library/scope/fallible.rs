@@ -7,7 +7,7 @@ use crate::base::spin_lock::Lock;
 use crate::library::cancel::{CancelHandle, Context};
 use crate::platform::{OutOfResources, Pinned, Platform};
 
-/// Where scoped Gs are spawned that may fail; see [`try_scope`] for an example.
+/// A scope to spawn fallible Gs in; see [`try_scope`] for an example.
 pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
     scope: Scope<'scope, 'env, P>,
     context: Context<P>,
@@ -16,9 +16,9 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
     error: Lock<Option<E>, P>,
 }
 
-/// Calls `body` with a scope whose Gs may fail, and waits for all of them. The first error, of a child or of the body,
-/// is the scope's, and cancels the scope's context, which is below `context`: the others are to look at it, or to wait
-/// with it. Go: `errgroup.WithContext`, with borrowing.
+/// Calls `body` with a scope whose Gs may fail, and waits for all of them. The first error of a child or the body is the
+/// result, and cancels the scope's context, a child of `context`. The children must check that context or wait with it. Go:
+/// `errgroup.WithContext`, with borrowing.
 ///
 /// Blocks the calling G until the last child has ended; not callable from interrupts.
 ///
@@ -39,12 +39,12 @@ pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {
 ///
 /// # Errors
 ///
-/// The first one that a child or the body gave.
+/// The first error of a child or the body.
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption turned off: before the body is called. The body or a child panics: after
-/// all children have ended.
+/// The caller is not a G with a P, or has preemption turned off; the body is not called. The body or a child panics; the
+/// panic propagates after all children have ended.
 #[doc(alias = "errgroup")]
 #[track_caller]
 pub fn try_scope<'env, P, E, F, T>(context: &Context<P>, body: F) -> Result<T, E>
@@ -67,7 +67,7 @@ where
 }
 
 impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
-    /// Runs `body` as a new G of this scope. As [`Scope::spawn`].
+    /// Spawns a G in this scope that runs `body`. Like [`Scope::spawn`].
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};
@@ -83,7 +83,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+    /// There is no memory for its stack; `body` is dropped, and nothing else has happened.
     ///
     /// # Panics
     ///
@@ -103,11 +103,11 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
         spawned.map(drop)
     }
 
-    /// [`spawn`](Self::spawn) for those who cannot go on without memory. See [`try_scope`] for an example.
+    /// [`spawn`](Self::spawn) that panics if there is no memory. See [`try_scope`] for an example.
     ///
     /// # Panics
     ///
-    /// As [`spawn`](Self::spawn); and where that gives an error.
+    /// As [`spawn`](Self::spawn), and where that returns an error.
     #[track_caller]
     pub fn go<F>(&'scope self, body: F)
     where
@@ -118,13 +118,13 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
         }
     }
 
-    /// The context that is cancelled with the first error, by [`cancel`](Self::cancel), and with the one that the scope
-    /// was given. See [`try_scope`] for an example.
+    /// The scope's context. It is cancelled by the first error, by [`cancel`](Self::cancel), and with its parent. See
+    /// [`try_scope`] for an example.
     pub fn context(&self) -> &Context<P> {
         &self.context
     }
 
-    /// Tells the children to give up, without an error. Does not block; not callable from interrupts.
+    /// Cancels the scope's context, without an error. Does not block; not callable from interrupts.
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};
@@ -162,7 +162,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     }
 }
 
-/// A child that panics, or ends itself, has its siblings told as well.
+/// Cancels the siblings if the child panics or exits.
 struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, P: Platform> {
     scope: &'a TryScope<'scope, 'env, E, P>,
     has_returned: bool,

@@ -1,11 +1,11 @@
-//! Scoped Gs: children that may borrow from their parent's frame, since they cannot outlive it.
+//! Scoped Gs: children that may borrow from their parent's frame, because they cannot outlive it.
 //!
-//! As `std::thread::scope`. A scope ends when all its children have; until then the parent waits, whether the body of the
-//! scope returned or panicked. What a child's result borrows is gone as well by then: a result that nobody joins is
-//! dropped by the child before it counts as ended. A child costs what any G costs, and no heap cell.
+//! As `std::thread::scope`. A scope ends when all its children have ended; the parent waits for that whether the body of the
+//! scope returned or panicked. The result of a child may borrow, too, so a result that is not joined is dropped by the child
+//! before it counts as ended. A child costs the same as any G, and no heap cell.
 //!
-//! [`try_scope`] adds cancellation: children that fail, of which the first error is the scope's, and which have the others
-//! told through a [`Context`](crate::library::cancel::Context).
+//! [`try_scope`] adds cancellation: children may fail, the first error is the scope's result, and it cancels the others
+//! through a [`Context`](crate::cancel::Context).
 
 mod children;
 mod fallible;
@@ -21,27 +21,26 @@ use crate::lifecycle::join::{JoinError, JoinHandle};
 use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::{OutOfResources, Platform};
 
-/// Where scoped Gs are spawned; see [`scope`] for an example.
+/// A scope to spawn Gs in; see [`scope`] for an example.
 pub struct Scope<'scope, 'env: 'scope, P: Platform> {
     children: Children<P>,
-    // Both invariant: a scope may neither shrink `'scope` (to borrow what dies earlier) nor `'env`.
+    // Both invariant: a scope must neither shrink `'scope` (and borrow what ends earlier) nor `'env`.
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// The right to the result of a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an
-/// example.
+/// A handle to join a scoped G. Dropping it leaves the G to the scope, which waits for it. See [`scope`] for an example.
 pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
-    /// `None` once it has been joined.
+    /// `None` after it has been joined.
     handle: Option<JoinHandle<T, P>>,
     children: &'scope Children<P>,
 }
 
-/// Calls `body` with a scope, and waits for all Gs spawned in it. They may borrow whatever outlives the call.
+/// Calls `body` with a scope, and waits for all Gs spawned in it. They may borrow everything that outlives the call.
 ///
-/// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind a
-/// panic in the body ends the program; or the G alone, which then waits for its children all the same, since they may
-/// borrow from its own parents, too (see [`abandon`](crate::lifecycle::exit::abandon)).
+/// Blocks the calling G until the last child has ended; not callable from interrupts. On a platform that cannot unwind, a
+/// panic of the body ends the program, or the G alone. In the latter case the G waits for its children, too, because they
+/// may borrow from its ancestors (see [`abandon`](crate::lifecycle::exit::abandon)).
 ///
 /// ```
 /// use gmp_sched::native;
@@ -60,7 +59,7 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 /// assert_eq!(total, 5050);
 /// ```
 ///
-/// What dies before the scope ends cannot be borrowed:
+/// A value that is dropped before the scope ends cannot be borrowed:
 ///
 /// ```compile_fail
 /// use gmp_sched::native;
@@ -73,8 +72,8 @@ pub struct ScopedJoinHandle<'scope, T: Send, P: Platform> {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption turned off: before the body is called. The body panics, or a child does
-/// that nobody joins: after all children have ended.
+/// The caller is not a G with a P, or has preemption turned off; the body is not called. The body panics, or a child that is
+/// not joined does; the panic propagates after all children have ended.
 #[track_caller]
 pub fn scope<'env, P, F, T>(body: F) -> T
 where
@@ -90,7 +89,7 @@ impl<P: Platform> Scope<'_, '_, P> {
         Self { children: Children::new(), _scope: PhantomData, _env: PhantomData }
     }
 
-    /// Calls `body`, and waits for all children whether it returns or not.
+    /// Calls `body`, and waits for all children, even if it panics.
     #[track_caller]
     fn run<T>(&self, body: impl FnOnce() -> T) -> T {
         let open = self.children.open();
@@ -106,7 +105,7 @@ impl<P: Platform> Scope<'_, '_, P> {
 }
 
 impl<'scope, P: Platform> Scope<'scope, '_, P> {
-    /// Runs `body` as a new G of this scope. As [`spawn::spawn`](crate::lifecycle::spawn::spawn).
+    /// Spawns a G in this scope that runs `body`. Like [`spawn::spawn`](crate::lifecycle::spawn::spawn).
     ///
     /// ```
     /// use gmp_sched::native;
@@ -123,7 +122,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+    /// There is no memory for its stack; `body` is dropped, and nothing else has happened.
     ///
     /// # Panics
     ///
@@ -134,19 +133,19 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        // SAFETY: body and result may be used during `'scope`. The frames of `run`, in which `Open` waits for the count to be
-        // zero, are left by a return or a panic only after that, and else never; the child is taken off the count after
-        // its body has run and its result has been dropped or left to the handle, which cannot leave `'scope`. The count
-        // is in a frame of the caller of `run`.
+        // SAFETY: body and result may be used during `'scope`. The frames of `run`, in which `Open` waits until the count is
+        // zero, end only after that wait, by a return or a panic, or never. A child is removed from the count after its body
+        // has run and its result has been dropped or left to the handle, which cannot leave `'scope`. The count is in a
+        // frame of the caller of `run`.
         let spawned = unsafe { spawn_scoped(body, &self.children) };
         spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
     }
 
-    /// [`spawn`](Self::spawn) for those who cannot go on without memory. See [`scope`] for an example.
+    /// [`spawn`](Self::spawn) that panics if there is no memory. See [`scope`] for an example.
     ///
     /// # Panics
     ///
-    /// As [`spawn`](Self::spawn); and where that gives an error.
+    /// As [`spawn`](Self::spawn), and where that returns an error.
     #[track_caller]
     pub fn go<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T, P>
     where
@@ -161,7 +160,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
 }
 
 impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
-    /// The number of the G.
+    /// The id of the G.
     ///
     /// ```
     /// use gmp_sched::native;
@@ -193,12 +192,12 @@ impl<T: Send, P: Platform> ScopedJoinHandle<'_, T, P> {
         self.inner().is_finished()
     }
 
-    /// Waits for the G and gives its result. Blocks the calling G; not callable from interrupts. See [`scope`] for an
+    /// Waits for the G and returns its result. Blocks the calling G; not callable from interrupts. See [`scope`] for an
     /// example.
     ///
     /// # Errors
     ///
-    /// How it ended, if it has no result.
+    /// The G ended without a result; the error is how.
     ///
     /// # Panics
     ///
@@ -246,7 +245,7 @@ mod tests {
     use crate::lifecycle::join::JoinError;
     use crate::native::{Context, THREADS, scope, sleep, try_scope};
 
-    /// Without the message that `panic!` prints.
+    /// Panics without printing a message.
     fn panics() -> ! {
         resume_unwind(Box::new("on purpose"))
     }
@@ -256,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn a_childs_panic_is_the_joiners_or_the_scopes() {
+    fn child_panic_is_returned_by_join_or_raised_by_scope() {
         for processors in [1, 4] {
             THREADS.run(processors, || {
-                let told = scope(|scope| scope.go(|| -> () { panics() }).join());
-                assert_eq!(told, Err(JoinError::Panicked));
+                let joined = scope(|scope| scope.go(|| -> () { panics() }).join());
+                assert_eq!(joined, Err(JoinError::Panicked));
                 let finished = AtomicUsize::new(0);
                 for late in [false, true] {
                     assert!(has_panicked(|| scope(|scope| {
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_body_waits_for_the_children() {
+    fn body_panic_propagates_after_children_have_ended() {
         THREADS.run(2, || {
             let finished = AtomicUsize::new(0);
             assert!(has_panicked(|| scope(|scope| {
@@ -296,14 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_cancels_the_siblings() {
+    fn child_panic_cancels_siblings() {
         THREADS.run(2, || {
-            let told = AtomicUsize::new(0);
+            let cancelled = AtomicUsize::new(0);
             assert!(has_panicked(|| {
                 let result: Result<(), ()> = try_scope(&Context::background(), |scope| {
                     scope.go(|| {
                         assert_eq!(scope.context().wait(), ContextError::Canceled);
-                        told.fetch_add(1, Ordering::Relaxed);
+                        cancelled.fetch_add(1, Ordering::Relaxed);
                         Ok(())
                     });
                     scope.go(|| panics());
@@ -311,7 +310,7 @@ mod tests {
                 });
                 result.unwrap();
             }));
-            assert_eq!(told.load(Ordering::Relaxed), 1);
+            assert_eq!(cancelled.load(Ordering::Relaxed), 1);
         });
     }
 }

@@ -9,12 +9,12 @@
 /// | `send_from(sender, option) -> result => …` | as `send`, of the value in an `Option`; never while that is `None` |
 /// | `default => …` | at one instant no other case was ready; must be last |
 /// | `timeout(duration) => …` | no other case was ready in time; must be last |
-/// | `until(limit) => …` | no other case was ready before the [limit](crate::library::cancel::Limit) was over (a deadline, a context); must be last |
+/// | `until(limit) => …` | no other case was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); must be last |
 ///
 /// After `->` comes an irrefutable pattern; both may be left out. Among several ready arms one is chosen at random with
-/// equal probability; after `ordered;` the first is. A [source](crate::library::select::Source) is a receiver, a timer or a ticker.
+/// equal probability; after `ordered;` the first is. A [source](crate::select::Source) is a receiver, a timer or a ticker.
 /// All sources, senders and values are evaluated first, in order. The value of a `send` that is not chosen is dropped; that
-/// of a [`send_from`](crate::library::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
+/// of a [`send_from`](crate::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
 ///
 /// ```
 /// use gmp_sched::native::{self, channel, go};

@@ -211,7 +211,7 @@ impl<'a, P: Platform> Select<'a, P> {
 
     /// [`wait`](Self::wait) until `limit` at most: a deadline or a context. A case that is ready is performed even if the
     /// limit is over already, as by [`poll`](Self::poll). To give a context the same chance as other cases, receive from
-    /// [`Context::done`](crate::library::cancel::Context::done).
+    /// [`Context::done`](crate::cancel::Context::done).
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;

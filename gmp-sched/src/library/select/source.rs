@@ -6,8 +6,8 @@ use super::RecvCase;
 use crate::library::chan::Receiver;
 use crate::platform::Platform;
 
-/// What a case of a select can receive from: a [`Receiver`], a [`Timer`](crate::library::time::Timer), a
-/// [`Ticker`](crate::library::time::Ticker), and pointers to them. A [context](crate::library::cancel::Context::done) has a receiver.
+/// What a case of a select can receive from: a [`Receiver`], a [`Timer`](crate::time::Timer), a
+/// [`Ticker`](crate::time::Ticker), and pointers to them. A [context](crate::cancel::Context::done) has a receiver.
 ///
 /// A type that contains one of these can implement it, too:
 ///

@@ -1,7 +1,7 @@
 //! Functions that run later, in Gs of their own.
 //!
-//! A timer fires on whichever M comes upon it, where nothing may allocate. So the G with the function on its stack is made
-//! at once, and only started when the timer fires: what waits costs a slot with its stack and no heap cell.
+//! A timer fires on any M that finds it due, where nothing may allocate. So the G with the function is made in advance and
+//! only started when the timer fires. A pending function costs a slot with its stack, and no heap cell.
 
 use core::fmt;
 use core::time::Duration;
@@ -16,24 +16,24 @@ use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::synctest::Home;
 
-/// What the G finds in its own waiter: it is to run its function.
+/// Outcome in the G's own waiter: call the function.
 const RUN: usize = 0;
-/// It is only to drop it.
+/// Outcome: drop the function without calling it.
 const DISCARD: usize = 1;
 
-/// The right to take back a function that is to run later. Dropping it lets the function run. Go: the `time.Timer` of
+/// A function that will run later, and can be stopped before. Dropping this lets the function run. Go: the `time.Timer` of
 /// `time.AfterFunc`. See [`after_func`] for an example.
 pub struct AfterFunc<P: Platform> {
     slot: &'static TimerSlot<P>,
-    /// The number of the slot's setting, which tells whether it still is this one.
+    /// The generation of the slot's setting: if it differs, the slot is used for something else.
     number: AtomicU64,
-    /// Where it was made. (The slot may be another one's by now.)
+    /// The bubble it was made in. (The slot may be reused in another one.)
     home: Home<P>,
 }
 
-/// Runs `function` in a G of its own after `duration`. Go: `time.AfterFunc`.
+/// Runs `function` in a new G after `duration`. Go: `time.AfterFunc`.
 ///
-/// The G is made here and started then, so that firing cannot fail; meanwhile it shows as idle. Does not block; not
+/// The G is made now and started then, so that firing cannot fail; until then its status is idle. Does not block; not
 /// callable from interrupts.
 ///
 /// ```
@@ -55,7 +55,7 @@ pub struct AfterFunc<P: Platform> {
 ///
 /// # Errors
 ///
-/// There is no memory for the G or the timer; nothing has happened, except that `function` is dropped.
+/// There is no memory for the G or the timer; `function` is dropped, and nothing else has happened.
 ///
 /// # Panics
 ///
@@ -68,7 +68,7 @@ pub fn after_func<P: Platform>(
     after_func_at(super::now::<P>().after(duration), function)
 }
 
-/// [`after_func`] at a point in time; with [`Instant::NEVER`] only when [started](AfterFunc::start_now).
+/// [`after_func`] at a point in time. With [`Instant::NEVER`] it runs only by [`start_now`](AfterFunc::start_now).
 pub(crate) fn after_func_at<P: Platform>(
     when: Instant,
     function: impl FnOnce() + Send + 'static,
@@ -99,10 +99,11 @@ pub(crate) fn after_func_at<P: Platform>(
 }
 
 impl<P: Platform> AfterFunc<P> {
-    /// Takes the function back: tells whether this kept it from running. If so it is dropped, by its G. Go: `Timer.Stop`.
+    /// Keeps the function from running, if it has not been started; returns whether it did. Then the function's G drops it.
+    /// Go: `Timer.Stop`.
     ///
-    /// If not, it has been started, and may still run. Does not block; callable on any thread, but not
-    /// from interrupts.
+    /// If it returns `false`, the function has been started and may still run. Does not block; callable on any thread, but
+    /// not from interrupts.
     ///
     /// ```
     /// use core::time::Duration;
@@ -116,7 +117,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is outside of the [bubble](crate::synctest) in which this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {
@@ -124,12 +125,12 @@ impl<P: Platform> AfterFunc<P> {
         self.take_back()
     }
 
-    /// [`stop`](Self::stop) for those who have it from a context, which may be used everywhere.
+    /// [`stop`](Self::stop) without the check of the bubble, for functions of contexts, which may be used everywhere.
     pub(crate) fn take_back(&self) -> bool {
         self.start(DISCARD)
     }
 
-    /// Runs the function now and not later; tells whether it had not been started yet.
+    /// Starts the function now; returns `false` if it has been started before.
     pub(crate) fn start_now(&self) -> bool {
         self.start(RUN)
     }
@@ -147,8 +148,8 @@ impl<P: Platform> AfterFunc<P> {
         true
     }
 
-    /// Has the function run after `duration` from now instead; tells whether that could still be done. (In Go a function
-    /// that has run can be set to run again; here it runs once.) Go: `Timer.Reset`.
+    /// Restarts the delay: the function runs after `duration` from now. Returns `false` if it has been started before. (In
+    /// Go, a function that has run can be scheduled again; here it runs once.) Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -166,7 +167,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
@@ -183,13 +184,13 @@ impl<P: Platform> AfterFunc<P> {
         true
     }
 
-    /// Panics if the calling G is outside of the bubble where this was made, if it was in one.
+    /// Panics if this was made in a bubble and the calling G is not in it.
     #[track_caller]
     fn check_bubble(&self, what: &str) {
         assert!(!self.home.is_foreign(), "{what} from outside bubble");
     }
 
-    /// The G, if nobody has started it. The slot may be somebody else's by now.
+    /// Returns the G if it has not been started. The slot may have been reused.
     fn still_to_come(&self, setting: &mut Setting<P>) -> Option<&'static Goroutine<P>> {
         if setting.number == self.number.load(Ordering::Relaxed) { setting.prepared } else { None }
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-/// A point in time: nanoseconds on the platform's clock, which never goes back. The last one stands for "never".
+/// A point in time: nanoseconds on the platform's clock, which is monotonic. The largest value means "never".
 ///
 /// ```
 /// use core::time::Duration;
@@ -19,13 +19,13 @@ use core::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// Later than every point in time. See [`Instant`] for an example.
+    /// After every point in time. See [`Instant`] for an example.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The last point in time that is one.
+    /// The last point in time before [`NEVER`](Self::NEVER).
     pub(crate) const LAST: Self = Self(u64::MAX - 1);
 
-    /// The point that many nanoseconds after the clock's zero. See [`Instant`] for an example.
+    /// The point `nanoseconds` after the clock's zero. See [`Instant`] for an example.
     #[must_use]
     pub const fn from_nanos(nanoseconds: u64) -> Self {
         Self(nanoseconds)
@@ -37,13 +37,13 @@ impl Instant {
         self.0
     }
 
-    /// The time from `earlier` to here; zero if `earlier` is later. See [`Instant`] for an example.
+    /// The time from `earlier` to this point; zero if `earlier` is later. See [`Instant`] for an example.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// `duration` later; [`NEVER`](Self::NEVER) where that is past the clock's end. See [`Instant`] for an example.
+    /// The point `duration` later; [`NEVER`](Self::NEVER) if that overflows. See [`Instant`] for an example.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);

@@ -1,14 +1,14 @@
-//! Points in time, timers, tickers, functions that run later. Go: `time`.
+//! Points in time, timers, tickers, delayed functions. Go: `time`.
 //!
-//! All time is the platform's clock, which never goes back, in nanoseconds; nothing is rounded. What is due is done by
-//! whoever looks after the P's timers (see `timers`): by interrupt where the platform has one.
+//! Time is the platform's monotonic clock, in nanoseconds, without rounding. Due timers are fired by the timer owner of
+//! their P (see `timers`): by interrupt where the platform has one.
 //!
-//! Timers are waited for themselves, not a channel of theirs as in Go, and are cases of a [select](mod@crate::library::select): they
-//! hold the one tick that nobody has taken yet. So [`Timer::stop`] and [`Timer::reset`] leave no stale tick behind (as
-//! Go's since 1.23), and nobody waits for a timer that is gone.
+//! A G waits for a timer itself, not for a channel of the timer as in Go, and a timer can be a case of a
+//! [select](mod@crate::select). A timer holds at most one tick that has not been received. So [`Timer::stop`] and
+//! [`Timer::reset`] leave no stale tick behind (as in Go since 1.23), and no G can wait for a timer that has been dropped.
 //!
-//! What is made in a [bubble](crate::synctest) goes by that one's clock and is for its Gs alone: who stops it, sets it or waits
-//! for it from outside panics. What was made outside goes by the platform's clock, also where a G of a bubble sets it.
+//! What is made in a [bubble](crate::synctest) uses the bubble's clock and belongs to its Gs: to stop it, to set it or to
+//! wait for it from outside panics. What is made outside uses the platform's clock, even if a G of a bubble sets it.
 //!
 //! ```
 //! use core::time::Duration;
@@ -55,13 +55,13 @@ pub use timer::{Timer, after};
 use crate::platform::Platform;
 use crate::synctest::Home;
 
-/// What is said to have been done from outside of a bubble.
+/// What an operation from outside of a bubble is called in the panic message.
 const STOP: &str = "stop of synctest timer";
 /// See [`STOP`].
 const RESET: &str = "reset of synctest timer";
 
-/// What time it is: on the platform's clock or, for a G in a bubble, on [that one's](crate::synctest). Callable from anywhere
-/// but interrupts, which ask the platform.
+/// The current time: of the platform's clock or, for a G in a bubble, of the [bubble's](crate::synctest). Callable from
+/// anywhere except interrupts, which use [`Platform::now`].
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};

@@ -1,13 +1,13 @@
-//! What a timer of a program is inside: never freed, only reused, so that a firing on its way finds it.
+//! The reusable part of a program's timer: never freed, so that a firing under way can access it.
 //!
-//! A firing is three steps: taken out of the timers under their lock; then, under the slot's lock, compared with the
-//! setting's number and turned into a tick or a started G; then, without a lock, the G is made runnable that was waiting
-//! for the tick. Whoever stops or sets the timer changes the number under the slot's lock, and so a firing of an earlier
-//! setting is void however late it comes.
+//! A timer fires in three steps. It is removed from its P's timers under their lock. Then, under the slot's lock, its
+//! generation is compared with the slot's, and a tick is sent or a G started. Then, without a lock, the G that waited for
+//! the tick is readied. Stopping or setting the timer increments the generation under the slot's lock, so a firing of an
+//! earlier setting has no effect, however late it comes.
 //!
-//! Ticks are sent to a channel with room for one, as in Go; but the channel is a part of the slot, and what receives from
-//! it borrows the timer. So a select takes timers as it takes any receiver, nobody receives from a timer that is gone, and
-//! the channel serves the next timer when the slot does.
+//! As in Go, ticks are sent to a channel with capacity 1. Here the channel is a part of the slot, and receiving from it
+//! borrows the timer. So a select receives from timers as from any channel, no G receives from a timer that has been
+//! dropped, and the channel is reused with the slot.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -28,30 +28,30 @@ use crate::lifecycle::spawn::start_prepared;
 use crate::platform::{OutOfResources, Pinned, Platform};
 use crate::synctest::Home;
 
-/// A timer with what it is set to do. Go: `timer` with its channel or function.
+/// A timer with its action. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
     timer: timers::Timer<P>,
-    /// To which it goes back.
+    /// The owner of the slot's free list.
     scheduler: &'static Scheduler<P>,
     link: AtomicRef<Self>,
     pub(super) setting: Lock<Setting<P>, P>,
-    /// Where it sends that it has fired, and when. Its lock may be taken under that of the setting.
+    /// Receives the time when it fires. Its lock may be taken under that of the setting.
     ticks: Channel<Instant, P>,
 }
 
 /// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under it.
 pub(super) struct Setting<P: Platform> {
-    /// Which setting this is; never the same twice in one slot. Go: `timer.seq`.
+    /// The generation: incremented by every change. Go: `timer.seq`.
     pub(super) number: u64,
-    /// It is to fire, and may be about to.
+    /// It is armed, or about to fire.
     is_set: bool,
-    /// It fires again and again.
+    /// It fires periodically.
     repeats: bool,
-    /// Where it was made, whose clock it goes by. The channel knows, too, whether that is a bubble.
+    /// The bubble it was made in, which determines its clock. The channel knows, too, whether there is one.
     pub(super) home: Home<P>,
     /// When it fired last.
     fired: Instant,
-    /// The G to be started, for one that runs a function.
+    /// The G to start, if it runs a function.
     pub(super) prepared: Option<&'static Goroutine<P>>,
 }
 
@@ -74,7 +74,7 @@ impl<P: Platform> TimerSlot<P> {
         })
     }
 
-    /// A slot that nobody uses, for a timer that is made here.
+    /// Takes an unused slot for a timer that is made by the caller.
     ///
     /// # Panics
     ///
@@ -99,12 +99,12 @@ impl<P: Platform> TimerSlot<P> {
         Ok(slot)
     }
 
-    /// Gives the slot back, which is disarmed and which nobody waits for. Callable on any thread.
+    /// Puts a slot on the free list. It is disarmed and has no waiters. Callable on any thread.
     pub(super) fn give_back(&'static self, _pinned: &Pinned<P>) {
         self.scheduler.timer_slots.lock().push_front(self);
     }
 
-    /// Has it fire at `when`, and then again each `period` unless that is zero. The slot is disarmed.
+    /// Arms a disarmed slot to fire at `when`, and then every `period` unless that is zero.
     pub(super) fn arm(&'static self, here: &Here<P>, setting: &mut Setting<P>, when: Instant, period: Duration) {
         setting.number += 1;
         self.timer.set_period(period);
@@ -116,11 +116,11 @@ impl<P: Platform> TimerSlot<P> {
         }
     }
 
-    /// Takes back whatever it was to do and has not yet done: a firing to come, or a tick that nobody has taken. Tells
-    /// whether there was something.
+    /// Disarms the slot: cancels a firing to come, and drops a tick that has not been received. Returns whether there was
+    /// one of them.
     pub(super) fn disarm(&'static self, pinned: &Pinned<P>, setting: &mut Setting<P>) -> bool {
         setting.number += 1;
-        // If it is not there any more it is about to fire, which is void from here on. Go: `isSending`.
+        // If it is not armed any more it is about to fire, which has no effect with the new generation. Go: `isSending`.
         self.timer.cancel(pinned);
         let was_set = mem::take(&mut setting.is_set);
         self.ticks.try_recv().is_ok() || was_set
@@ -146,7 +146,7 @@ impl<P: Platform> TimerSlot<P> {
         self.disarm(&pinned, &mut self.setting.lock())
     }
 
-    /// Queues a waiter, which has a place for a tick, as one that receives.
+    /// Queues a waiter with a value slot as a receiver.
     #[cfg(all(test, gmp_loom))]
     pub(crate) fn queue(&'static self, waiter: &'static crate::library::waiter::Waiter<P>) {
         let pinned = Pinned::<P>::new();
@@ -154,13 +154,13 @@ impl<P: Platform> TimerSlot<P> {
         self.ticks.header.queue(crate::library::chan::Side::Receive).push_back(waiter);
     }
 
-    /// The tick that nobody has taken yet.
+    /// Takes the tick, if one has not been received yet.
     #[track_caller]
     pub(crate) fn try_take(&'static self) -> Option<Instant> {
         self.ticks().try_recv().ok()
     }
 
-    /// Where it was made. Panics if that is a bubble in which the calling G is not.
+    /// Returns the bubble it was made in. Panics if the calling G is not in it.
     #[track_caller]
     pub(super) fn check_bubble(&self, what: &str) -> Home<P> {
         let home = {
@@ -171,20 +171,20 @@ impl<P: Platform> TimerSlot<P> {
         home
     }
 
-    /// Where its ticks are to be received, at once.
+    /// Returns the channel of its ticks, to receive from now.
     #[track_caller]
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
         let home = self.check_bubble("receive on synctest channel");
         if !P::TIMER_INTERRUPTS && !home.is_bubble() {
-            // The caller may ask again and again without ever letting the scheduler look. Go: `maybeRunChan`.
+            // The caller may poll in a loop without ever entering the scheduler, which fires timers here. Go:
+            // `maybeRunChan`.
             self.timer.run_if_due(&Pinned::new());
         }
         &self.ticks
     }
 }
 
-/// What is done when the timer of `slot` is due that was armed with setting `number`, which it is `now`. Pinned; gives the G
-/// that this made runnable, for the caller to run or to queue.
+/// Fires a timer of generation `number`. Pinned. Returns the G that this readied, for the caller to run or to enqueue.
 pub(crate) fn fire<P: Platform>(
     pinned: &Pinned<P>,
     slot: &'static TimerSlot<P>,
@@ -192,7 +192,7 @@ pub(crate) fn fire<P: Platform>(
     now: Instant,
 ) -> Option<&'static Goroutine<P>> {
     let mut setting = slot.setting.lock();
-    // One that repeats may have been overtaken by its next firing, on another M: what comes later is not to say earlier.
+    // The next firing of a periodic timer may have overtaken this one, on another M: times must not go backwards.
     if setting.number != number || now < setting.fired {
         return None;
     }
@@ -203,7 +203,7 @@ pub(crate) fn fire<P: Platform>(
         drop(setting);
         return start_prepared(pinned, goroutine, bubble);
     }
-    // There is room for one; the later ones are dropped.
+    // Holds one tick; later ones are dropped.
     let waiting = slot.ticks.send_or_drop(pinned, now);
     drop(setting);
     waiting.and_then(|goroutine| make_runnable(pinned, goroutine))

@@ -1,4 +1,4 @@
-//! A timer that fires again and again.
+//! A timer that fires periodically.
 
 use core::time::Duration;
 
@@ -7,8 +7,8 @@ use crate::platform::{OutOfResources, Platform};
 
 /// Fires at regular intervals. Go: `time.Ticker`.
 ///
-/// It holds one tick at most: whoever is too slow misses some, and the next one comes at a multiple of the interval all
-/// the same. Dropping it stops it.
+/// It holds at most one tick: a slow receiver misses ticks, and the next one comes at a multiple of the interval
+/// nevertheless. Dropping it stops it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -29,14 +29,14 @@ pub struct Ticker<P: Platform> {
 }
 
 impl<P: Platform> Ticker<P> {
-    /// A ticker that fires each `interval`, for the first time after one. Go: `time.NewTicker`. See [`Ticker`] for an
+    /// Makes a ticker that fires every `interval`, first after one interval. Go: `time.NewTicker`. See [`Ticker`] for an
     /// example.
     ///
     /// Does not block; not callable from interrupts.
     ///
     /// # Panics
     ///
-    /// `interval` is zero; there is no memory for one more timer; the caller is not a G with a P.
+    /// `interval` is zero; there is no memory for another timer; the caller is not a G with a P.
     #[doc(alias = "NewTicker")]
     #[must_use]
     #[track_caller]
@@ -48,7 +48,7 @@ impl<P: Platform> Ticker<P> {
         }
     }
 
-    /// [`new`](Self::new) for those who can go on without.
+    /// [`new`](Self::new) that returns an error if there is no memory.
     ///
     /// ```
     /// use core::time::Duration;
@@ -59,7 +59,7 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for one more timer; nothing has happened.
+    /// There is no memory for another timer; nothing has happened.
     ///
     /// # Panics
     ///
@@ -73,14 +73,13 @@ impl<P: Platform> Ticker<P> {
         Ok(ticker)
     }
 
-    /// No more ticks, nor one of before. Go: `Ticker.Stop`. See [`Ticker`] for an
-    /// example.
+    /// Stops it, and drops a tick that has not been received. Go: `Ticker.Stop`. See [`Ticker`] for an example.
     ///
     /// Does not block; not callable from interrupts.
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is outside of the [bubble](crate::synctest) in which this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) {
@@ -88,7 +87,7 @@ impl<P: Platform> Ticker<P> {
         self.slot.stop();
     }
 
-    /// Ticks each `interval` from now on, for the first time after one, and drops a tick of before. Go: `Ticker.Reset`.
+    /// Restarts it with a new interval, and drops a tick that has not been received. Go: `Ticker.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -105,7 +104,8 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; the caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+    /// `interval` is zero; the caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was
+    /// made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, interval: Duration) {

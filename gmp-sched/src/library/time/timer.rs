@@ -7,8 +7,8 @@ use crate::platform::{OutOfResources, Platform};
 
 /// Fires once, and can be set again. Go: `time.Timer`.
 ///
-/// It holds at most one tick: that it has fired, and when, until somebody takes that with [`wait`](Self::wait) or
-/// [`try_wait`](Self::try_wait). Dropping it stops it. Shared by reference between Gs, each tick is taken by one of them.
+/// When it fires it holds a tick, the time of firing, until [`wait`](Self::wait) or [`try_wait`](Self::try_wait) receives
+/// it. Dropping it stops it. If several Gs share it, each tick is received by one of them.
 ///
 /// ```
 /// use core::time::Duration;
@@ -29,9 +29,10 @@ pub struct Timer<P: Platform> {
     pub(super) slot: &'static TimerSlot<P>,
 }
 
-/// A timer that fires after `duration`, for a case of a select. Go: `time.After`.
+/// Makes a timer that fires after `duration`, for a case of a select. Go: `time.After`.
 ///
-/// As [`Timer::new`], and made where it is used: it is stopped as soon as the select is over. (In Go it would go on.)
+/// The same as [`Timer::new`]. A timer made in the select is stopped as soon as the select is over. (In Go it would keep
+/// running.)
 ///
 /// ```
 /// use core::time::Duration;
@@ -58,13 +59,13 @@ pub fn after<P: Platform>(duration: Duration) -> Timer<P> {
 }
 
 impl<P: Platform> Timer<P> {
-    /// A timer that fires after `duration`. Go: `time.NewTimer`. See [`Timer`] for an example.
+    /// Makes a timer that fires after `duration`. Go: `time.NewTimer`. See [`Timer`] for an example.
     ///
     /// Does not block; not callable from interrupts.
     ///
     /// # Panics
     ///
-    /// There is no memory for one more timer, or the caller is not a G with a P.
+    /// There is no memory for another timer, or the caller is not a G with a P.
     #[doc(alias = "NewTimer")]
     #[must_use]
     #[track_caller]
@@ -75,7 +76,7 @@ impl<P: Platform> Timer<P> {
         }
     }
 
-    /// [`new`](Self::new) for those who can go on without.
+    /// [`new`](Self::new) that returns an error if there is no memory.
     ///
     /// ```
     /// use core::time::Duration;
@@ -86,7 +87,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for one more timer; nothing has happened.
+    /// There is no memory for another timer; nothing has happened.
     ///
     /// # Panics
     ///
@@ -95,7 +96,7 @@ impl<P: Platform> Timer<P> {
         Self::try_at(super::now::<P>().after(duration))
     }
 
-    /// A timer that fires at `when`; one for [`Instant::NEVER`] is stopped from the start.
+    /// Makes a timer that fires at `when`. With [`Instant::NEVER`] it is stopped.
     ///
     /// ```
     /// use core::time::Duration;
@@ -111,7 +112,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Errors
     ///
-    /// There is no memory for one more timer; nothing has happened.
+    /// There is no memory for another timer; nothing has happened.
     ///
     /// # Panics
     ///
@@ -123,8 +124,7 @@ impl<P: Platform> Timer<P> {
         Ok(timer)
     }
 
-    /// Stops it: from here on no tick of before can be taken. Tells whether this kept it from firing, or took back a tick
-    /// that nobody had taken. Go: `Timer.Stop`.
+    /// Stops it, and drops a tick that has not been received. Returns whether it was armed or held a tick. Go: `Timer.Stop`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -140,7 +140,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is outside of the [bubble](crate::synctest) in which this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {
@@ -148,8 +148,8 @@ impl<P: Platform> Timer<P> {
         self.slot.stop()
     }
 
-    /// Has it fire after `duration` from now, and no longer as it was set before. Tells what [`stop`](Self::stop) would
-    /// have told. Go: `Timer.Reset`.
+    /// Sets it to fire after `duration` from now instead, and drops a tick that has not been received. Returns the same as
+    /// [`stop`](Self::stop). Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -167,7 +167,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {

@@ -1,4 +1,4 @@
-//! What timers and tickers have in common: a tick, waited for one way or another, and a slot that goes back.
+//! What timers and tickers have in common: receiving ticks, and returning the slot.
 
 use core::fmt;
 
@@ -11,9 +11,9 @@ use crate::platform::{Pinned, Platform};
 macro_rules! waits {
     ($type:ident) => {
         impl<P: Platform> $type<P> {
-            /// Waits for the next tick; gives when it came. Go: `<-t.C`.
+            /// Waits for the next tick; returns its time. Go: `<-t.C`.
             ///
-            /// Blocks the calling G, forever if it is stopped and nobody sets it again. Not callable from interrupts.
+            /// Blocks the calling G, forever if it is stopped and never set again. Not callable from interrupts.
             ///
             /// ```
             /// use core::time::Duration;
@@ -27,13 +27,13 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
             #[track_caller]
             pub fn wait(&self) -> Instant {
                 self.slot.ticks().recv().expect(NEVER_CLOSED)
             }
 
-            /// [`wait`](Self::wait) for as long as `limit` says (a deadline, a context).
+            /// [`wait`](Self::wait) until `limit` at most: a deadline or a context.
             ///
             /// ```
             /// use core::time::Duration;
@@ -48,11 +48,11 @@ macro_rules! waits {
             ///
             /// # Errors
             ///
-            /// There has been no tick by then.
+            /// There was no tick within the limit.
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) where this was made.
+            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
             #[track_caller]
             pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<Instant, ContextError> {
                 self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
@@ -62,7 +62,7 @@ macro_rules! waits {
                 })
             }
 
-            /// When it ticked, if it has and nobody took that tick before. Does not block; not callable from interrupts.
+            /// Returns the time of its tick, if it holds one. Does not block; not callable from interrupts.
             ///
             /// ```
             /// use core::time::Duration;
@@ -75,7 +75,7 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not on an M, or is outside of the [bubble](crate::synctest) where this was made.
+            /// The caller is not on an M, or is outside of the [bubble](crate::synctest) in which this was made.
             #[must_use]
             #[track_caller]
             pub fn try_wait(&self) -> Option<Instant> {
@@ -83,7 +83,7 @@ macro_rules! waits {
             }
         }
 
-        /// Its ticks, never closed. Go: `t.C`.
+        /// Receives its ticks; never closed. Go: `t.C`.
         impl<P: Platform> Source for $type<P> {
             type Value = Instant;
             type Platform = P;
@@ -108,7 +108,7 @@ macro_rules! waits {
     };
 }
 
-const NEVER_CLOSED: &str = "nobody closes the channel of a timer";
+const NEVER_CLOSED: &str = "the channel of a timer is never closed";
 
 waits!(Timer);
 waits!(Ticker);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_and_a_waker_end_a_wait_once() {
+    fn wait_with_deadline_and_waker_ends_once() {
         THREADS.run(4, || {
             let queue = Queue::new(Lock::new(WaitQueue::new()));
             let waiting: Vec<_> = (0..64u64)

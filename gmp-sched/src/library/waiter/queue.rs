@@ -238,7 +238,7 @@ mod tests {
     use crate::native::Native;
 
     #[test]
-    fn leaves_from_the_middle() {
+    fn waiters_are_removed_from_any_position() {
         let waiters: &[Waiter<Native>] =
             Box::leak((0..3).map(|_| Waiter::new()).collect::<Vec<_>>().into_boxed_slice());
         let queue = WaitQueue::new();

@@ -77,7 +77,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the first of several is taken for the only one",
         "        if self.is_first(waiter) && self.is_last(waiter) {",
         "        if self.is_first(waiter) {",
-        Properties("leaves_from_the_middle"),
+        Properties("waiters_are_removed_from_any_position"),
     ),
     mutant(
         "library/waiter/mod.rs",
