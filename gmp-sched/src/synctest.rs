@@ -1,38 +1,38 @@
-//! Bubbles: groups of Gs with a clock of their own, which jumps to the next timer when all of them wait. For tests of what
-//! takes time, on threads as in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
+//! Bubbles: groups of Gs with a clock of their own, which jumps to the next timer when all of them wait. For tests of code
+//! that takes time, on threads and in the simulator. Go: `testing/synctest`, `runtime/synctest.go`.
 //!
-//! A G started in a bubble is in it. In there [`time::now`](crate::library::time::now) is the bubble's clock, and timers are
-//! the bubble's own, run by the G that called [`test()`]. The bubble counts those of its Gs that do not [wait
-//! durably](#what-waits-durably), its *active* ones; whoever takes the count to zero readies the G in [`wait`] or the one in
-//! [`test()`], and that one lets time go on.
+//! A G started by a G of a bubble is in the bubble. There, [`time::now`](crate::time::now) is the bubble's clock, and timers
+//! are the bubble's own, fired by its driver, the G that called [`test()`]. The bubble counts its *active* Gs, those that do
+//! not [wait durably](#durable-waits). The G that decrements the count to zero readies the G in [`wait`], or the driver,
+//! which advances the clock.
 //!
-//! # What waits durably
+//! # Durable waits
 //!
-//! A G waits durably if only another one of its bubble, or that one's clock, is to wake it: then what it waits for does not
-//! happen unless time goes on. What may come from outside holds the clock.
+//! A G waits durably if only another G or a timer of its bubble can end the wait: then nothing more happens in the bubble
+//! until the clock advances. A wait that something outside can end holds the clock.
 //!
-//! | a G of a bubble waits for | durably? |
+//! | a G of a bubble waits for | durable? |
 //! |---|---|
-//! | somebody at the other end of a channel, [`Timer`](crate::library::time::Timer), [`Ticker`](crate::library::time::Ticker) | if that was made in the bubble |
-//! | one of several, in a [select](mod@crate::library::select) | if each of them was |
-//! | nobody: at a [`never`](crate::library::chan::Receiver::never), in a select without cases | yes |
+//! | the other side of a channel, a [`Timer`](crate::time::Timer) or [`Ticker`](crate::time::Ticker) | if it was made in the bubble |
+//! | one of several, in a [select](mod@crate::select) | if all of them were |
+//! | nothing: a [`never`](crate::chan::Receiver::never), a select without cases | yes |
 //! | a point in time | yes |
-//! | a [`WaitGroup`](crate::library::sync::WaitGroup) | if what is under way was added in the bubble |
-//! | another G, by its handle or as a [coroutine](crate::library::coroutine) | if that one is in the bubble |
-//! | the children of a [scope](crate::library::scope) | yes |
-//! | a [`Once`](crate::library::sync::Once) and what is built on it, also a [`SingleFlight`](crate::library::sync::SingleFlight) | if a G of the bubble is doing it |
-//! | a [`Condvar`](crate::library::sync::Condvar), [`Barrier`](crate::library::sync::Barrier), [`Semaphore`](crate::library::sync::Semaphore) | yes, wherever it was made: who ends the wait from outside of the bubble panics |
-//! | the end of a [context](crate::library::cancel) | yes, wherever it was made: who cancels it is to be in the bubble |
+//! | a [`WaitGroup`](crate::sync::WaitGroup) | if its tasks were added in the bubble |
+//! | another G, by its handle or as a [coroutine](crate::coroutine) | if that G is in the bubble |
+//! | the children of a [scope](crate::scope) | yes |
+//! | a [`Once`](crate::sync::Once) and the types built on it, such as [`SingleFlight`](crate::sync::SingleFlight) | if a G of the bubble runs the function |
+//! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: to end the wait from outside of the bubble panics |
+//! | the end of a [context](crate::cancel) | yes, wherever it was made: it must be cancelled in the bubble |
 //! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
-//! | what it has told others of by [`park`](crate::engine::park::park) | no |
+//! | a condition of its own, in [`park`](crate::park::park) | no |
 //!
-//! A deadline or a context besides, a [`Limit`](crate::library::cancel::Limit), changes nothing: while a wait that is not durable
-//! holds the clock no deadline comes. The reason shown for a wait that
-//! could be either says `(durable)`, as Go's. (In Go joining, once and semaphores, which are made of mutexes and channels
-//! there, are what these are; the rest is the same.)
+//! A [`Limit`](crate::cancel::Limit) of a wait does not make it durable: while a wait that is not durable holds the clock,
+//! no deadline passes. The wait reason of a durable wait ends in `(durable)` if the same wait can also be not durable, as in
+//! Go. (In Go, joining, once and semaphores are built from mutexes and channels and behave like these; the rest is the
+//! same.)
 //!
-//! What this costs those outside: a look at the G's bubble where it parks, spawns and ends; none where it is readied, since
-//! the status says that it waits in a bubble; and in a `WaitGroup` one at whether there has ever been a bubble.
+//! The cost outside of bubbles: a check of the G's bubble when it parks, spawns and ends; none when it is readied, because
+//! its status says whether it waits in a bubble; and in a `WaitGroup` a check whether there has ever been a bubble.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -52,33 +52,33 @@ use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::spawn;
 use crate::platform::{OutOfResources, Pinned, Platform};
 
-/// A bubble. Like Gs it is never freed, only reused. Go: `synctestBubble`.
+/// A bubble. Like a G it is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
 pub(crate) struct Bubble<P: Platform> {
-    /// Which one it is; another each time that it is used.
+    /// A new number each time that it is used.
     id: AtomicU64,
     clock: AtomicU64,
     pub(crate) timers: Timers<P>,
     census: Lock<Census<P>, P>,
-    /// Link of the list of those that nobody uses.
+    /// Link of the list of unused bubbles.
     link: AtomicRef<Self>,
 }
 
-/// Where something was made: in a bubble, for whose Gs alone it is then, or in none.
-pub(crate) struct Home<P: Platform> {
+/// The bubble that an object was made in and belongs to, if any. Recognises when the bubble is reused.
+pub(crate) struct BubbleRef<P: Platform> {
     bubble: Option<&'static Bubble<P>>,
-    /// The bubble's own may be another one by now: then it is not this one any more.
+    /// The bubble's id at that time. If they differ, the bubble has been reused and is another one.
     id: u64,
 }
 
-impl<P: Platform> Home<P> {
-    /// In no bubble.
+impl<P: Platform> BubbleRef<P> {
+    /// No bubble.
     pub(crate) fn none() -> Self {
-        Self { bubble: None, id: NOWHERE }
+        Self { bubble: None, id: NO_BUBBLE }
     }
 
-    /// In that of the calling G, if it is a G and in one.
-    pub(crate) fn here() -> Self {
+    /// The bubble of the calling G, if it is a G and in one.
+    pub(crate) fn current() -> Self {
         if !may_be_used() {
             return Self::none();
         }
@@ -86,88 +86,88 @@ impl<P: Platform> Home<P> {
         pinned.try_machine().and_then(Machine::current_goroutine).map_or_else(Self::none, Self::of)
     }
 
-    /// In that of the G, if it is in one.
+    /// The bubble of `goroutine`, if it is in one.
     pub(crate) fn of(goroutine: &Goroutine<P>) -> Self {
         let bubble = goroutine.bubble();
-        Self { bubble, id: bubble.map_or(NOWHERE, |bubble| bubble.id.load(Ordering::Relaxed)) }
+        Self { bubble, id: bubble.map_or(NO_BUBBLE, |bubble| bubble.id.load(Ordering::Relaxed)) }
     }
 
-    /// The bubble, if it is one.
-    pub(crate) fn bubble(&self) -> Option<&'static Bubble<P>> {
+    /// The bubble, if there is one.
+    pub(crate) fn get(&self) -> Option<&'static Bubble<P>> {
         self.bubble
     }
 
-    /// What time it is there.
+    /// The current time of its clock, or of the platform's.
     pub(crate) fn now(&self) -> Instant {
         self.bubble.map_or_else(P::now, Bubble::now)
     }
 
-    /// The number of the bubble, or [`NOWHERE`].
+    /// The id of the bubble, or [`NO_BUBBLE`].
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether it is a bubble.
-    pub(crate) fn is_bubble(&self) -> bool {
-        self.id != NOWHERE
+    /// Whether there is a bubble.
+    pub(crate) fn is_some(&self) -> bool {
+        self.id != NO_BUBBLE
     }
 
     /// Whether it is the bubble of the calling G.
-    pub(crate) fn is_this_bubble(&self) -> bool {
-        self.is_bubble() && Self::here().id == self.id
+    pub(crate) fn is_current(&self) -> bool {
+        self.is_some() && Self::current().id == self.id
     }
 
-    /// Whether it is a bubble, and not that of the calling G.
+    /// Whether there is a bubble, and the calling G is not in it.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.is_bubble() && Self::here().id != self.id
+        self.is_some() && Self::current().id != self.id
     }
 }
 
-impl<P: Platform> Clone for Home<P> {
+impl<P: Platform> Clone for BubbleRef<P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Home<P> {}
+impl<P: Platform> Copy for BubbleRef<P> {}
 
-/// No bubble's number.
-pub(crate) const NOWHERE: u64 = 0;
+/// The id of no bubble.
+pub(crate) const NO_BUBBLE: u64 = 0;
 
-/// The number of the bubble that was made last, whatever the platform. So it tells whether there has ever been one: where
-/// nobody tests, nobody looks any further.
-static LAST_ID: StaticU64 = StaticU64::new(NOWHERE);
+/// The id of the latest bubble of any platform. While it is zero there has never been a bubble, and no other checks are
+/// needed.
+static LAST_ID: StaticU64 = StaticU64::new(NO_BUBBLE);
 
-/// Whether there may be a bubble; there always may for a G that is in one. Once it says so it always does.
+/// Whether there has ever been a bubble. Always true for a G in a bubble, and never becomes false again.
 #[inline(always)]
 pub(crate) fn may_be_used() -> bool {
-    // Ordering: Relaxed: what the G in a bubble does comes after the bubble was made.
-    LAST_ID.load(Ordering::Relaxed) != NOWHERE
+    // Ordering: Relaxed: a G in a bubble runs after the bubble was made.
+    LAST_ID.load(Ordering::Relaxed) != NO_BUBBLE
 }
 
-/// Who is in a bubble.
+/// The Gs of a bubble.
 struct Census<P: Platform> {
-    /// Gs that have been started and have not ended.
+    /// Number of Gs that have been started and have not ended.
     alive: usize,
-    /// Those of them that do not wait durably, and one for the driver while it lets time go on.
+    /// Number of those that do not wait durably, plus one for the driver while it advances the clock.
     active: usize,
     /// The G in [`wait`], while it is parked.
     waiting: Option<&'static Goroutine<P>>,
-    /// The G in [`test()`], while it is parked. It is outside.
+    /// The driver, the G in [`test()`], while it is parked. It is not in the bubble.
     driver: Option<&'static Goroutine<P>>,
 }
 
-/// Where the clock of a bubble begins: midnight UTC, 2000-01-01, as in Go, counted from 1970.
+/// The initial time of a bubble: midnight UTC, 2000-01-01, as in Go, counted from 1970.
 const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 
-/// Runs `body` in a bubble of its own, where time goes on only when everybody waits for it; gives what it returns when all
-/// Gs of the bubble have ended. Go: `synctest.Test`.
+/// Runs `body` in a new bubble, where time advances only when all Gs of the bubble wait durably. Returns the result of
+/// `body` when all Gs of the bubble have ended. Go: `synctest.Test`.
 ///
-/// Blocks the calling G; not callable from interrupts. Gs outside may wake those inside that do not [wait
-/// durably](self#what-waits-durably): time stands still until they do. What is the bubble's own they are not to touch: its
-/// [channels](crate::library::chan#bubbles), timers, functions that run later, groups that count in it, and conditions that its Gs
-/// wait for; that is a panic for whoever does. Contexts may be used everywhere; but a deadline is compared with the clock of
-/// whoever asks, so one that was made elsewhere says nothing.
+/// Blocks the calling G; not callable from interrupts. Gs outside may wake Gs inside that do not [wait
+/// durably](self#durable-waits); time stands still until they do. Gs outside must not use what belongs to the bubble: its
+/// [channels](crate::chan#bubbles), timers, delayed functions, wait groups that count in it, and condition variables that
+/// its Gs wait for; that panics in the caller. Contexts may be used everywhere; but a deadline is compared with the clock of
+/// the caller, so a deadline from another clock is meaningless.
 ///
 /// ```
 /// use core::time::Duration;
@@ -190,9 +190,9 @@ const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 ///
 /// # Panics
 ///
-/// The body panics. All Gs of the bubble wait and no timer is to wake one: `deadlock: all goroutines in bubble are
-/// blocked`. The body has returned, which stops the clock, and others wait on: `deadlock: main bubble goroutine has
-/// exited but blocked goroutines remain`. There is no memory for a G; the caller is not a G with a P, or is in a bubble.
+/// The body panics. All Gs of the bubble wait and it has no timer: `deadlock: all goroutines in bubble are blocked`. The
+/// body has returned, which stops the clock, and other Gs still wait: `deadlock: main bubble goroutine has exited but
+/// blocked goroutines remain`. There is no memory for a G; the caller is not a G with a P, or is in a bubble.
 #[doc(alias = "Test")]
 pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (bubble, main) = match enter::<P, T>(body) {
@@ -205,7 +205,7 @@ pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 's
     }
 }
 
-/// Makes a bubble with `body` in it.
+/// Makes a bubble with a main G that runs `body`.
 fn enter<P: Platform, T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<(&'static Bubble<P>, JoinHandle<T, P>), OutOfResources> {
@@ -215,7 +215,7 @@ fn enter<P: Platform, T: Send + 'static>(
         panic!("synctest.Run called from within a synctest bubble");
     }
     let bubble = Bubble::take(&pinned)?;
-    // What a G spawns is in its bubble.
+    // A spawned G is in the bubble of its creator.
     me.set_bubble(Some(bubble));
     let main = spawn(body);
     me.set_bubble(None);
@@ -228,14 +228,14 @@ fn enter<P: Platform, T: Send + 'static>(
     }
 }
 
-/// Waits until every other G of the calling G's bubble [waits durably](self#what-waits-durably) and nothing is due any more.
-/// See [`test()`] for an example. Go: `synctest.Wait`.
+/// Waits until every other G of the calling G's bubble [waits durably](self#durable-waits) and no timer is due. See
+/// [`test()`] for an example. Go: `synctest.Wait`.
 ///
 /// Blocks the calling G; not callable from interrupts.
 ///
 /// # Panics
 ///
-/// The caller is in no bubble, or another G of it is in this function.
+/// The caller is in no bubble, or another G of the bubble is in this function.
 #[doc(alias = "Wait")]
 pub fn wait<P: Platform>() {
     let caller = Caller::<P>::new();
@@ -255,8 +255,8 @@ pub fn wait<P: Platform>() {
     park_because(caller, reason, || reason, |_, _| true);
 }
 
-/// Sleeps, and then [waits](wait) until nothing is left to do at that time: what is due at the end of the sleep has happened
-/// when it is over, whether it was set before or after. Go: `synctest.Sleep`.
+/// Sleeps, then [waits](wait) until nothing is left to do at that time: timers that are due at the end of the sleep have
+/// fired, whether they were set before or after it. Go: `synctest.Sleep`.
 ///
 /// Blocks the calling G; not callable from interrupts.
 ///
@@ -284,7 +284,7 @@ pub fn sleep<P: Platform>(duration: Duration) {
 }
 
 impl<P: Platform> Bubble<P> {
-    /// A bubble that nobody uses, with nobody in it.
+    /// Takes an unused bubble, or makes one.
     fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         let unused = pinned.machine().scheduler().bubbles.lock().pop_front();
@@ -294,26 +294,26 @@ impl<P: Platform> Bubble<P> {
             bubble.timers.restart();
             return Ok(bubble);
         }
-        let mut home = Vec::new();
-        home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        home.push(Self {
+        let mut storage = Vec::new();
+        storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        storage.push(Self {
             id: AtomicU64::new(id),
             clock: AtomicU64::new(EPOCH.as_nanos()),
             timers: Timers::new()?,
             census: Lock::new(Census { alive: 0, active: 0, waiting: None, driver: None }),
             link: AtomicRef::none(),
         });
-        Ok(&home.leak()[0])
+        Ok(&storage.leak()[0])
     }
 
-    /// Nobody is in it, and no timer of it is armed: it may be used again.
+    /// Makes it available for reuse. It has no Gs and no armed timers.
     fn give_back(&'static self) {
         let pinned = Pinned::<P>::new();
         pinned.machine().scheduler().bubbles.lock().push_front(self);
     }
 
-    /// Takes one off the active ones; gives the G to be readied if that was the last: first the driver for what is due by
-    /// now, which may not be parked, but then looks by itself.
+    /// Decrements the number of active Gs; returns the G to ready if it becomes zero: the driver if a timer is due,
+    /// otherwise the G in [`wait`] or the driver. A driver that is not parked will check by itself.
     fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
         census.active -= 1;
         if census.active != 0 {
@@ -325,12 +325,12 @@ impl<P: Platform> Bubble<P> {
         }
     }
 
-    /// What time it is in there.
+    /// The current time of its clock.
     pub(crate) fn now(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// A G in it has been started.
+    /// Counts a G that has been started in it.
     #[cold]
     pub(crate) fn entered(&self) {
         let mut census = self.census.lock();
@@ -338,12 +338,12 @@ impl<P: Platform> Bubble<P> {
         census.active += 1;
     }
 
-    /// A G in it has been started by one that waits durably from now on.
+    /// Counts a G that has been started in it by a G that waits durably from now on.
     pub(crate) fn entered_for_another(&self) {
         self.census.lock().alive += 1;
     }
 
-    /// A G in it ends.
+    /// Removes a G that ends.
     #[cold]
     pub(crate) fn left(&self, pinned: &Pinned<P>, goroutine: &Goroutine<P>) {
         goroutine.set_bubble(None);
@@ -356,7 +356,7 @@ impl<P: Platform> Bubble<P> {
         }
     }
 
-    /// A G in it waits durably, and may have been woken since.
+    /// Counts a G as waiting durably; it may have been woken in the meantime.
     pub(crate) fn blocked(&self, pinned: &Pinned<P>) {
         let woken = self.one_less_active(&mut self.census.lock());
         if let Some(goroutine) = woken {
@@ -364,12 +364,12 @@ impl<P: Platform> Bubble<P> {
         }
     }
 
-    /// The durable wait of a G in it is over.
+    /// Counts a G as active after its durable wait.
     pub(crate) fn unblocked(&self) {
         self.census.lock().active += 1;
     }
 
-    /// Lets time go on until all have ended; gives the result of `main`, or says why nothing goes on.
+    /// Advances the clock until all Gs have ended. Returns the result of `main`, or why nothing can happen any more.
     fn drive<T: Send + 'static>(&'static self, main: JoinHandle<T, P>) -> Result<T, &'static str> {
         loop {
             let pinned = Pinned::<P>::new();
@@ -388,7 +388,7 @@ impl<P: Platform> Bubble<P> {
             let earliest = self.timers.earliest();
             if earliest > self.now() {
                 if let Some(waiting) = census.waiting.take() {
-                    // What was due has been cancelled.
+                    // The timer that was due has been cancelled.
                     drop(census);
                     ready_pinned(&pinned, waiting);
                     continue;
@@ -400,7 +400,7 @@ impl<P: Platform> Bubble<P> {
                     return Err("deadlock: all goroutines in bubble are blocked");
                 }
             }
-            // Counted itself, so that those it readies do not find all others waiting before it is through.
+            // Counts itself, so that the Gs it readies do not find all others waiting before it is done.
             census.active += 1;
             drop(census);
             self.clock.fetch_max(earliest.as_nanos(), Ordering::Relaxed);
@@ -410,14 +410,14 @@ impl<P: Platform> Bubble<P> {
                     readied.push_back(goroutine);
                 }
             }
-            // As in Go, no test is to rely on the order of what happens at the same time.
+            // As in Go, tests must not rely on the order of simultaneous events.
             readied.shuffle(|| pinned.processor().random() >> 31 != 0);
             while let Some(goroutine) = readied.pop_front() {
                 queue(&pinned, goroutine);
             }
             self.blocked(&pinned);
         }
-        // A timer that is left belongs to a function that will never run: its bubble cannot be used again.
+        // An armed timer belongs to a function that will never run, so its bubble cannot be reused.
         if self.timers.earliest() == Instant::NEVER {
             self.give_back();
         }
@@ -431,9 +431,9 @@ impl<P: Platform> Linked for Bubble<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Home<P> {
+impl<P: Platform> fmt::Debug for BubbleRef<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Home").field("bubble", &self.bubble).field("id", &self.id).finish()
+        f.debug_struct("BubbleRef").field("bubble", &self.bubble).field("id", &self.id).finish()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::entities::free_list::recycle;
 use crate::entities::goroutine::{Goroutine, GoroutineId, WaitReason};
 use crate::lifecycle::body;
 use crate::platform::{Pinned, Platform, Site};
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// The G runs and a handle exists.
 pub(crate) const ATTACHED: usize = 0;
@@ -141,7 +141,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     /// wait is over.
     #[cold]
     fn reason_in_bubble(&self) -> WaitReason {
-        if Home::of(self.goroutine).is_this_bubble() { WaitReason::Join.within_bubble() } else { WaitReason::Join }
+        if BubbleRef::of(self.goroutine).is_current() { WaitReason::Join.within_bubble() } else { WaitReason::Join }
     }
 
     /// Waits for the G and returns its result. Blocks the calling G; not callable from interrupts.

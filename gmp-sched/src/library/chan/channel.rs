@@ -19,7 +19,7 @@ use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::wait_until;
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// A channel with its values. Go: `hchan`.
 // `repr(C)`: a select stores addresses of channels and of their headers, so the two must be equal.
@@ -63,12 +63,12 @@ enum Unmoved {
 
 impl<T, P: Platform> Channel<T, P> {
     /// With `never`, the other side has no handle and counts as never dropped.
-    pub(crate) fn new(capacity: usize, never: bool, home: Home<P>) -> Result<Self, OutOfResources> {
+    pub(crate) fn new(capacity: usize, never: bool, bubble: BubbleRef<P>) -> Result<Self, OutOfResources> {
         if capacity > Header::<P>::CAPACITY_LIMIT {
             return Err(OutOfResources);
         }
         Ok(Self {
-            header: Header::new(capacity, never, home),
+            header: Header::new(capacity, never, bubble),
             ring: Ring::new(capacity)?,
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),

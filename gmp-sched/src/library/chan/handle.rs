@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use super::channel::Channel;
 use crate::base::atomic::{AtomicUsize, Ordering};
 use crate::platform::{OutOfResources, Platform};
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// A handle of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
 pub(super) struct Handle<T, P: Platform, const SIDE: bool> {
@@ -35,13 +35,13 @@ type Pair<T, P> = (Handle<T, P, SEND>, Handle<T, P, RECEIVE>);
 
 /// Makes a channel with one handle for each side.
 pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfResources> {
-    let channel = allocate(Channel::new(capacity, false, Home::here())?)?;
+    let channel = allocate(Channel::new(capacity, false, BubbleRef::current())?)?;
     Ok((Handle { channel }, Handle { channel }))
 }
 
 /// Makes a channel with one handle; the other side has none, and does not count as dropped.
 pub(super) fn single<T, P: Platform, const SIDE: bool>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
-    Ok(Handle { channel: allocate(Channel::new(0, true, Home::none())?)? })
+    Ok(Handle { channel: allocate(Channel::new(0, true, BubbleRef::none())?)? })
 }
 
 fn allocate<T, P: Platform>(channel: Channel<T, P>) -> Result<NonNull<Channel<T, P>>, OutOfResources> {

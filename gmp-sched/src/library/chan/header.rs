@@ -14,7 +14,7 @@ use crate::engine::switch::Commit;
 use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::{WaitQueue, Waiter, Woken};
 use crate::platform::{Pinned, Platform, Site};
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// Go: the part of `hchan` before its buffer.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Header<P: Platform> {
     /// Gs that wait for a sender. Go: `recvq`.
     pub(super) receivers: WaitQueue<P>,
     /// The bubble it was made in, if any.
-    home: Home<P>,
+    bubble: BubbleRef<P>,
     /// Waiting for it is durable. For the channel of a timer this changes with the timer, while no G waits for it.
     waits_within_bubble: AtomicBool,
 }
@@ -101,7 +101,7 @@ impl<P: Platform> Header<P> {
     pub(super) const CAPACITY_LIMIT: usize = LENGTH;
 
     /// With `never`, there is no other side. Go: a nil channel.
-    pub(crate) fn new(capacity: usize, never: bool, home: Home<P>) -> Self {
+    pub(crate) fn new(capacity: usize, never: bool, bubble: BubbleRef<P>) -> Self {
         let wait_reasons = if never {
             [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil]
         } else {
@@ -111,11 +111,11 @@ impl<P: Platform> Header<P> {
             lock: RawLock::new(),
             wait_reasons,
             capacity,
-            word: AtomicUsize::new(if home.is_bubble() { RESTRICTED } else { 0 }),
+            word: AtomicUsize::new(if bubble.is_some() { RESTRICTED } else { 0 }),
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
-            waits_within_bubble: AtomicBool::new(home.is_bubble()),
-            home,
+            waits_within_bubble: AtomicBool::new(bubble.is_some()),
+            bubble,
         }
     }
 
@@ -151,7 +151,7 @@ impl<P: Platform> Header<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn refuses(&self) -> bool {
-        self.is_closed() || self.home.is_foreign()
+        self.is_closed() || self.bubble.is_foreign()
     }
 
     /// Panics unless the channel is closed: it has [refused](Self::refuses) a G outside of its bubble. Called without locks.
@@ -176,7 +176,7 @@ impl<P: Platform> Header<P> {
     /// Panics if the channel was made in a bubble and the calling G is not in it.
     #[track_caller]
     pub(super) fn check_bubble(&self, what: &str) {
-        assert!(!self.home.is_foreign(), "{what} synctest channel from outside bubble");
+        assert!(!self.bubble.is_foreign(), "{what} synctest channel from outside bubble");
     }
 
     /// Loads the word.

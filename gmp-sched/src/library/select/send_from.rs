@@ -7,7 +7,7 @@ use core::mem::{self, MaybeUninit};
 use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
 use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// A case that sends the value of an `Option`. See [`send_from`] for an example.
 pub struct SendFromCase<'a, T, P: Platform> {
@@ -62,7 +62,7 @@ pub fn send_from<'a, T, P: Platform>(sender: &'a Sender<T, P>, value: &'a mut Op
     let slot = UnsafeCell::new(MaybeUninit::uninit());
     let outcome = Cell::new(Outcome::Pending);
     let target = Target { slot, channel: sender.channel(), option: value, is_taken: false, outcome };
-    SendFromCase { target, nowhere: Header::new(0, true, Home::none()) }
+    SendFromCase { target, nowhere: Header::new(0, true, BubbleRef::none()) }
 }
 
 impl<T, P: Platform> SendFromCase<'_, T, P> {

@@ -10,7 +10,7 @@ use crate::library::waiter::{WaitQueue, Waiter};
 #[cfg(not(all(test, gmp_loom)))]
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
-use crate::synctest::{Home, may_be_used};
+use crate::synctest::{BubbleRef, may_be_used};
 
 /// Permission to block once: the caller is a G that may block.
 ///
@@ -167,7 +167,7 @@ impl<P: Platform> WakeList<P> {
         let (mut count, mut is_foreign) = (0, false);
         self.ready_each(&pinned, |waiter| {
             count += 1;
-            is_foreign |= may_be_used() && Home::of(waiter.goroutine()).is_foreign();
+            is_foreign |= may_be_used() && BubbleRef::of(waiter.goroutine()).is_foreign();
         });
         drop(pinned);
         assert!(!is_foreign, "semaphore wake of synctest goroutine from outside bubble");

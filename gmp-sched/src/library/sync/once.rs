@@ -9,7 +9,7 @@ use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform, Site};
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// Runs a function once: the first caller runs it, the others wait until it has returned. Go: `sync.Once`.
 ///
@@ -144,7 +144,7 @@ impl<P: Platform> Once<P> {
         let state = self.state.lock();
         if self.word.load(Ordering::Relaxed) == RUNNING {
             let runner = state.runner;
-            let is_done_here = || runner.is_some_and(|runner| Home::of(runner).is_this_bubble());
+            let is_done_here = || runner.is_some_and(|runner| BubbleRef::of(runner).is_current());
             blocking.wait_within(is_done_here, state, 0, |state, waiter| state.queue.push_back(waiter));
         }
     }

@@ -19,7 +19,7 @@ use crate::lifecycle::join::JoinHandle;
 #[cfg(not(gmp_loom))]
 use crate::platform::OutOfResources;
 use crate::platform::{Pinned, Platform, Site};
-use crate::synctest::{Home, NOWHERE, may_be_used};
+use crate::synctest::{BubbleRef, NO_BUBBLE, may_be_used};
 
 /// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.
 ///
@@ -67,7 +67,7 @@ impl<P: Platform> WaitGroup<P> {
         /// ```
         #[must_use]
         pub fn new() -> Self {
-            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()), bubble: AtomicU64::new(NOWHERE) }
+            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()), bubble: AtomicU64::new(NO_BUBBLE) }
         }
     }
 
@@ -169,7 +169,7 @@ impl<P: Platform> WaitGroup<P> {
     #[inline(never)]
     #[track_caller]
     fn enter_bubble(&self) {
-        let here = Home::<P>::here().id();
+        let here = BubbleRef::<P>::current().id();
         // Ordering: Relaxed for all: the association is stable while the counter is not zero. Gs that start counting at the
         // same time in different bubbles are not always detected.
         if self.word.load(Ordering::Relaxed) == 0 {
@@ -177,7 +177,7 @@ impl<P: Platform> WaitGroup<P> {
         }
         let bubble = self.bubble.load(Ordering::Relaxed);
         if bubble != here {
-            let both = bubble != NOWHERE && here != NOWHERE;
+            let both = bubble != NO_BUBBLE && here != NO_BUBBLE;
             assert!(!both, "sync: WaitGroup.Add called from multiple synctest bubbles");
             panic!("sync: WaitGroup.Add called from inside and outside synctest bubble");
         }
@@ -187,7 +187,7 @@ impl<P: Platform> WaitGroup<P> {
     #[cold]
     fn is_of_this_bubble(&self) -> bool {
         let bubble = self.bubble.load(Ordering::Relaxed);
-        bubble != NOWHERE && bubble == Home::<P>::here().id()
+        bubble != NO_BUBBLE && bubble == BubbleRef::<P>::current().id()
     }
 
     /// Wakes the waiters after the counter has become zero: in most cases there is one.

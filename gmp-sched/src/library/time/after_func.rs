@@ -14,7 +14,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// Outcome in the G's own waiter: call the function.
 const RUN: usize = 0;
@@ -28,7 +28,7 @@ pub struct AfterFunc<P: Platform> {
     /// The generation of the slot's setting: if it differs, the slot is used for something else.
     number: AtomicU64,
     /// The bubble it was made in. (The slot may be reused in another one.)
-    home: Home<P>,
+    bubble: BubbleRef<P>,
 }
 
 /// Runs `function` in a new G after `duration`. Go: `time.AfterFunc`.
@@ -95,7 +95,7 @@ pub(crate) fn after_func_at<P: Platform>(
     let mut setting = slot.setting.lock();
     setting.prepared = Some(goroutine);
     slot.arm(&here, &mut setting, when, Duration::ZERO);
-    Ok(AfterFunc { slot, number: AtomicU64::new(setting.number), home: setting.home })
+    Ok(AfterFunc { slot, number: AtomicU64::new(setting.number), bubble: setting.bubble })
 }
 
 impl<P: Platform> AfterFunc<P> {
@@ -172,7 +172,7 @@ impl<P: Platform> AfterFunc<P> {
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
         self.check_bubble(RESET);
-        let when = self.home.now().after(duration);
+        let when = self.bubble.now().after(duration);
         let here = Here::<P>::new();
         let mut setting = self.slot.setting.lock();
         if self.still_to_come(&mut setting).is_none() {
@@ -187,7 +187,7 @@ impl<P: Platform> AfterFunc<P> {
     /// Panics if this was made in a bubble and the calling G is not in it.
     #[track_caller]
     fn check_bubble(&self, what: &str) {
-        assert!(!self.home.is_foreign(), "{what} from outside bubble");
+        assert!(!self.bubble.is_foreign(), "{what} from outside bubble");
     }
 
     /// Returns the G if it has not been started. The slot may have been reused.

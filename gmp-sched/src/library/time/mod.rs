@@ -53,7 +53,7 @@ pub use ticker::Ticker;
 pub use timer::{Timer, after};
 
 use crate::platform::Platform;
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// What an operation from outside of a bubble is called in the panic message.
 const STOP: &str = "stop of synctest timer";
@@ -72,5 +72,5 @@ const RESET: &str = "reset of synctest timer";
 #[must_use]
 #[inline]
 pub fn now<P: Platform>() -> Instant {
-    Home::<P>::here().now()
+    BubbleRef::<P>::current().now()
 }

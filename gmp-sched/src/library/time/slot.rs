@@ -26,7 +26,7 @@ use crate::library::chan::Channel;
 use crate::library::time::Instant;
 use crate::lifecycle::spawn::start_prepared;
 use crate::platform::{OutOfResources, Pinned, Platform};
-use crate::synctest::Home;
+use crate::synctest::BubbleRef;
 
 /// A timer with its action. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
@@ -48,7 +48,7 @@ pub(super) struct Setting<P: Platform> {
     /// It fires periodically.
     repeats: bool,
     /// The bubble it was made in, which determines its clock. The channel knows, too, whether there is one.
-    pub(super) home: Home<P>,
+    pub(super) bubble: BubbleRef<P>,
     /// When it fired last.
     fired: Instant,
     /// The G to start, if it runs a function.
@@ -61,7 +61,7 @@ impl<P: Platform> TimerSlot<P> {
             number: 0,
             is_set: false,
             repeats: false,
-            home: Home::none(),
+            bubble: BubbleRef::none(),
             fired: Instant::from_nanos(0),
             prepared: None,
         };
@@ -70,7 +70,7 @@ impl<P: Platform> TimerSlot<P> {
             scheduler,
             link: AtomicRef::none(),
             setting: Lock::new(setting),
-            ticks: Channel::new(1, false, Home::none())?,
+            ticks: Channel::new(1, false, BubbleRef::none())?,
         })
     }
 
@@ -93,9 +93,9 @@ impl<P: Platform> TimerSlot<P> {
                 &place.leak()[0]
             }
         };
-        let home = Home::here();
-        slot.setting.lock().home = home;
-        slot.ticks.header.set_waits_within_bubble(home.is_bubble());
+        let bubble = BubbleRef::current();
+        slot.setting.lock().bubble = bubble;
+        slot.ticks.header.set_waits_within_bubble(bubble.is_some());
         Ok(slot)
     }
 
@@ -112,7 +112,7 @@ impl<P: Platform> TimerSlot<P> {
         setting.fired = Instant::from_nanos(0);
         setting.repeats = !period.is_zero();
         if setting.is_set {
-            arm_in(&here.pinned, setting.home.bubble(), when, &self.timer, Action::Fire(self, setting.number));
+            arm_in(&here.pinned, setting.bubble.get(), when, &self.timer, Action::Fire(self, setting.number));
         }
     }
 
@@ -162,20 +162,20 @@ impl<P: Platform> TimerSlot<P> {
 
     /// Returns the bubble it was made in. Panics if the calling G is not in it.
     #[track_caller]
-    pub(super) fn check_bubble(&self, what: &str) -> Home<P> {
-        let home = {
+    pub(super) fn check_bubble(&self, what: &str) -> BubbleRef<P> {
+        let bubble = {
             let _pinned = Pinned::<P>::new();
-            self.setting.lock().home
+            self.setting.lock().bubble
         };
-        assert!(!home.is_foreign(), "{what} from outside bubble");
-        home
+        assert!(!bubble.is_foreign(), "{what} from outside bubble");
+        bubble
     }
 
     /// Returns the channel of its ticks, to receive from now.
     #[track_caller]
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, P> {
-        let home = self.check_bubble("receive on synctest channel");
-        if !P::TIMER_INTERRUPTS && !home.is_bubble() {
+        let bubble = self.check_bubble("receive on synctest channel");
+        if !P::TIMER_INTERRUPTS && !bubble.is_some() {
             // The caller may poll in a loop without ever entering the scheduler, which fires timers here. Go:
             // `maybeRunChan`.
             self.timer.run_if_due(&Pinned::new());
@@ -199,7 +199,7 @@ pub(crate) fn fire<P: Platform>(
     setting.fired = now;
     setting.is_set = setting.repeats;
     if let Some(goroutine) = setting.prepared.take() {
-        let bubble = setting.home.bubble();
+        let bubble = setting.bubble.get();
         drop(setting);
         return start_prepared(pinned, goroutine, bubble);
     }

@@ -110,7 +110,7 @@ impl<P: Platform> Ticker<P> {
     #[track_caller]
     pub fn reset(&self, interval: Duration) {
         assert!(!interval.is_zero(), "non-positive interval for Ticker.Reset");
-        let home = self.slot.check_bubble(RESET);
-        self.slot.set(home.now().after(interval), interval);
+        let bubble = self.slot.check_bubble(RESET);
+        self.slot.set(bubble.now().after(interval), interval);
     }
 }

@@ -171,8 +171,8 @@ impl<P: Platform> Timer<P> {
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
-        let home = self.slot.check_bubble(RESET);
-        self.slot.set(home.now().after(duration), Duration::ZERO)
+        let bubble = self.slot.check_bubble(RESET);
+        self.slot.set(bubble.now().after(duration), Duration::ZERO)
     }
 
     /// [`reset`](Self::reset) to a point in time.
