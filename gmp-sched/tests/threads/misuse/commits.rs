@@ -24,7 +24,7 @@ fn commit_that_panics_ends_the_program_and_says_why() {
         });
         return;
     }
-    let name = "commits::commit_that_panics_ends_the_program_and_says_why";
+    let name = "misuse::commits::commit_that_panics_ends_the_program_and_says_why";
     let child = Command::new(env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(IN_CHILD, "1")
