@@ -106,6 +106,25 @@ macro_rules! platform_aliases {
             $crate::spawn::go(body)
         }
 
+        /// [`go`] that returns an error if there is no memory. See [`spawn::try_go`]($crate::spawn::try_go).
+        ///
+        /// # Errors
+        ///
+        /// There is no memory for its stack; `body` is dropped, and nothing else has happened.
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G.
+        #[inline]
+        #[track_caller]
+        pub fn try_go<F, T>(body: F) -> ::core::result::Result<JoinHandle<T>, $crate::platform::OutOfResources>
+        where
+            F: FnOnce() -> T + Send + 'static,
+            T: Send + 'static,
+        {
+            $crate::spawn::try_go(body)
+        }
+
         /// Lets the other Gs of this P run first. See [`schedule::yield_now`]($crate::schedule::yield_now).
         ///
         /// # Panics
@@ -116,13 +135,13 @@ macro_rules! platform_aliases {
             $crate::schedule::yield_now::<$platform>();
         }
 
-        /// Ends the calling G. See [`exit::exit`]($crate::exit::exit).
+        /// Ends the calling G. See [`exit::exit`]($crate::exit::goexit).
         ///
         /// # Panics
         ///
         /// The caller is not a G, or is pinned.
-        pub fn exit() -> ! {
-            $crate::exit::exit::<$platform>()
+        pub fn goexit() -> ! {
+            $crate::exit::goexit::<$platform>()
         }
 
         /// Fires once, and can be set again. See [`time::Timer`]($crate::time::Timer).
@@ -142,6 +161,20 @@ macro_rules! platform_aliases {
 
         /// Makes a coroutine. See [`coroutine::pull`]($crate::coroutine::pull).
         ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P; there is no memory for the G's stack.
+        #[track_caller]
+        pub fn pull<T, F>(body: F) -> Pull<T>
+        where
+            T: Send + 'static,
+            F: FnOnce(&mut Yielder<T>) + Send + 'static,
+        {
+            $crate::coroutine::pull(body)
+        }
+
+        /// [`pull`] that returns an error if there is no memory. See [`coroutine::try_pull`]($crate::coroutine::try_pull).
+        ///
         /// # Errors
         ///
         /// There is no memory for the G's stack.
@@ -149,12 +182,12 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G with a P.
-        pub fn pull<T, F>(body: F) -> ::core::result::Result<Pull<T>, $crate::platform::OutOfResources>
+        pub fn try_pull<T, F>(body: F) -> ::core::result::Result<Pull<T>, $crate::platform::OutOfResources>
         where
             T: Send + 'static,
             F: FnOnce(&mut Yielder<T>) + Send + 'static,
         {
-            $crate::coroutine::pull(body)
+            $crate::coroutine::try_pull(body)
         }
 
         /// What the names here are for.
@@ -265,6 +298,17 @@ macro_rules! platform_aliases {
 
         /// Runs `function` in a G of its own after `duration`. See [`time::after_func`]($crate::time::after_func).
         ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P; there is no memory for the G or the timer.
+        #[track_caller]
+        pub fn after_func(duration: ::core::time::Duration, function: impl FnOnce() + Send + 'static) -> AfterFunc {
+            $crate::time::after_func(duration, function)
+        }
+
+        /// [`after_func`] that returns an error if there is no memory. See
+        /// [`time::try_after_func`]($crate::time::try_after_func).
+        ///
         /// # Errors
         ///
         /// There is no memory for the G or the timer.
@@ -272,11 +316,11 @@ macro_rules! platform_aliases {
         /// # Panics
         ///
         /// The caller is not a G with a P.
-        pub fn after_func(
+        pub fn try_after_func(
             duration: ::core::time::Duration,
             function: impl FnOnce() + Send + 'static,
         ) -> ::core::result::Result<AfterFunc, $crate::platform::OutOfResources> {
-            $crate::time::after_func(duration, function)
+            $crate::time::try_after_func(duration, function)
         }
 
         /// Lets the calling G sleep until `when`. See [`sleep::sleep_until`]($crate::sleep::sleep_until).
@@ -302,21 +346,32 @@ macro_rules! platform_aliases {
         }
 
         /// Locks the calling G to its thread until the guard is dropped. See
-        /// [`locked::lock_thread`]($crate::lock_os_thread::lock_thread).
+        /// [`lock_os_thread::lock_thread`]($crate::lock_os_thread::lock_thread).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G; there is no thread to replace this one.
+        #[track_caller]
+        pub fn lock_thread() -> $crate::lock_os_thread::LockedThread<$platform> {
+            $crate::lock_os_thread::lock_thread()
+        }
+
+        /// [`lock_thread`] that returns an error if there is no thread. See
+        /// [`lock_os_thread::try_lock_thread`]($crate::lock_os_thread::try_lock_thread).
         ///
         /// # Errors
         ///
-        /// There is no thread to take this one's place.
+        /// There is no thread to replace this one.
         ///
         /// # Panics
         ///
         /// The caller is not a G.
-        pub fn lock_thread()
+        pub fn try_lock_thread()
         -> ::core::result::Result<$crate::lock_os_thread::LockedThread<$platform>, $crate::platform::OutOfResources> {
-            $crate::lock_os_thread::lock_thread()
+            $crate::lock_os_thread::try_lock_thread()
         }
 
-        /// Stops all other Gs until the guard is dropped. See [`world::stop_the_world`]($crate::stop_the_world::stop_the_world).
+        /// Stops all other Gs until the guard is dropped. See [`stop_the_world::stop_the_world`]($crate::stop_the_world::stop_the_world).
         ///
         /// # Panics
         ///

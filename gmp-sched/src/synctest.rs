@@ -49,7 +49,7 @@ use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::time::Instant;
 use crate::lifecycle::join::JoinHandle;
-use crate::lifecycle::spawn::spawn;
+use crate::lifecycle::spawn::try_go;
 use crate::platform::{OutOfResources, Pinned, Platform};
 
 /// A bubble. Like a G it is reused, never freed. Go: `synctestBubble`.
@@ -217,7 +217,7 @@ fn enter<P: Platform, T: Send + 'static>(
     let bubble = Bubble::take(&pinned)?;
     // A spawned G is in the bubble of its creator.
     me.set_bubble(Some(bubble));
-    let main = spawn(body);
+    let main = try_go(body);
     me.set_bubble(None);
     match main {
         Ok(main) => Ok((bubble, main)),

@@ -18,7 +18,7 @@ use crate::platform::Kernel;
 /// The caller is not a G with a P.
 pub(crate) fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResources> {
     // The pin is lowered before the system call ends.
-    syscall::blocking::<Kernel, R>(|| call(&Blocked { _pinned: Pinned::new() }))
+    syscall::try_blocking::<Kernel, R>(|| call(&Blocked { _pinned: Pinned::new() }))
 }
 
 /// The calling G is blocked in a driver: see [`block`].

@@ -62,7 +62,7 @@ fn write_to(out: &mut LineWriter, asked_by: &str) -> fmt::Result {
     writeln!(out, "-- asked by {asked_by} at {}.{:06} s:", now / 1_000_000_000, now / 1_000 % 1_000_000)?;
     snapshot::write_all(out)?;
     if let Some(scheduler) = platform::scheduler() {
-        writeln!(out, "{}", scheduler.detail())?;
+        writeln!(out, "{}", scheduler.scheddetail())?;
     }
     writeln!(out, "-- the machine goes on")
 }

@@ -119,7 +119,7 @@ pub mod prelude {
 
     pub use crate::platform::{
         Barrier, Builder, Condvar, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell, ReadMostlyRwLock, RwLock,
-        Semaphore, WaitGroup, exit, go, num_cpu, num_goroutine, procs, set_procs, sleep, yield_now,
+        Semaphore, WaitGroup, go, goexit, num_cpu, num_goroutine, procs, set_procs, sleep, yield_now,
     };
     pub use crate::{print, println};
 }

@@ -50,13 +50,27 @@ pub struct LockedThread<P: Platform> {
 /// use std::thread;
 ///
 /// unsafe { native::enter() }.run(2, || {
-///     let locked = native::lock_thread().unwrap();
+///     let locked = native::lock_thread();
 ///     let before = thread::current().id();
 ///     native::yield_now();
 ///     assert_eq!(thread::current().id(), before);
 ///     drop(locked);
 /// });
 /// ```
+///
+/// # Panics
+///
+/// As [`try_lock_thread`], and where that returns an error.
+#[doc(alias = "LockOSThread")]
+#[track_caller]
+pub fn lock_thread<P: Platform>() -> LockedThread<P> {
+    match try_lock_thread() {
+        Ok(locked) => locked,
+        Err(error) => panic!("cannot lock a G to its thread: {error}"),
+    }
+}
+
+/// [`lock_thread`] that returns an error if no M can be made.
 ///
 /// # Errors
 ///
@@ -65,8 +79,8 @@ pub struct LockedThread<P: Platform> {
 /// # Panics
 ///
 /// The caller is not a G with a P.
-#[doc(alias = "LockOSThread")]
-pub fn lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
+#[track_caller]
+pub fn try_lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
     let Here { pinned: _pinned, machine, .. } = Here::<P>::new();
     machine.lock_current()?;
     Ok(LockedThread { _here: PhantomData })

@@ -54,6 +54,21 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 /// Before the call begins an M is secured that takes over, a new one if need be, so that every P that becomes free from
 /// here on has an M: waking never has to make one. Otherwise as [`syscall`]; this call may block the thread anywhere.
 ///
+/// # Panics
+///
+/// As [`try_blocking`], and where that returns an error.
+#[doc(alias = "entersyscallblock")]
+#[inline]
+#[track_caller]
+pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
+    match try_blocking::<P, R>(call) {
+        Ok(result) => result,
+        Err(error) => panic!("cannot secure an M for a blocking call: {error}"),
+    }
+}
+
+/// [`blocking`] that returns an error if no M can be made.
+///
 /// # Errors
 ///
 /// No M can be made; `call` is dropped, and nothing else has happened.
@@ -61,10 +76,9 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 /// # Panics
 ///
 /// As [`syscall`].
-#[doc(alias = "entersyscallblock")]
 #[inline]
 #[track_caller]
-pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
+pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
     let _syscall = enter_blocking::<P>()?;
     Ok(call())
 }

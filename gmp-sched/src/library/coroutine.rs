@@ -25,7 +25,7 @@ use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::engine::switch::{Commit, leave_for, nothing};
 use crate::entities::goroutine::{Goroutine, Status, WaitReason};
-use crate::exit::exit;
+use crate::exit::goexit;
 use crate::lifecycle::join::{JoinError, JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{OutOfResources, Pinned, Platform};
@@ -75,13 +75,31 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 ///         while yielder.yield_value(number * number) {
 ///             number += 1;
 ///         }
-///     })
-///     .unwrap();
+///     });
 ///     assert_eq!(squares.next(), Some(0));
 ///     assert_eq!(squares.by_ref().take(3).collect::<Vec<_>>(), [1, 4, 9]);
 ///     squares.stop();
 /// });
 /// ```
+///
+/// # Panics
+///
+/// As [`try_pull`], and where that returns an error.
+#[doc(alias = "Pull")]
+#[track_caller]
+pub fn pull<P, T, F>(body: F) -> Pull<T, P>
+where
+    P: Platform,
+    T: Send + 'static,
+    F: FnOnce(&mut Yielder<T, P>) + Send + 'static,
+{
+    match try_pull(body) {
+        Ok(pull) => pull,
+        Err(error) => panic!("cannot make a coroutine: {error}"),
+    }
+}
+
+/// [`pull`] that returns an error if there is no memory.
 ///
 /// # Errors
 ///
@@ -90,8 +108,7 @@ pub struct Yielder<T: Send + 'static, P: Platform> {
 /// # Panics
 ///
 /// The caller is not a G with a P.
-#[doc(alias = "Pull")]
-pub fn pull<P, T, F>(body: F) -> Result<Pull<T, P>, OutOfResources>
+pub fn try_pull<P, T, F>(body: F) -> Result<Pull<T, P>, OutOfResources>
 where
     P: Platform,
     T: Send + 'static,
@@ -114,7 +131,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     /// Stops the coroutine: its pending [`yield_value`](Yielder::yield_value) returns `false`, and the coroutine runs until
     /// it returns. If it has not begun, `body` is dropped. Go: the `stop` of `iter.Pull`.
     ///
-    /// If the coroutine [exits](crate::exit::exit) meanwhile, so does the calling G, as in Go.
+    /// If the coroutine [exits](crate::exit::goexit) meanwhile, so does the calling G, as in Go.
     ///
     /// Blocks the calling G until the coroutine has ended; not callable from interrupts.
     ///
@@ -125,8 +142,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     ///     let mut lines = native::pull(|yielder| {
     ///         while yielder.yield_value("more") {}
     ///         // Here it cleans up.
-    ///     })
-    ///     .unwrap();
+    ///     });
     ///     assert_eq!(lines.next(), Some("more"));
     ///     lines.stop();
     /// });
@@ -150,7 +166,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
 impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
     type Item = T;
 
-    /// Returns the next value, or `None` if the coroutine has returned. If the coroutine [exits](crate::exit::exit), so does
+    /// Returns the next value, or `None` if the coroutine has returned. If the coroutine [exits](crate::exit::goexit), so does
     /// the calling G, as in Go. Blocks the calling G until there is a value; not callable from interrupts.
     ///
     /// # Panics
@@ -179,7 +195,7 @@ impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
 fn pass_on<P: Platform>(end: Result<(), JoinError>) {
     match end {
         Ok(()) => {}
-        Err(JoinError::Exited) => exit::<P>(),
+        Err(JoinError::Exited) => goexit::<P>(),
         Err(JoinError::Panicked | JoinError::StackOverflow) => panic!("the coroutine panicked"),
     }
 }
@@ -198,7 +214,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
     /// }
     ///
     /// unsafe { native::enter() }.run(1, || {
-    ///     let leaves = native::pull(|yielder| drop(walk(&[vec![1, 2], vec![], vec![3]], yielder))).unwrap();
+    ///     let leaves = native::pull(|yielder| drop(walk(&[vec![1, 2], vec![], vec![3]], yielder)));
     ///     assert!(leaves.eq([1, 2, 3]));
     /// });
     /// ```

@@ -20,7 +20,7 @@ use crate::platform::{Pinned, Platform};
 ///
 /// let ended = unsafe { native::enter() }.run(1, || {
 ///     native::go(|| {
-///         native::exit();
+///         native::goexit();
 ///     })
 ///     .join()
 /// });
@@ -31,7 +31,7 @@ use crate::platform::{Pinned, Platform};
 ///
 /// The caller is not a G with a P, or is pinned.
 #[doc(alias = "Goexit")]
-pub fn exit<P: Platform>() -> ! {
+pub fn goexit<P: Platform>() -> ! {
     {
         let pinned = Pinned::<P>::new();
         if pinned.goroutine().id() == GoroutineId::MAIN {

@@ -40,7 +40,7 @@ pub enum JoinError {
     Panicked,
     /// It overflowed its stack, on a platform on which that ends the G alone.
     StackOverflow,
-    /// It called [`exit`](crate::lifecycle::exit::exit).
+    /// It called [`exit`](crate::lifecycle::exit::goexit).
     Exited,
 }
 

@@ -39,7 +39,7 @@ const SMALLEST_STACK: usize = 4 * body::BODY_LIMIT;
 /// The caller is not a G with a P.
 #[doc(alias = "newproc")]
 #[inline]
-pub fn spawn<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+pub fn try_go<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
 where
     P: Platform,
     F: FnOnce() -> T + Send + 'static,
@@ -189,11 +189,11 @@ pub(crate) fn start_next<P: Platform>(
     }
 }
 
-/// [`spawn`] for those who cannot go on without memory.
+/// Runs `body` as a new G. As [`try_go`], but panics if there is no memory.
 ///
 /// # Panics
 ///
-/// As [`spawn`]; and where that gives an error.
+/// As [`try_go`], and where that returns an error.
 #[inline]
 #[track_caller]
 pub fn go<P, F, T>(body: F) -> JoinHandle<T, P>
@@ -202,7 +202,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    match spawn(body) {
+    match try_go(body) {
         Ok(handle) => handle,
         Err(error) => panic!("cannot spawn a G: {error}"),
     }
@@ -219,12 +219,12 @@ where
 ///         if levels == 0 { u64::from(room[0]) } else { 1 + deep(levels - 1) }
 ///     }
 ///     let diver = native::Builder::new().name("diver").stack_size(16 << 20);
-///     diver.spawn(|| deep(2_000)).unwrap().join().unwrap()
+///     diver.go(|| deep(2_000)).join().unwrap()
 /// });
 /// assert_eq!(depth, 2_000);
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "nothing is spawned before `spawn`"]
+#[must_use = "nothing is spawned before `go`"]
 pub struct Builder<'a, P: Platform> {
     name: Option<&'a str>,
     stack_size: usize,
@@ -232,7 +232,7 @@ pub struct Builder<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Builder<'a, P> {
-    /// A G as [`spawn`] makes it.
+    /// A G as [`go`] makes it.
     pub const fn new() -> Self {
         Self { name: None, stack_size: STACK_SIZE, _platform: PhantomData }
     }
@@ -244,13 +244,30 @@ impl<'a, P: Platform> Builder<'a, P> {
     }
 
     /// Its stack in bytes, at least; the platform may round it up. [`STACK_SIZE`] unless chosen. A size that the platform
-    /// does not have is an error of [`spawn`](Self::spawn).
+    /// does not have is an error of [`try_go`](Self::try_go).
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
     }
 
-    /// Runs `body` as a new G. As [`spawn`].
+    /// Runs `body` as a new G. As [`try_go`](Self::try_go), but panics if there is no memory.
+    ///
+    /// # Panics
+    ///
+    /// As [`go`], and where [`try_go`](Self::try_go) returns an error.
+    #[track_caller]
+    pub fn go<F, T>(self, body: F) -> JoinHandle<T, P>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.try_go(body) {
+            Ok(handle) => handle,
+            Err(error) => panic!("cannot spawn a G: {error}"),
+        }
+    }
+
+    /// Runs `body` as a new G.
     ///
     /// # Errors
     ///
@@ -258,8 +275,8 @@ impl<'a, P: Platform> Builder<'a, P> {
     ///
     /// # Panics
     ///
-    /// As [`spawn`].
-    pub fn spawn<F, T>(self, body: F) -> Result<JoinHandle<T, P>, OutOfResources>
+    /// As [`go`].
+    pub fn try_go<F, T>(self, body: F) -> Result<JoinHandle<T, P>, OutOfResources>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,

@@ -268,6 +268,16 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 
 /// Runs `call`, which will block the thread, with the P given to another M at once.
 ///
+/// # Panics
+///
+/// The caller is not a G; no thread can be made to take over.
+#[track_caller]
+pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
+    crate::engine::syscall::blocking::<Native, R>(call)
+}
+
+/// [`blocking`] that returns an error if there is no thread.
+///
 /// # Errors
 ///
 /// No thread can be made to take over; `call` has not been run.
@@ -275,6 +285,7 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 /// # Panics
 ///
 /// The caller is not a G.
-pub fn blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    crate::engine::syscall::blocking::<Native, R>(call)
+#[track_caller]
+pub fn try_blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
+    crate::engine::syscall::try_blocking::<Native, R>(call)
 }

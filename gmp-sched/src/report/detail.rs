@@ -21,16 +21,14 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`,
     /// with the lengths of the local rings in brackets. Callable from everywhere; takes no lock.
-    #[doc(alias = "schedtrace")]
-    pub fn trace(&'static self) -> impl fmt::Display {
+    pub fn schedtrace(&'static self) -> impl fmt::Display {
         Trace { scheduler: self, detailed: false }
     }
 
     /// The same, and a line about each P, M and G that is alive, `Display`. Go: `GODEBUG=scheddetail=1`.
     ///
     /// Callable from everywhere; takes no lock.
-    #[doc(alias = "scheddetail")]
-    pub fn detail(&'static self) -> impl fmt::Display {
+    pub fn scheddetail(&'static self) -> impl fmt::Display {
         Trace { scheduler: self, detailed: true }
     }
 }

@@ -176,7 +176,7 @@ pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
 
 /// Blocks the G with its M in a device for that long; the P is handed off at once.
 pub fn block(duration: Duration) {
-    let blocked = syscall::blocking::<Sim, _>(|| {
+    let blocked = syscall::try_blocking::<Sim, _>(|| {
         let until = world::current().instant().after(duration);
         let _pinned = Pinned::<Sim>::new();
         while world::current().instant() < until {

@@ -88,7 +88,7 @@ fn random_programs_of_safe_calls_break_nothing() {
             thread::sleep(HANGS);
             if watched.load(Ordering::Relaxed) == seed {
                 for scheduler in SCHEDULERS.lock().expect("no panic under it").iter().flatten() {
-                    eprintln!("{}", scheduler.detail());
+                    eprintln!("{}", scheduler.scheddetail());
                 }
                 broken(&format!("the program with GMP_FUZZ_SEED={seed} hangs"));
             }

@@ -14,8 +14,8 @@ use std::{mem, thread};
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::native::{
-    self, CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, RwLock, Semaphore, Timer, after_func, block_on, go,
-    pull, scope, sleep, yield_now,
+    self, CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, RwLock, Semaphore, Timer, block_on, go, scope,
+    sleep, try_after_func, try_pull, yield_now,
 };
 use gmp_sched::select;
 use gmp_sched::select::{Select, recv, send};
@@ -324,7 +324,7 @@ impl<'a> Fuzzer<'a> {
                 match ends {
                     0 => panic_any("a body's panic"),
                     1 => panic_any(Bomb),
-                    2 => native::exit(),
+                    2 => native::goexit(),
                     _ => Fuzzer { random: fastrand::Rng::with_seed(body), shared, depth }.step(),
                 }
             });
@@ -351,7 +351,7 @@ impl<'a> Fuzzer<'a> {
             match fate {
                 0 => panic_any("a G's panic"),
                 1 => panic_any(Bomb),
-                2 => native::exit(),
+                2 => native::goexit(),
                 _ => fuzzer.value(),
             }
         });
@@ -379,7 +379,7 @@ impl<'a> Fuzzer<'a> {
         if self.random.bool() {
             native::syscall(&mut inside);
         } else {
-            let _ = native::blocking(&mut inside);
+            let _ = native::try_blocking(&mut inside);
         }
     }
 
@@ -422,7 +422,7 @@ impl<'a> Fuzzer<'a> {
             }
             1 => {
                 let running = Running::new(self.shared);
-                if let Ok(function) = after_func(limit, move || {
+                if let Ok(function) = try_after_func(limit, move || {
                     drop(running.0.channels[3].sender().try_send(Value::new(1, &running.0.alive)));
                 }) {
                     if self.random.bool() {
@@ -440,7 +440,7 @@ impl<'a> Fuzzer<'a> {
     fn coroutine(&mut self) {
         let (seed, count, end) = (self.random.u64(..), self.random.u32(..4), self.random.u32(..6));
         let alive = self.shared.alive.clone();
-        let Ok(mut values) = pull(move |yielder| {
+        let Ok(mut values) = try_pull(move |yielder| {
             let mut random = fastrand::Rng::with_seed(seed);
             while yielder.yield_value(Value::new(random.u64(..), &alive)) {
                 if random.u32(..4) == 0 {
@@ -513,7 +513,7 @@ impl<'a> Fuzzer<'a> {
             0 => self.shared.once.call_once(yield_now),
             1 => self.shared.lazy.verify(),
             2 => {
-                if let Ok(locked) = native::lock_thread() {
+                if let Ok(locked) = native::try_lock_thread() {
                     yield_now();
                     drop(locked);
                 }

@@ -107,7 +107,6 @@ fn functions_run_later_unless_they_are_stopped() {
             assert!(now().since(start) >= after);
             ran.fetch_add(1, Ordering::Relaxed);
         })
-        .unwrap()
     };
     let soon: Vec<AfterFunc> = (0..5).map(|number| run(milliseconds(number))).collect();
     let never = run(FOREVER);
@@ -118,7 +117,7 @@ fn functions_run_later_unless_they_are_stopped() {
     assert!(never.stop() && !never.stop() && !never.reset(Duration::ZERO));
     let moved = Arc::new(AtomicBool::new(false));
     let runs = moved.clone();
-    assert!(after_func(FOREVER, move || runs.store(true, Ordering::Relaxed)).unwrap().reset(Duration::ZERO));
+    assert!(after_func(FOREVER, move || runs.store(true, Ordering::Relaxed)).reset(Duration::ZERO));
     while !moved.load(Ordering::Relaxed) {
         yield_now();
     }
@@ -134,8 +133,7 @@ fn functions_may_do_whatever_a_goroutine_may() {
         sleep(milliseconds(1));
         let sum = go(move || numbers.iter().sum::<u64>()).join().unwrap();
         said.store(sum == 4950, Ordering::Relaxed);
-    })
-    .unwrap();
+    });
     while !done.load(Ordering::Relaxed) {
         yield_now();
     }

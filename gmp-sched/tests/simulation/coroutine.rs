@@ -24,7 +24,7 @@ fn coroutines_give_all_their_values_in_order() {
     }
     fn lock_or_unlock(random: &mut Random, locked: &mut Option<LockedThread<Sim>>) {
         match random.below(8) {
-            0 => *locked = Some(lock_thread().unwrap()),
+            0 => *locked = Some(lock_thread()),
             1 => *locked = None,
             _ => {}
         }
@@ -45,7 +45,6 @@ fn coroutines_give_all_their_values_in_order() {
                 }
             }
         })
-        .unwrap()
     }
     explore(|seed| {
         let ended = Arc::new(AtomicUsize::new(0));

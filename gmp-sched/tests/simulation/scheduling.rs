@@ -97,7 +97,7 @@ impl Scene {
                 7 => sim::work(time),
                 8 => sim::work(time * 20),
                 9 => {
-                    let locked = sim::lock_thread().unwrap();
+                    let locked = sim::lock_thread();
                     let machine = sim::machine();
                     for _ in 0..1 + random.below(4) {
                         match random.below(8) {
@@ -106,7 +106,7 @@ impl Scene {
                             2 => sim::syscall(time),
                             3 => sim::work(time * 100),
                             4 => self.stop(time / 10),
-                            5 => drop(sim::lock_thread().unwrap()),
+                            5 => drop(sim::lock_thread()),
                             6 => drop(sim::go(|| sim::sleep(Duration::from_micros(5))).join()),
                             _ => sim::yield_now(),
                         }
@@ -156,7 +156,7 @@ fn locked_goroutines_ready_each_other() {
                 let ring = ring.clone();
                 sim::go(move || {
                     let mut random = Random::new(seed + place as u64);
-                    let locked = (place != 1).then(|| sim::lock_thread().unwrap());
+                    let locked = (place != 1).then(|| sim::lock_thread());
                     let machine = sim::machine();
                     for _ in 0..6 {
                         ring[place].take();
@@ -186,7 +186,7 @@ fn a_locked_goroutine_that_computes_does_not_make_timers_late() {
         let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
         let run = sim::run(config, move || {
             let hog = sim::go(|| {
-                let _locked = sim::lock_thread().unwrap();
+                let _locked = sim::lock_thread();
                 for _ in 0..6 {
                     // Others come first, so that the M gives its P away and is given one again.
                     sim::yield_now();
@@ -216,7 +216,7 @@ fn a_deadlock_of_locked_goroutines_is_found() {
             let waiting: Vec<_> = (0..3)
                 .map(|_| {
                     sim::go(|| {
-                        let _locked = sim::lock_thread().unwrap();
+                        let _locked = sim::lock_thread();
                         park::<Sim>(WaitReason::Parked, |_, _| true);
                     })
                 })
@@ -412,7 +412,7 @@ fn goroutines_that_exit_take_nobody_along() {
                         _ => {}
                     }
                     if number % 3 == 0 {
-                        sim::exit();
+                        sim::goexit();
                     }
                     number
                 });
@@ -446,7 +446,7 @@ fn when_main_exits_the_others_finish_and_then_nobody_is_left() {
                 })
                 .detach();
             }
-            sim::exit();
+            sim::goexit();
         })
         .unwrap_err();
         assert!(failure.to_string().contains("no goroutines (main called runtime.Goexit) - deadlock!"), "{failure}");

@@ -191,8 +191,7 @@ fn a_function_runs_exactly_if_it_was_not_stopped() {
                 let _held = held;
                 assert!(now().since(start) >= shortest);
                 counter.fetch_add(1, Ordering::Relaxed);
-            })
-            .unwrap();
+            });
             if moved {
                 wait = microseconds(random.below(80));
                 later.reset(wait);
@@ -256,7 +255,7 @@ fn timers_that_are_always_due_leave_the_global_queue_its_turn() {
         // With more Ps than CPUs each switch from M to M may take a slice of the CPU.
         keep_timers_due(seed, 4 * LATE, || {
             // A locked G waits on a list beside the global queue.
-            let _locked = sim::lock_thread().unwrap();
+            let _locked = sim::lock_thread();
             for _ in 0..2 {
                 sim::yield_now();
             }

@@ -14,7 +14,7 @@ fn written() -> (String, String) {
         while !native::go(|| true).join().unwrap() {}
         native::sleep(Duration::from_millis(20));
         let scheduler = Pinned::<native::Native>::new().machine().scheduler();
-        let texts = (scheduler.trace().to_string(), scheduler.detail().to_string());
+        let texts = (scheduler.schedtrace().to_string(), scheduler.scheddetail().to_string());
         sleeper.join().unwrap();
         texts
     })

@@ -38,7 +38,7 @@ fn stack_overflow_names_goroutine_and_stack_size() {
         THREADS.run(2, || {
             let (go_on, is_known) = native::channel(0);
             let body = move || is_known.recv().map(|()| use_the_stack_up(0));
-            let overflowing = native::Builder::new().stack_size(256 * 1024).spawn(body).unwrap();
+            let overflowing = native::Builder::new().stack_size(256 * 1024).go(body);
             eprintln!("the test expects goroutine {}", overflowing.id());
             go_on.send(()).unwrap();
             let _ = overflowing.join();
@@ -75,7 +75,7 @@ fn other_goroutines_run_on_after_main_exits() {
                 })
                 .detach();
             }
-            native::exit();
+            native::goexit();
         });
     });
     let Some((child, stderr)) = ended else { return };

@@ -180,7 +180,7 @@ fn groups_and_contexts_end_waits() {
                         )
                     };
                     let (ran, has_run) = channel(1);
-                    let function = context.after_func(move || ran.send(here()).unwrap()).unwrap();
+                    let function = context.after_func(move || ran.send(here()).unwrap());
                     ready.send(()).unwrap();
                     group.wait();
                     assert_eq!(has_run.recv(), Ok(home), "a function runs where it was made");
@@ -217,11 +217,10 @@ fn what_was_made_elsewhere_can_be_used() {
                 while yielder.yield_value((n, here() == home)) {
                     n += 1;
                 }
-            })
-            .unwrap();
+            });
             let timer = Timer::new(Duration::from_millis(5));
             let (ran, has_run) = channel(1);
-            let later = native::after_func(HOUR, move || ran.send(here()).unwrap()).unwrap();
+            let later = native::after_func(HOUR, move || ran.send(here()).unwrap());
             give.send((sleeps, pull, timer, later)).ok().unwrap();
             assert_eq!(has_run.recv(), Ok(home), "a function runs where it was made");
             assert!(told.recv().is_ok());
@@ -253,7 +252,7 @@ fn locked_gs_are_readied_on_their_threads() {
         let locked = |sender: Sender<u64>, receiver: Receiver<u64>, begins: bool| {
             move || {
                 let locked = go(move || {
-                    let _locked = native::lock_thread().unwrap();
+                    let _locked = native::lock_thread();
                     let (home, here_thread) = (here(), thread::current().id());
                     for n in 0..300 {
                         if begins {

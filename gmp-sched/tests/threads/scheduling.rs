@@ -113,7 +113,7 @@ fn a_blocked_call_does_not_hold_up_its_processor() {
             let blocked = native::go(move || {
                 let wait = move || gate.recv().unwrap();
                 if known {
-                    native::blocking(wait).unwrap();
+                    native::blocking(wait);
                 } else {
                     native::syscall(wait);
                 }
@@ -137,7 +137,7 @@ fn many_blocking_calls_at_once() {
                     for _ in 0..5 {
                         let sleep = || thread::sleep(Duration::from_micros(200));
                         if n % 2 == 0 {
-                            native::blocking(sleep).unwrap();
+                            native::blocking(sleep);
                         } else {
                             native::syscall(sleep);
                         }
@@ -240,7 +240,7 @@ fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
             match random % 16 {
                 0 => native::sleep(Duration::from_micros(u64::from(random % 500))),
                 1 => native::syscall(|| thread::sleep(Duration::from_micros(50))),
-                2 => native::blocking(thread::yield_now).unwrap(),
+                2 => native::blocking(thread::yield_now),
                 3..=8 => native::yield_now(),
                 _ => {}
             }
@@ -290,12 +290,12 @@ fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
                     if round % 2 == 0 {
                         native::yield_now();
                     }
-                    native::exit();
+                    native::goexit();
                 });
                 assert_eq!(ending.join(), Err(JoinError::Exited));
             }
             // Nobody joins this one, and nobody minds.
-            native::go(|| native::exit()).detach();
+            native::go(|| native::goexit()).detach();
             native::yield_now();
             dropped.load(Ordering::Relaxed)
         });
@@ -341,7 +341,7 @@ fn unwinding_goroutine_stays_on_its_thread_alone() {
                     native::yield_now();
                     let _waits = WaitsInDrop(thread::current().id(), moved);
                     if round % 2 == 0 {
-                        native::exit();
+                        native::goexit();
                     }
                     std::panic::resume_unwind(Box::new("without a message"));
                 })
@@ -359,7 +359,7 @@ fn unwinding_goroutine_stays_on_its_thread_alone() {
 #[test]
 fn names_and_stack_sizes_are_as_chosen() {
     THREADS.run_with(2, |scheduler| {
-        let named = native::Builder::new().name("named").spawn(|| native::sleep(Duration::from_millis(50))).unwrap();
+        let named = native::Builder::new().name("named").go(|| native::sleep(Duration::from_millis(50)));
         native::sleep(Duration::from_millis(5));
         let found = scheduler.goroutines().find(|goroutine| goroutine.id() == named.id()).unwrap();
         assert_eq!(found.name().unwrap().as_str(), "named");
@@ -373,13 +373,12 @@ fn names_and_stack_sizes_are_as_chosen() {
         for size in [1, 100_000, 8 << 20] {
             let spare = native::Builder::new()
                 .stack_size(size)
-                .spawn(|| {
+                .go(|| {
                     let here = 0u8;
                     let address = std::ptr::from_ref(&here).addr();
                     let pinned = Pinned::<Native>::new();
                     address - pinned.goroutine().stack().start
                 })
-                .unwrap()
                 .join()
                 .unwrap();
             assert!(spare + 16 * 1024 >= size, "{spare} bytes of {size}");

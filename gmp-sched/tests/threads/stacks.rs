@@ -102,7 +102,7 @@ fn a_chosen_size_is_not_exchanged_for_another() {
             let all: Vec<_> = (0..10)
                 .map(|_| {
                     let small = native::go(|| Pinned::<Native>::new().goroutine().stack().len());
-                    let large = native::Builder::new().stack_size(LARGE).spawn(|| {
+                    let large = native::Builder::new().stack_size(LARGE).try_go(|| {
                         let depth = deep(LARGE / 8000);
                         (depth, Pinned::<Native>::new().goroutine().stack().len())
                     });

@@ -56,15 +56,15 @@ fn act(scene: &Scene, seed: u32) {
         scene.step();
         match random.below(64) {
             0..4 => native::sleep(Duration::from_micros(u64::from(random.below(300)))),
-            4..8 => native::blocking(|| thread::sleep(Duration::from_micros(20))).unwrap(),
+            4..8 => native::blocking(|| thread::sleep(Duration::from_micros(20))),
             8..12 => native::syscall(|| thread::sleep(Duration::from_micros(20))),
             12..20 => native::syscall(|| ()),
             20 => native::go(native::yield_now).join().unwrap(),
             21..24 => {
-                let _locked = native::lock_thread().unwrap();
+                let _locked = native::lock_thread();
                 let before = thread::current().id();
                 native::yield_now();
-                native::blocking(thread::yield_now).unwrap();
+                native::blocking(thread::yield_now);
                 native::sleep(Duration::from_micros(u64::from(random.below(100))));
                 assert_eq!(thread::current().id(), before, "a locked G changed its thread");
             }
@@ -189,16 +189,16 @@ fn a_locked_goroutine_has_its_thread_to_itself() {
             let handles: Vec<_> = (1..20)
                 .map(|n| {
                     native::go(move || {
-                        let outer = native::lock_thread().unwrap();
+                        let outer = native::lock_thread();
                         VISITOR.set(n);
                         for round in 0..30 {
                             match round % 5 {
                                 0 => native::yield_now(),
                                 1 => native::go(native::yield_now).join().unwrap(),
-                                2 => native::blocking(thread::yield_now).unwrap(),
+                                2 => native::blocking(thread::yield_now),
                                 3 => native::sleep(Duration::from_micros(30)),
                                 // The inner one alone does not set it free.
-                                _ => drop(native::lock_thread().unwrap()),
+                                _ => drop(native::lock_thread()),
                             }
                             assert_eq!(VISITOR.get(), n);
                         }
@@ -230,14 +230,13 @@ fn a_coroutine_leaves_locked_goroutines_where_they_are() {
     {
         THREADS.run(processors, move || {
             let others: Vec<_> = (0..4).map(|_| native::go(|| (0..200).for_each(|_| native::yield_now()))).collect();
-            let outer = is_outer_locked.then(|| native::lock_thread().unwrap());
+            let outer = is_outer_locked.then(|| native::lock_thread());
             let here = thread::current().id();
             let mut places = native::pull(move |yielder| {
-                let inner = is_inner_locked.then(|| native::lock_thread().unwrap());
+                let inner = is_inner_locked.then(|| native::lock_thread());
                 while yielder.yield_value(thread::current().id()) {}
                 drop(inner);
-            })
-            .unwrap();
+            });
             let first = places.next();
             for _ in 0..50 {
                 let place = places.next();
@@ -258,7 +257,7 @@ fn a_coroutine_leaves_locked_goroutines_where_they_are() {
 fn a_goroutine_that_ends_locked_sets_its_machine_free() {
     THREADS.run_with(1, |scheduler| {
         for _ in 0..2000 {
-            native::go(|| std::mem::forget(native::lock_thread().unwrap())).join().unwrap();
+            native::go(|| std::mem::forget(native::lock_thread())).join().unwrap();
         }
         assert!(scheduler.machines().count() < 10, "{} Ms", scheduler.machines().count());
         assert!(scheduler.machines().all(|machine| machine.locked_goroutine().is_none()));
@@ -313,7 +312,7 @@ fn a_stranger_wakes_a_locked_goroutine_on_its_thread() {
             })
             .collect();
         let locked = native::go(|| {
-            let _locked = native::lock_thread().unwrap();
+            let _locked = native::lock_thread();
             let home = thread::current().id();
             for _ in 0..200 {
                 let mut is_woken = false;

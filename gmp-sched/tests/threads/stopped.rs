@@ -30,7 +30,7 @@ fn stopper_may_neither_block_nor_yield() {
             assert_eq!(refused(|| _ = receiver.recv_timeout(Duration::from_millis(1))), REFUSAL);
             assert_eq!(refused(|| _ = gmp_sched::select! { recv(receiver) -> value => value.is_ok() }), REFUSAL);
             assert_eq!(refused(|| native::syscall(|| ())), REFUSAL);
-            assert_eq!(refused(|| _ = native::blocking(|| ())), REFUSAL);
+            assert_eq!(refused(|| _ = native::try_blocking(|| ())), REFUSAL);
             assert_eq!(refused(|| drop(native::stop_the_world())), REFUSAL);
             assert_eq!(refused(|| _ = native::set_procs(2)), REFUSAL);
             // No G is in the queues of the channel.

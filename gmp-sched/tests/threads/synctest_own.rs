@@ -39,7 +39,7 @@ fn naps(time: Duration) -> native::Pull<()> {
             }
         }
     };
-    pull(body).unwrap()
+    pull(body)
 }
 
 fn coroutines_go_in_and_out() {
@@ -66,7 +66,7 @@ fn coroutines_go_in_and_out() {
     let (to_bubble, from_outside) = channel::<native::Pull<bool>>(0);
     let bubble = go(move || {
         synctest::test(move || {
-            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {});
             stills.next();
             to_outside.send(stills).unwrap();
             let mut stills = from_outside.recv().unwrap();
@@ -84,7 +84,7 @@ fn coroutines_go_in_and_out() {
     let (end, ended) = channel(0);
     let bubble = go(move || {
         synctest::test(move || {
-            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {}).unwrap();
+            let mut stills = pull(|yielder| while yielder.yield_value(time_stands_still()) {});
             stills.next();
             to_outside.send(stills).unwrap();
             sleep(HOUR);
@@ -97,7 +97,7 @@ fn coroutines_go_in_and_out() {
     end.send(()).unwrap();
     bubble.join().unwrap();
     // One that has not begun when the bubble ends is not of it any more.
-    let made_within = synctest::test(|| pull(|yielder| _ = yielder.yield_value(message(synctest::wait))).unwrap());
+    let made_within = synctest::test(|| pull(|yielder| _ = yielder.yield_value(message(synctest::wait))));
     assert!(made_within.eq(["goroutine is not in a bubble"]));
 }
 
@@ -136,7 +136,7 @@ fn a_bubbles_channels_are_its_own() {
             sender.send(1).unwrap();
             outer.send(receiver.recv().unwrap()).unwrap();
             // A timer that is left keeps the bubble from being used again.
-            let _left = after_func(HOUR, || ()).unwrap();
+            let _left = after_func(HOUR, || ());
             (sender, receiver)
         });
         assert_eq!(from_outside.recv(), Ok(1));
@@ -209,10 +209,10 @@ fn a_group_counts_in_one_place() {
         for _ in 0..2 {
             let inside = group.clone();
             synctest::test(move || {
-                inside.go(|| sleep(HOUR)).unwrap();
+                inside.go(|| sleep(HOUR));
                 inside.wait();
             });
-            group.go(yield_now).unwrap();
+            group.go(yield_now);
             group.wait();
         }
     });
@@ -224,11 +224,11 @@ fn functions_of_a_bubble_are_its_own() {
     const RESET: &str = "reset of synctest timer from outside bubble";
     THREADS.run(1, || {
         let (later, done) = synctest::test(|| {
-            let (later, done) = (after_func(HOUR, || ()).unwrap(), after_func(HOUR, || ()).unwrap());
+            let (later, done) = (after_func(HOUR, || ()), after_func(HOUR, || ()));
             sleep(HOUR);
             assert!(later.reset(HOUR) || !later.stop());
             assert!(!done.stop() && !done.reset(HOUR));
-            (after_func(HOUR, || unreachable!("the clock stands")).unwrap(), done)
+            (after_func(HOUR, || unreachable!("the clock stands")), done)
         });
         for function in [&later, &done] {
             assert_eq!((message(|| function.stop()), message(|| function.reset(HOUR))), (STOP.into(), RESET.into()));
@@ -243,7 +243,7 @@ fn functions_of_a_bubble_are_its_own() {
         });
         // One from outside may be stopped within, and set: it stays outside.
         static RAN: AtomicBool = AtomicBool::new(false);
-        let (one, other) = (after_func(HOUR, || unreachable!()).unwrap(), after_func(HOUR, run_outside).unwrap());
+        let (one, other) = (after_func(HOUR, || unreachable!()), after_func(HOUR, run_outside));
         fn run_outside() {
             assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
             RAN.store(true, Ordering::Relaxed);
@@ -270,11 +270,11 @@ fn contexts_go_in_and_out() {
         };
         // Made outside, used within: the function is a G of the bubble.
         let (context, cancel) = Context::background().with_cancel();
-        let outer = context.after_func(run(&ran)).unwrap();
+        let outer = context.after_func(run(&ran));
         let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
         synctest::test(move || {
             assert!(outer.stop());
-            kept.after_func(inner).unwrap();
+            kept.after_func(inner);
             let done = kept.done();
             let waiter = go(move || done.recv());
             synctest::wait();
@@ -286,13 +286,13 @@ fn contexts_go_in_and_out() {
         let (context, cancel, stopped) = synctest::test(|| {
             let (context, cancel) = Context::background().with_cancel();
             drop(context.done());
-            let stopped = context.after_func(|| unreachable!()).unwrap();
+            let stopped = context.after_func(|| unreachable!());
             // It is where whoever cancels is.
             let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
-            context.after_func(function).unwrap();
+            context.after_func(function);
             (context, cancel, stopped)
         });
-        let outer = context.after_func(run(&ran)).unwrap();
+        let outer = context.after_func(run(&ran));
         assert!(stopped.stop());
         cancel.cancel();
         (0..10).for_each(|_| yield_now());

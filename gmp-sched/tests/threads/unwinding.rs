@@ -93,14 +93,14 @@ fn has_panicked_in_syscall(body: &dyn Fn()) -> bool {
 }
 
 fn has_panicked_in_blocking(body: &dyn Fn()) -> bool {
-    native::blocking(|| has_panicked(body)).unwrap()
+    native::blocking(|| has_panicked(body))
 }
 
 #[test]
 fn system_call_ends_when_its_body_panics() {
     THREADS.run(2, || {
         assert!(has_panicked(|| native::syscall(|| panics())));
-        assert!(has_panicked(|| native::blocking(|| panics()).unwrap()));
+        assert!(has_panicked(|| native::blocking(|| panics())));
         native::go(native::yield_now).join().unwrap();
     });
 }
@@ -140,9 +140,9 @@ fn spawn_in_a_scope_that_panics_leaves_nothing_to_wait_for() {
 fn group_whose_spawn_panics_has_nothing_under_way() {
     THREADS.run(2, || {
         let group = Arc::new(WaitGroup::new());
-        assert!(native::syscall(|| has_panicked(|| group.go(|| ()).unwrap())));
+        assert!(native::syscall(|| has_panicked(|| group.go(|| ()))));
         assert!(group.wait_timeout(Duration::ZERO));
-        assert!(thread::scope(|threads| threads.spawn(|| has_panicked(|| group.go(|| ()).unwrap())).join().unwrap()));
+        assert!(thread::scope(|threads| threads.spawn(|| has_panicked(|| group.go(|| ()))).join().unwrap()));
         assert!(group.wait_timeout(Duration::ZERO));
     });
 }
@@ -152,7 +152,7 @@ fn error_group_whose_spawn_panics_gives_its_permit_back() {
     THREADS.run(2, || {
         let group = ErrorGroup::<()>::with_limit(1);
         for _ in 0..3 {
-            assert!(native::syscall(|| has_panicked(|| group.go(|| Ok(())).unwrap())));
+            assert!(native::syscall(|| has_panicked(|| group.go(|| Ok(())))));
             assert!(native::syscall(|| has_panicked(|| assert!(group.try_go(|| Ok(())).is_ok()))));
         }
         assert!(group.try_go(|| Ok(())).is_ok());
@@ -200,7 +200,7 @@ fn long_chain_of_cancel_hooks_is_called_and_dropped_without_recursion() {
             for _ in 0..100_000 {
                 group = group.on_cancel(count);
             }
-            group.go(move || if fails { Err(()) } else { Ok(()) }).unwrap();
+            group.go(move || if fails { Err(()) } else { Ok(()) });
             assert_eq!(group.wait().is_err(), fails);
         }
         assert_eq!(CALLED.load(Ordering::Relaxed), 100_000);
@@ -211,7 +211,7 @@ fn long_chain_of_cancel_hooks_is_called_and_dropped_without_recursion() {
 fn stack_that_is_too_large_for_the_address_space_is_an_error() {
     THREADS.run(1, || {
         for size in [usize::MAX, usize::MAX - 4096, usize::MAX - 8192, isize::MAX as usize] {
-            assert!(native::Builder::new().stack_size(size).spawn(|| ()).is_err());
+            assert!(native::Builder::new().stack_size(size).try_go(|| ()).is_err());
         }
     });
 }
@@ -223,9 +223,8 @@ fn coroutine_that_ends_itself_ends_the_caller_of_next_or_stop() {
             let next = native::go(|| {
                 let mut values = native::pull(|yielder| {
                     let _ = yielder.yield_value(1);
-                    native::exit();
-                })
-                .unwrap();
+                    native::goexit();
+                });
                 assert_eq!(values.next(), Some(1));
                 values.next()
             });
@@ -233,9 +232,8 @@ fn coroutine_that_ends_itself_ends_the_caller_of_next_or_stop() {
             let stop = native::go(|| {
                 let mut values = native::pull(|yielder| {
                     while yielder.yield_value(1) {}
-                    native::exit();
-                })
-                .unwrap();
+                    native::goexit();
+                });
                 assert_eq!(values.next(), Some(1));
                 values.stop();
             });
@@ -247,7 +245,7 @@ fn coroutine_that_ends_itself_ends_the_caller_of_next_or_stop() {
 #[test]
 fn coroutine_that_ended_itself_has_no_more_values() {
     THREADS.run(1, || {
-        let values = Arc::new(native::Mutex::new(native::pull(|_: &mut native::Yielder<u32>| native::exit()).unwrap()));
+        let values = Arc::new(native::Mutex::new(native::pull(|_: &mut native::Yielder<u32>| native::goexit())));
         let others = values.clone();
         assert_eq!(native::go(move || others.lock().next()).join(), Err(JoinError::Exited));
         assert_eq!(values.lock().next(), None);
@@ -260,9 +258,8 @@ fn dropping_a_coroutine_that_ends_itself_does_not_end_the_caller() {
         let handle = native::go(|| {
             let mut values = native::pull(|yielder| {
                 while yielder.yield_value(1) {}
-                native::exit();
-            })
-            .unwrap();
+                native::goexit();
+            });
             assert_eq!(values.next(), Some(1));
             drop(values);
             7

@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Runs `wake` on a thread that is no M, while every other G has had time to park.
 fn outside<T: Send + 'static>(wake: impl FnOnce() -> T + Send + 'static) -> T {
     native::sleep(Duration::from_millis(2));
-    native::blocking(|| thread::spawn(wake).join().expect("it does not panic")).expect("there are threads enough")
+    native::blocking(|| thread::spawn(wake).join().expect("it does not panic"))
 }
 
 /// What `misuse` panics with on a thread that is no M.
@@ -161,7 +161,7 @@ fn a_thread_does_once_what_gs_wait_for() {
                 5
             })
         });
-        native::blocking(|| has_begun.recv().unwrap()).unwrap();
+        native::blocking(|| has_begun.recv().unwrap());
         let waits = go(|| *cell.get_or_init(|| unreachable!()));
         outside(move || {
             go_on.send(()).unwrap();
@@ -178,7 +178,7 @@ fn a_thread_cancels_a_context() {
         RAN.store(0, Ordering::Relaxed);
         let (context, cancel) = Context::background().with_cancel();
         let (child, keep) = context.with_cancel();
-        let function = child.after_func(|| _ = RAN.fetch_add(1, Ordering::Relaxed)).unwrap();
+        let function = child.after_func(|| _ = RAN.fetch_add(1, Ordering::Relaxed));
         let done = child.done();
         let waits = [go(move || done.recv().is_err()), go(move || child.sleep(HOUR).is_err())];
         outside(move || drop(cancel));
@@ -201,7 +201,7 @@ fn a_thread_drops_handles_and_takes_functions_back() {
             native::yield_now();
         }
         let (timer, ticker) = (Timer::new(HOUR), Ticker::new(HOUR));
-        let later = native::after_func(HOUR, || unreachable!()).unwrap();
+        let later = native::after_func(HOUR, || unreachable!());
         let result = outside(move || {
             drop((unfinished, timer, ticker));
             assert!(later.stop() && !later.stop());
@@ -222,7 +222,7 @@ fn a_thread_readies_a_locked_g() {
     in_scheduler(|| {
         let (sender, receiver) = channel(0);
         let waits = go(move || {
-            let _locked = native::lock_thread().unwrap();
+            let _locked = native::lock_thread();
             let here = thread::current().id();
             (0..10).for_each(|n| {
                 assert_eq!(receiver.recv(), Ok(n));
@@ -274,7 +274,7 @@ fn a_thread_that_would_have_to_wait_is_refused() {
         timer.wait();
 
         let (ran, has_run) = channel(1);
-        let later = Arc::new(native::after_func(Duration::from_millis(20), move || ran.send(()).unwrap()).unwrap());
+        let later = Arc::new(native::after_func(Duration::from_millis(20), move || ran.send(()).unwrap()));
         let lent = later.clone();
         assert_eq!(refused_outside(move || _ = lent.reset(HOUR)), REFUSAL);
         assert_eq!(has_run.recv(), Ok(()));
@@ -295,7 +295,7 @@ fn a_system_call_readies_and_does_not_wait() {
         let (sender, receiver) = channel(0);
         let waits = go(move || receiver.recv());
         native::yield_now();
-        native::blocking(|| sender.send(1).unwrap()).unwrap();
+        native::blocking(|| sender.send(1).unwrap());
         assert_eq!(waits.join().unwrap(), Ok(1));
 
         let timer = Timer::new(Duration::from_millis(5));
@@ -304,7 +304,7 @@ fn a_system_call_readies_and_does_not_wait() {
         assert_eq!(refused(|| native::sleep(HOUR)), REFUSAL);
         assert_eq!(refused(|| native::syscall(|| ())), REFUSAL);
         assert_eq!(refused(|| go(|| ()).detach()), REFUSAL);
-        let later = native::after_func(HOUR, || unreachable!()).unwrap();
+        let later = native::after_func(HOUR, || unreachable!());
         assert!(native::syscall(|| later.stop()));
     });
 }

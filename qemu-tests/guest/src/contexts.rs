@@ -79,7 +79,7 @@ macro_rules! refused {
 
 refused!(handler_that_blocks_is_refused: in_handler(block), "a G blocks, yields or ends", "in the handler of an interrupt");
 refused!(handler_that_yields_is_refused: in_handler(yield_now), "a G blocks, yields or ends", "in the handler of an interrupt");
-refused!(handler_that_exits_is_refused: in_handler(|| exit()), "a G blocks, yields or ends", "in the handler of an interrupt");
+refused!(handler_that_exits_is_refused: in_handler(|| goexit()), "a G blocks, yields or ends", "in the handler of an interrupt");
 refused!(handler_that_spawns_is_refused: in_handler(spawn), "a G is spawned", "in the handler of an interrupt");
 refused!(handler_that_allocates_is_refused: in_handler(allocate), "memory is allocated or freed", "in the handler of an interrupt");
 refused!(handler_that_makes_a_system_call_is_refused: in_handler(make_system_call), "a G blocks, yields or ends", "in the handler of an interrupt");
@@ -115,7 +115,7 @@ refused!(
 
 refused!(pinned_goroutine_that_blocks_is_refused: pinned(block), "a G blocks, yields or ends", "with preemption turned off");
 refused!(pinned_goroutine_that_yields_is_refused: pinned(yield_now), "a G blocks, yields or ends", "with preemption turned off");
-refused!(pinned_goroutine_that_exits_is_refused: pinned(|| exit()), "a G blocks, yields or ends", "with preemption turned off");
+refused!(pinned_goroutine_that_exits_is_refused: pinned(|| goexit()), "a G blocks, yields or ends", "with preemption turned off");
 refused!(
     pinned_goroutine_that_makes_a_system_call_is_refused: pinned(make_system_call),
     "a G blocks, yields or ends", "with preemption turned off"

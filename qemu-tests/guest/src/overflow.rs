@@ -18,7 +18,7 @@ fn the_joiner_is_told() {
     let works = go(|| 8);
     assert_eq!(fails.join(), Err(JoinError::StackOverflow));
     assert_eq!(works.join(), Ok(8));
-    let large = Builder::new().stack_size(1 << 20).spawn(provoke::stack_overflow).expect("memory for the stack");
+    let large = Builder::new().stack_size(1 << 20).go(provoke::stack_overflow);
     assert_eq!(large.join().expect_err("it has no bottom").to_string(), "the G overflowed its stack");
 }
 guest_test!(
@@ -206,7 +206,7 @@ fn exit_waits_for_the_children() {
                         ended.fetch_add(1, Ordering::Relaxed);
                     });
                 }
-                exit();
+                goexit();
             });
         });
         assert_eq!(parent.join(), Err(JoinError::Exited));

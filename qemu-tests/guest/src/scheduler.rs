@@ -217,7 +217,7 @@ guest_test!(
 fn everyone_waits() {
     use gmp_sched::goroutine::WaitReason;
     let waiter = || gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| true);
-    Builder::new().name("waiter").spawn(waiter).unwrap().join().unwrap();
+    Builder::new().name("waiter").go(waiter).join().unwrap();
 }
 guest_test!(
     everyone_waits,
@@ -232,7 +232,7 @@ fn exit_ends_one_goroutine() {
             if round % 2 == 0 {
                 sleep(Duration::from_micros(50));
             }
-            exit();
+            goexit();
         });
         assert_eq!(ending.join(), Err(gmp_sched::JoinError::Exited));
         assert_eq!(go(move || round).join(), Ok(round));
@@ -248,7 +248,7 @@ fn main_exits() {
         })
         .detach();
     }
-    exit();
+    goexit();
 }
 guest_test!(
     main_exits,

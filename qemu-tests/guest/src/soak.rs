@@ -201,7 +201,11 @@ fn watchdog() -> u64 {
             for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Runnable) {
                 let since = *waiting.get(&goroutine.id()).unwrap_or(&time);
                 if time - since > PATIENCE {
-                    println!("watchdog: G {} waits to run, and a P is idle\n{}", goroutine.id(), scheduler.detail());
+                    println!(
+                        "watchdog: G {} waits to run, and a P is idle\n{}",
+                        goroutine.id(),
+                        scheduler.scheddetail()
+                    );
                     found += 1;
                 } else {
                     still.insert(goroutine.id(), since);

@@ -4,7 +4,7 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use gmp_sched::spawn::spawn;
+use gmp_sched::spawn::try_go;
 use kernel::internals::Storm;
 use kernel::internals::{PAGE_SIZE, PhysFrame, Slot, Stack, allocate_frame, free_frame};
 use kernel::mm;
@@ -87,7 +87,7 @@ fn stacks_have_the_size_that_was_chosen() {
             let digging: Vec<_> = (0..20)
                 .map(|g| {
                     let builder = Builder::new().stack_size(kib * KIB);
-                    builder.spawn(move || dig(kib * KIB - 6 * KIB, g, &yield_now)).expect("memory for the stack")
+                    builder.go(move || dig(kib * KIB - 6 * KIB, g, &yield_now))
                 })
                 .collect();
             digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
@@ -100,7 +100,7 @@ fn stacks_have_the_size_that_was_chosen() {
         let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
         assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
     }
-    assert!(Builder::new().stack_size(4 * MIB + 1).spawn(|| ()).is_err());
+    assert!(Builder::new().stack_size(4 * MIB + 1).try_go(|| ()).is_err());
 }
 
 guest_test!(a_full_stack_can_be_preempted, smp = &[1, 8], options = &["slice_us=100"]);
@@ -180,7 +180,7 @@ fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static Atom
         }
     });
     for spawned in 0..most {
-        let next = spawn::<Kernel, _, _>(move || {
+        let next = try_go::<Kernel, _, _>(move || {
             last.join().expect("no panic");
             finished.fetch_add(1, Ordering::Relaxed);
         });
@@ -206,7 +206,7 @@ fn spawn_fails_when_memory_is_short() {
     let first = spawn_waiting(usize::MAX, &GATE, &FINISHED);
     assert!(first > 3_000, "only {first} Gs fit");
     for _ in 0..1000 {
-        assert!(spawn::<Kernel, _, _>(|| ()).is_err(), "there is memory again, though no G has ended");
+        assert!(try_go::<Kernel, _, _>(|| ()).is_err(), "there is memory again, though no G has ended");
     }
     // The heap has some left, and so have stacks.
     assert!(Vec::<u8>::new().try_reserve(64 * KIB).is_ok());
@@ -337,7 +337,7 @@ fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
         drop(no_memory);
     };
     for _ in 0..20 {
-        let toucher = Builder::new().stack_size(MIB).spawn(touch_without_memory).expect("memory for the stack");
+        let toucher = Builder::new().stack_size(MIB).go(touch_without_memory);
         toucher.join().expect("no panic");
         mm::free_cached_memory();
     }

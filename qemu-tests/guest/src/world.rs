@@ -59,7 +59,7 @@ fn procs_change_while_everything_goes_on() {
                 3 => gmp_sched::syscall::syscall::<Kernel, _>(|| ()),
                 4 => drop(kernel::platform::stop_the_world()),
                 6 => {
-                    let _locked = kernel::platform::lock_thread().unwrap();
+                    let _locked = kernel::platform::lock_thread();
                     yield_now();
                     sleep(Duration::from_micros(u64::from(random % 300)));
                 }
@@ -145,7 +145,7 @@ fn a_locked_goroutine_has_its_machine_to_itself() {
     let locked: Vec<_> = (1..=2 * procs() + 2)
         .map(|n| {
             go(move || {
-                let locked = kernel::platform::lock_thread().unwrap();
+                let locked = kernel::platform::lock_thread();
                 let before = machine();
                 OWNERS[before as usize].store(n, Ordering::SeqCst);
                 for round in 0..20 {

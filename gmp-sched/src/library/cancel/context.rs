@@ -408,13 +408,27 @@ impl<P: Platform> Context<P> {
     ///
     /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
-    ///     let function = context.after_func(|| RAN.store(true, Ordering::Relaxed)).unwrap();
+    ///     let function = context.after_func(|| RAN.store(true, Ordering::Relaxed));
     ///     cancel.cancel();
     ///     native::yield_now();
     ///     assert!(RAN.load(Ordering::Relaxed));
     ///     assert!(!function.stop());
     /// });
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`try_after_func`](Self::try_after_func), and where that returns an error.
+    #[doc(alias = "AfterFunc")]
+    #[track_caller]
+    pub fn after_func(&self, function: impl FnOnce() + Send + 'static) -> ContextFunction<P> {
+        match self.try_after_func(function) {
+            Ok(function) => function,
+            Err(error) => panic!("cannot prepare a G for a context: {error}"),
+        }
+    }
+
+    /// [`after_func`](Self::after_func) that returns an error if there is no memory.
     ///
     /// # Errors
     ///
@@ -423,8 +437,10 @@ impl<P: Platform> Context<P> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
-    #[doc(alias = "AfterFunc")]
-    pub fn after_func(&self, function: impl FnOnce() + Send + 'static) -> Result<ContextFunction<P>, OutOfResources> {
+    pub fn try_after_func(
+        &self,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<ContextFunction<P>, OutOfResources> {
         ContextFunction::new(self.node.as_ref(), function)
     }
 

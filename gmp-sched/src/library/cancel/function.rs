@@ -54,7 +54,7 @@ impl<P: Platform> ContextFunction<P> {
     ///
     /// unsafe { native::enter() }.run(1, || {
     ///     let (context, cancel) = Context::background().with_cancel();
-    ///     let function = context.after_func(|| unreachable!()).unwrap();
+    ///     let function = context.after_func(|| unreachable!());
     ///     assert!(function.stop());
     ///     cancel.cancel();
     /// });

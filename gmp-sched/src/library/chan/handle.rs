@@ -7,25 +7,26 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::channel::Channel;
+use super::header::Side;
 use crate::base::atomic::{AtomicUsize, Ordering};
 use crate::platform::{OutOfResources, Platform};
 use crate::synctest::BubbleRef;
 
 /// A handle of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
-pub(super) struct Handle<T, P: Platform, const SIDE: bool> {
+pub(super) struct Handle<T, P: Platform, const SIDE: u32> {
     channel: NonNull<Channel<T, P>>,
 }
 
 /// The sending side.
-pub(super) const SEND: bool = true;
+pub(super) const SEND: u32 = Side::Send as u32;
 /// The receiving side.
-pub(super) const RECEIVE: bool = false;
+pub(super) const RECEIVE: u32 = Side::Receive as u32;
 
 // SAFETY: a handle receives values of type `T` that other Gs sent, and sends values to them. Nothing else in the channel
 // depends on `T`, and all of it is atomic or guarded by the channel's lock.
-unsafe impl<T: Send, P: Platform, const SIDE: bool> Send for Handle<T, P, SIDE> {}
+unsafe impl<T: Send, P: Platform, const SIDE: u32> Send for Handle<T, P, SIDE> {}
 // SAFETY: as above; a shared handle can do nothing that its clones cannot.
-unsafe impl<T: Send, P: Platform, const SIDE: bool> Sync for Handle<T, P, SIDE> {}
+unsafe impl<T: Send, P: Platform, const SIDE: u32> Sync for Handle<T, P, SIDE> {}
 
 /// Maximum number of handles per side: more than fit into memory, so that leaked handles cannot overflow the count.
 const LIMIT: usize = isize::MAX as usize;
@@ -40,7 +41,7 @@ pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfR
 }
 
 /// Makes a channel with one handle; the other side has none, and does not count as dropped.
-pub(super) fn single<T, P: Platform, const SIDE: bool>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
+pub(super) fn single<T, P: Platform, const SIDE: u32>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
     Ok(Handle { channel: allocate(Channel::new(0, true, BubbleRef::none())?)? })
 }
 
@@ -53,7 +54,7 @@ fn allocate<T, P: Platform>(channel: Channel<T, P>) -> Result<NonNull<Channel<T,
     Ok(memory)
 }
 
-impl<T, P: Platform, const SIDE: bool> Handle<T, P, SIDE> {
+impl<T, P: Platform, const SIDE: u32> Handle<T, P, SIDE> {
     fn count(&self) -> &AtomicUsize {
         if SIDE == SEND { &self.sender_count } else { &self.receiver_count }
     }
@@ -83,7 +84,7 @@ impl<T, P: Platform, const SIDE: bool> Handle<T, P, SIDE> {
     }
 }
 
-impl<T, P: Platform, const SIDE: bool> Deref for Handle<T, P, SIDE> {
+impl<T, P: Platform, const SIDE: u32> Deref for Handle<T, P, SIDE> {
     type Target = Channel<T, P>;
 
     #[inline(always)]
@@ -93,7 +94,7 @@ impl<T, P: Platform, const SIDE: bool> Deref for Handle<T, P, SIDE> {
     }
 }
 
-impl<T, P: Platform, const SIDE: bool> Clone for Handle<T, P, SIDE> {
+impl<T, P: Platform, const SIDE: u32> Clone for Handle<T, P, SIDE> {
     #[inline]
     fn clone(&self) -> Self {
         // Ordering: Relaxed, as in `Arc`: passing the clone to another thread synchronises.
@@ -103,7 +104,7 @@ impl<T, P: Platform, const SIDE: bool> Clone for Handle<T, P, SIDE> {
     }
 }
 
-impl<T, P: Platform, const SIDE: bool> Drop for Handle<T, P, SIDE> {
+impl<T, P: Platform, const SIDE: u32> Drop for Handle<T, P, SIDE> {
     #[inline]
     fn drop(&mut self) {
         // Ordering: Release publishes what was done through this handle; Acquire makes it visible to the last one.
@@ -113,7 +114,7 @@ impl<T, P: Platform, const SIDE: bool> Drop for Handle<T, P, SIDE> {
     }
 }
 
-impl<T, P: Platform, const SIDE: bool> fmt::Debug for Handle<T, P, SIDE> {
+impl<T, P: Platform, const SIDE: u32> fmt::Debug for Handle<T, P, SIDE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(if SIDE == SEND { "Sender" } else { "Receiver" })
             .field("len", &self.header.len())

@@ -77,18 +77,6 @@ pub(crate) use spinning::SpinningLock;
 use crate::library::cancel::Limit;
 use crate::platform::{OutOfResources, Platform};
 
-/// The two sides of a new channel.
-///
-/// ```
-/// use gmp_sched::chan::{Halves, channel};
-/// use gmp_sched::native::Native;
-///
-/// let (sender, receiver): Halves<u8, Native> = channel(1);
-/// sender.try_send(1).unwrap();
-/// assert_eq!(receiver.try_recv(), Ok(1));
-/// ```
-pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
-
 /// Makes a channel with room for `capacity` values; with capacity 0, a sender waits until a receiver takes its value. Go:
 /// `make(chan T, capacity)`.
 ///
@@ -109,9 +97,9 @@ pub type Halves<T, P> = (Sender<T, P>, Receiver<T, P>);
 #[doc(alias = "makechan")]
 #[track_caller]
 #[must_use]
-pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
+pub fn channel<T, P: Platform>(capacity: usize) -> (Sender<T, P>, Receiver<T, P>) {
     match try_channel(capacity) {
-        Ok(halves) => halves,
+        Ok(handles) => handles,
         Err(OutOfResources) => panic!("cannot make a channel for {capacity} values: too many, or no memory"),
     }
 }
@@ -130,7 +118,7 @@ pub fn channel<T, P: Platform>(capacity: usize) -> Halves<T, P> {
 /// # Errors
 ///
 /// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
-pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<Halves<T, P>, OutOfResources> {
+pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<(Sender<T, P>, Receiver<T, P>), OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))
 }

@@ -74,7 +74,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     ///
     /// let result = unsafe { native::enter() }.run(1, || {
     ///     native::try_scope(&Context::background(), |scope| {
-    ///         scope.spawn(|| Err("too small")).map_err(|_| "no memory")?;
+    ///         scope.try_go(|| Err("too small")).map_err(|_| "no memory")?;
     ///         Ok(())
     ///     })
     /// });
@@ -88,11 +88,11 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
-    pub fn spawn<F>(&'scope self, body: F) -> Result<(), OutOfResources>
+    pub fn try_go<F>(&'scope self, body: F) -> Result<(), OutOfResources>
     where
         F: FnOnce() -> Result<(), E> + Send + 'scope,
     {
-        let spawned = self.scope.spawn(move || {
+        let spawned = self.scope.try_go(move || {
             let guard = CancelUnlessReturned { scope: self, has_returned: false };
             let result = body();
             guard.returned();
@@ -103,17 +103,17 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
         spawned.map(drop)
     }
 
-    /// [`spawn`](Self::spawn) that panics if there is no memory. See [`try_scope`] for an example.
+    /// [`try_go`](Self::try_go) that panics if there is no memory. See [`try_scope`] for an example.
     ///
     /// # Panics
     ///
-    /// As [`spawn`](Self::spawn), and where that returns an error.
+    /// As [`try_go`](Self::try_go), and where that returns an error.
     #[track_caller]
     pub fn go<F>(&'scope self, body: F)
     where
         F: FnOnce() -> Result<(), E> + Send + 'scope,
     {
-        if let Err(error) = self.spawn(body) {
+        if let Err(error) = self.try_go(body) {
             panic!("cannot spawn a G: {error}");
         }
     }

@@ -113,7 +113,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     /// unsafe { native::enter() }.run(1, || {
     ///     let words = ["to", "and", "fro"];
     ///     let longest = native::scope(|scope| {
-    ///         let longest = scope.spawn(|| words.iter().map(|word| word.len()).max()).expect("memory for a stack");
+    ///         let longest = scope.try_go(|| words.iter().map(|word| word.len()).max()).expect("memory for a stack");
     ///         longest.join().unwrap()
     ///     });
     ///     assert_eq!(longest, Some(3));
@@ -128,7 +128,7 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
     ///
     /// The caller is not a G with a P.
     #[expect(unsafe_code, reason = "spawns what borrows")]
-    pub fn spawn<F, T>(&'scope self, body: F) -> Result<ScopedJoinHandle<'scope, T, P>, OutOfResources>
+    pub fn try_go<F, T>(&'scope self, body: F) -> Result<ScopedJoinHandle<'scope, T, P>, OutOfResources>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -141,18 +141,18 @@ impl<'scope, P: Platform> Scope<'scope, '_, P> {
         spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
     }
 
-    /// [`spawn`](Self::spawn) that panics if there is no memory. See [`scope`] for an example.
+    /// [`try_go`](Self::try_go) that panics if there is no memory. See [`scope`] for an example.
     ///
     /// # Panics
     ///
-    /// As [`spawn`](Self::spawn), and where that returns an error.
+    /// As [`try_go`](Self::try_go), and where that returns an error.
     #[track_caller]
     pub fn go<F, T>(&'scope self, body: F) -> ScopedJoinHandle<'scope, T, P>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        match self.spawn(body) {
+        match self.try_go(body) {
             Ok(handle) => handle,
             Err(error) => panic!("cannot spawn a G: {error}"),
         }

@@ -21,13 +21,13 @@ use crate::platform::{Pinned, Platform};
 ///         .map(|_| {
 ///             native::go(|| {
 ///                 DONE.fetch_add(1, Ordering::Relaxed);
-///                 let leads = ROUND.wait();
+///                 let result = ROUND.wait();
 ///                 assert_eq!(DONE.load(Ordering::Relaxed), 4);
-///                 leads
+///                 result.is_leader()
 ///             })
 ///         })
 ///         .collect();
-///     let leaders = all.into_iter().map(|handle| handle.join().unwrap()).filter(|&leads| leads);
+///     let leaders = all.into_iter().map(|handle| handle.join().unwrap()).filter(|&is_leader| is_leader);
 ///     assert_eq!(leaders.count(), 1);
 /// });
 /// ```
@@ -47,7 +47,7 @@ impl<P: Platform> Barrier<P> {
         /// A barrier for `size` Gs. With 0 or 1, no call waits.
         ///
         /// ```
-        /// assert!(gmp_sched::native::Barrier::new(1).wait());
+        /// assert!(gmp_sched::native::Barrier::new(1).wait().is_leader());
         /// ```
         #[must_use]
         pub fn new(size: u32) -> Self {
@@ -55,11 +55,11 @@ impl<P: Platform> Barrier<P> {
         }
     }
 
-    /// Waits until all have arrived. Returns `true` in the last one to arrive and `false` in the others. Blocks the G; not
+    /// Waits until all have arrived. The last one to arrive is the [leader](BarrierWaitResult::is_leader). Blocks the G; not
     /// callable from interrupts.
     ///
     /// ```
-    /// assert!(gmp_sched::native::Barrier::new(1).wait());
+    /// assert!(gmp_sched::native::Barrier::new(1).wait().is_leader());
     /// ```
     ///
     /// # Panics
@@ -67,23 +67,37 @@ impl<P: Platform> Barrier<P> {
     /// The call has to wait, and the caller is not a G or has preemption turned off. The caller is the last to arrive, and a
     /// waiter is in a [bubble](crate::synctest) and the caller is not in it.
     #[track_caller]
-    pub fn wait(&self) -> bool {
+    pub fn wait(&self) -> BarrierWaitResult {
         if self.size <= 1 {
-            return true;
+            return BarrierWaitResult { is_leader: true };
         }
         let blocking = Blocking::<P>::new(WaitReason::Barrier, None);
         let mut state = self.state.lock();
         state.arrived += 1;
         if state.arrived < self.size {
             blocking.wait(state, 0, |state, waiter| state.queue.push_back(waiter));
-            return false;
+            return BarrierWaitResult { is_leader: false };
         }
         // The next round begins before the Gs of this one have run.
         state.arrived = 0;
         let to_wake = WakeList::all_of(&state.queue);
         drop(state);
         to_wake.ready_durable(Pinned::new());
-        true
+        BarrierWaitResult { is_leader: true }
+    }
+}
+
+/// What [`Barrier::wait`] returns, as in `std`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierWaitResult {
+    is_leader: bool,
+}
+
+impl BarrierWaitResult {
+    /// Whether the caller was the last to arrive in this round. See [`Barrier`] for an example.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.is_leader
     }
 }
 

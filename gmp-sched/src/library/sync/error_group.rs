@@ -10,14 +10,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::{Mutex, Permit, Semaphore, WaitGroup};
 use crate::library::cancel::Context;
 use crate::lifecycle::join::JoinHandle;
-use crate::lifecycle::spawn::spawn;
+use crate::lifecycle::spawn::try_go;
 use crate::platform::{OutOfResources, Platform};
 
 /// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all and returns the first error. Go:
 /// `errgroup.Group`.
 ///
 /// The first error cancels the group: the failed G cancels the [context](Self::with_context) and calls the hooks, and
-/// [`is_cancelled`](Self::is_cancelled) returns true. Cancelling does not stop the other Gs by itself.
+/// [`is_canceled`](Self::is_canceled) returns true. Cancelling does not stop the other Gs by itself.
 ///
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};
@@ -25,7 +25,7 @@ use crate::platform::{OutOfResources, Platform};
 /// unsafe { native::enter() }.run(2, || {
 ///     let group = ErrorGroup::new();
 ///     for n in 1..=4 {
-///         group.go(move || if n == 3 { Err("three") } else { Ok(()) }).unwrap();
+///         group.go(move || if n == 3 { Err("three") } else { Ok(()) });
 ///     }
 ///     assert_eq!(group.wait(), Err("three"));
 /// });
@@ -40,7 +40,7 @@ struct Shared<E, P: Platform> {
     /// A permit for each G that may run at the same time.
     limit: Option<Semaphore<P>>,
     error: Mutex<Option<E>, P>,
-    is_cancelled: AtomicBool,
+    is_canceled: AtomicBool,
     on_cancel: Mutex<Vec<Box<dyn FnOnce() + Send>>, P>,
 }
 
@@ -66,8 +66,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// use gmp_sched::native::{self, ErrorGroup};
     /// unsafe { native::enter() }.run(2, || {
     ///     let group = ErrorGroup::<()>::with_limit(1);
-    ///     group.go(|| Ok(())).unwrap();
-    ///     group.go(|| Ok(())).unwrap();
+    ///     group.go(|| Ok(()));
+    ///     group.go(|| Ok(()));
     ///     assert_eq!(group.wait(), Ok(()));
     /// });
     /// ```
@@ -92,8 +92,8 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// unsafe { native::enter() }.run(2, || {
     ///     let (group, context) = ErrorGroup::with_limit(2).with_context(&Context::background());
     ///     let other = context.clone();
-    ///     group.go(move || other.sleep(Duration::from_secs(3600)).map_err(|error| error.to_string())).unwrap();
-    ///     group.go(|| Err("out of paper".to_string())).unwrap();
+    ///     group.go(move || other.sleep(Duration::from_secs(3600)).map_err(|error| error.to_string()));
+    ///     group.go(|| Err("out of paper".to_string()));
     ///     assert_eq!(group.wait(), Err("out of paper".to_string()));
     ///     assert!(context.is_done());
     /// });
@@ -115,7 +115,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///     let stop = Arc::new(AtomicBool::new(false));
     ///     let told = stop.clone();
     ///     let group = ErrorGroup::new().on_cancel(move || told.store(true, Ordering::Relaxed));
-    ///     group.go(|| Err("failed")).unwrap();
+    ///     group.go(|| Err("failed"));
     ///     assert_eq!(group.wait(), Err("failed"));
     ///     assert!(stop.load(Ordering::Relaxed));
     /// });
@@ -131,7 +131,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
             under_way: WaitGroup::new(),
             limit,
             error: Mutex::new(None),
-            is_cancelled: AtomicBool::new(false),
+            is_canceled: AtomicBool::new(false),
             on_cancel: Mutex::new(Vec::new()),
         };
         Self { shared: Arc::new(shared) }
@@ -146,59 +146,56 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     /// use gmp_sched::native::{self, ErrorGroup};
     /// unsafe { native::enter() }.run(1, || {
     ///     let group = ErrorGroup::new();
-    ///     group.go(|| "17".parse::<u32>().map(drop)).unwrap();
-    ///     group.go(|| "seventeen".parse::<u32>().map(drop)).unwrap();
+    ///     group.go(|| "17".parse::<u32>().map(drop));
+    ///     group.go(|| "seventeen".parse::<u32>().map(drop));
     ///     assert!(group.wait().is_err());
     /// });
     /// ```
     ///
-    /// # Errors
-    ///
-    /// There is no memory for its stack; `body` is dropped.
-    ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; the call has to wait with preemption turned off.
+    /// The caller is not a G with a P; the call has to wait with preemption turned off; there is no memory for a stack.
     #[track_caller]
     #[doc(alias = "Go")]
-    pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) -> Result<(), OutOfResources> {
+    pub fn go(&self, body: impl FnOnce() -> Result<(), E> + Send + 'static) {
         let permit = self.shared.limit.as_ref().map(|limit| limit.acquire(1));
-        self.start(permit, body)
+        if let Err(error) = self.start(permit, body) {
+            panic!("cannot spawn a G: {error}");
+        }
     }
 
-    /// [`go`](Self::go) if the limit allows it without waiting. Go: `TryGo`.
+    /// [`go`](Self::go) that neither waits for the limit nor panics if there is no memory. Go: `TryGo`.
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
+    /// use gmp_sched::sync::TryGoError;
     /// unsafe { native::enter() }.run(1, || {
     ///     let group = ErrorGroup::<()>::with_limit(1);
     ///     assert!(group.try_go(|| Ok(())).is_ok());
-    ///     assert!(group.try_go(|| Ok(())).is_err(), "the first has not run yet");
+    ///     // The first has not run yet.
+    ///     assert!(matches!(group.try_go(|| Ok(())), Err(TryGoError::LimitReached(_))));
     ///     assert_eq!(group.wait(), Ok(()));
     /// });
     /// ```
     ///
     /// # Errors
     ///
-    /// The limit is reached. The error is `body`.
+    /// The limit is reached, or there is no memory for a stack; then `body` is dropped.
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P; there is no memory for a stack.
+    /// The caller is not a G with a P.
     #[track_caller]
     #[doc(alias = "TryGo")]
-    pub fn try_go<F: FnOnce() -> Result<(), E> + Send + 'static>(&self, body: F) -> Result<(), F> {
+    pub fn try_go<F: FnOnce() -> Result<(), E> + Send + 'static>(&self, body: F) -> Result<(), TryGoError<F>> {
         let permit = match &self.shared.limit {
             None => None,
             Some(limit) => match limit.try_acquire(1) {
-                None => return Err(body),
+                None => return Err(TryGoError::LimitReached(body)),
                 permit => permit,
             },
         };
-        match self.start(permit, body) {
-            Ok(()) => Ok(()),
-            Err(error) => panic!("cannot spawn a G: {error}"),
-        }
+        self.start(permit, body).map_err(TryGoError::OutOfResources)
     }
 
     #[track_caller]
@@ -214,7 +211,7 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
         }
         // Part of the closure, so that it is also dropped when the spawn fails or panics.
         let end = End(Arc::clone(&self.shared));
-        let spawned = spawn::<P, _, _>(move || {
+        let spawned = try_go::<P, _, _>(move || {
             let (body, end) = (body, end);
             if let Err(error) = body() {
                 end.0.fail(error);
@@ -227,11 +224,11 @@ impl<E: Send + 'static, P: Platform> ErrorGroup<E, P> {
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};
-    /// unsafe { native::enter() }.run(1, || assert!(!ErrorGroup::<()>::new().is_cancelled()));
+    /// unsafe { native::enter() }.run(1, || assert!(!ErrorGroup::<()>::new().is_canceled()));
     /// ```
     #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.shared.is_cancelled.load(Ordering::Acquire)
+    pub fn is_canceled(&self) -> bool {
+        self.shared.is_canceled.load(Ordering::Acquire)
     }
 
     /// Waits until all have ended. Blocks the G; not callable from interrupts. Go: `Wait`.
@@ -269,11 +266,40 @@ impl<E, P: Platform> Shared<E, P> {
             }
             *first = Some(error);
         }
-        self.is_cancelled.store(true, Ordering::Release);
+        self.is_canceled.store(true, Ordering::Release);
         let hooks = mem::take(&mut *self.on_cancel.lock());
         hooks.into_iter().for_each(|hook| hook());
     }
 }
+
+/// Why [`ErrorGroup::try_go`] has spawned nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TryGoError<F> {
+    /// As many Gs of the group run as its limit allows. Returns the closure.
+    LimitReached(F),
+    /// There is no memory for a stack.
+    OutOfResources(OutOfResources),
+}
+
+impl<F> fmt::Debug for TryGoError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LimitReached(_) => f.write_str("LimitReached(..)"),
+            Self::OutOfResources(error) => f.debug_tuple("OutOfResources").field(error).finish(),
+        }
+    }
+}
+
+impl<F> fmt::Display for TryGoError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LimitReached(_) => f.write_str("the limit of the group is reached"),
+            Self::OutOfResources(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<F> core::error::Error for TryGoError<F> {}
 
 /// A G of a group. Dropped when the G has ended or could not be spawned.
 struct End<E, P: Platform>(Arc<Shared<E, P>>);

@@ -68,11 +68,11 @@ mod single_flight;
 mod wait_group;
 
 pub use ::lock_api;
-pub use barrier::Barrier;
+pub use barrier::{Barrier, BarrierWaitResult};
 #[cfg(not(gmp_loom))]
 pub use condvar::{Condvar, RawCondvar};
 #[cfg(not(gmp_loom))]
-pub use error_group::ErrorGroup;
+pub use error_group::{ErrorGroup, TryGoError};
 #[cfg(not(gmp_loom))]
 pub use limited::{LimitedCondvar, LimitedMutex, LimitedRwLock};
 pub use mutex::RawMutex;

@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
+use crossbeam_utils::CachePadded;
+
 use crate::base::spin_lock::Lock;
 use crate::entities::machine::Machine;
 use crate::platform::{OutOfResources, Pinned, Platform};
@@ -36,9 +38,8 @@ pub struct Pool<T, P: Platform, F = fn() -> T> {
     make: F,
 }
 
-/// Aligned, to avoid false sharing.
-#[repr(align(128))]
-struct FreeList<T, P: Platform>(Lock<Vec<T>, P>);
+/// One P's, in cache lines of its own to avoid false sharing.
+type FreeList<T, P> = CachePadded<Lock<Vec<T>, P>>;
 
 impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     /// An empty pool whose free lists hold up to `each` values, for the current number of Ps. `make` makes new values.
@@ -58,7 +59,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         for _ in 0..processors {
             let mut list = Vec::new();
             list.try_reserve_exact(each).map_err(|_| OutOfResources)?;
-            lists.push(FreeList(Lock::new(list)));
+            lists.push(CachePadded::new(Lock::new(list)));
         }
         Ok(Self { lists: lists.into_boxed_slice(), each, make })
     }
@@ -112,7 +113,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
     pub fn put(&self, value: T) {
         let rejected = {
             let pinned = Pinned::<P>::new();
-            let mut list = self.lists[self.index(&pinned)].0.lock();
+            let mut list = self.lists[self.index(&pinned)].lock();
             if list.len() < self.each {
                 list.push(value);
                 None
@@ -129,7 +130,7 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         let pinned = Pinned::<P>::new();
         let first = self.index(&pinned);
         let (before, from) = self.lists.split_at(first);
-        from.iter().chain(before).find_map(|list| list.0.lock().pop())
+        from.iter().chain(before).find_map(|list| list.lock().pop())
     }
 
     fn index(&self, pinned: &Pinned<P>) -> usize {

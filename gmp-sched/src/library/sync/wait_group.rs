@@ -38,7 +38,7 @@ use crate::synctest::{BubbleRef, NO_BUBBLE, may_be_used};
 ///     let (group, sum) = (Arc::new(WaitGroup::new()), Arc::new(AtomicU32::new(0)));
 ///     for n in 0..10 {
 ///         let sum = sum.clone();
-///         group.go(move || drop(sum.fetch_add(n, Ordering::Relaxed))).unwrap();
+///         group.go(move || drop(sum.fetch_add(n, Ordering::Relaxed)));
 ///     }
 ///     group.wait();
 ///     assert_eq!(sum.load(Ordering::Relaxed), 45);
@@ -329,10 +329,24 @@ impl<P: Platform> WaitGroup<P> {
     /// use gmp_sched::native::{self, WaitGroup};
     /// unsafe { native::enter() }.run(1, || {
     ///     let group = Arc::new(WaitGroup::new());
-    ///     group.go(native::yield_now).unwrap();
+    ///     group.go(native::yield_now);
     ///     group.wait();
     /// });
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`try_go`](Self::try_go), and where that returns an error.
+    #[cfg(not(gmp_loom))]
+    #[track_caller]
+    #[doc(alias = "Go")]
+    pub fn go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) {
+        if let Err(error) = self.try_go(body) {
+            panic!("cannot spawn a G: {error}");
+        }
+    }
+
+    /// [`go`](Self::go) that returns an error if there is no memory.
     ///
     /// # Errors
     ///
@@ -343,13 +357,12 @@ impl<P: Platform> WaitGroup<P> {
     /// The caller is not a G with a P; and as [`add`](Self::add).
     #[cfg(not(gmp_loom))]
     #[track_caller]
-    #[doc(alias = "Go")]
-    pub fn go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
+    pub fn try_go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
         self.add(1);
         let group = Arc::clone(self);
         // Part of the closure, so that it is also dropped when the spawn fails or panics.
         let done = OnDrop(move || group.done());
-        let spawned = crate::lifecycle::spawn::spawn::<P, _, _>(move || {
+        let spawned = crate::lifecycle::spawn::try_go::<P, _, _>(move || {
             let (body, _done) = (body, done);
             body();
         });

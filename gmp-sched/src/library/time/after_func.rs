@@ -44,14 +44,28 @@ pub struct AfterFunc<P: Platform> {
 /// static RAN: AtomicBool = AtomicBool::new(false);
 ///
 /// unsafe { native::enter() }.run(1, || {
-///     let later = native::after_func(Duration::from_millis(1), || RAN.store(true, Ordering::Relaxed)).unwrap();
-///     let never = native::after_func(Duration::from_secs(3600), || unreachable!()).unwrap();
+///     let later = native::after_func(Duration::from_millis(1), || RAN.store(true, Ordering::Relaxed));
+///     let never = native::after_func(Duration::from_secs(3600), || unreachable!());
 ///     assert!(never.stop());
 ///     native::sleep(Duration::from_millis(5));
 ///     assert!(RAN.load(Ordering::Relaxed));
 ///     assert!(!later.stop());
 /// });
 /// ```
+///
+/// # Panics
+///
+/// As [`try_after_func`], and where that returns an error.
+#[doc(alias = "AfterFunc")]
+#[track_caller]
+pub fn after_func<P: Platform>(duration: Duration, function: impl FnOnce() + Send + 'static) -> AfterFunc<P> {
+    match try_after_func(duration, function) {
+        Ok(after_func) => after_func,
+        Err(error) => panic!("cannot prepare a G for a timer: {error}"),
+    }
+}
+
+/// [`after_func`] that returns an error if there is no memory.
 ///
 /// # Errors
 ///
@@ -60,8 +74,7 @@ pub struct AfterFunc<P: Platform> {
 /// # Panics
 ///
 /// The caller is not a G with a P.
-#[doc(alias = "AfterFunc")]
-pub fn after_func<P: Platform>(
+pub fn try_after_func<P: Platform>(
     duration: Duration,
     function: impl FnOnce() + Send + 'static,
 ) -> Result<AfterFunc<P>, OutOfResources> {
@@ -110,7 +123,7 @@ impl<P: Platform> AfterFunc<P> {
     /// use gmp_sched::native;
     ///
     /// unsafe { native::enter() }.run(1, || {
-    ///     let later = native::after_func(Duration::from_secs(3600), || unreachable!()).unwrap();
+    ///     let later = native::after_func(Duration::from_secs(3600), || unreachable!());
     ///     assert!(later.stop() && !later.stop());
     /// });
     /// ```
@@ -159,7 +172,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// unsafe { native::enter() }.run(1, || {
     ///     let (sender, receiver) = channel(1);
-    ///     let later = native::after_func(Duration::from_secs(3600), move || sender.send(7).unwrap()).unwrap();
+    ///     let later = native::after_func(Duration::from_secs(3600), move || sender.send(7).unwrap());
     ///     assert!(later.reset(Duration::from_millis(1)));
     ///     assert_eq!(receiver.recv(), Ok(7));
     /// });

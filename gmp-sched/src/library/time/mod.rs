@@ -46,7 +46,7 @@ mod timer;
 mod waits;
 
 pub(crate) use after_func::after_func_at;
-pub use after_func::{AfterFunc, after_func};
+pub use after_func::{AfterFunc, after_func, try_after_func};
 pub use instant::Instant;
 pub(crate) use slot::{TimerSlot, fire};
 pub use ticker::Ticker;

@@ -59,7 +59,7 @@ const DEEP: usize = 128 * 1024;
 fn go_down(seed: u64, end: u64) -> Tally {
     let mut tally = Tally::default();
     while preemptions() < end {
-        let child = Builder::new().stack_size(DEEP).spawn(move || {
+        let child = Builder::new().stack_size(DEEP).try_go(move || {
             let (mut state, mut tally) = (State::new(seed + 1), Tally::default());
             let here = 0u8;
             let slot = Slot::containing((&raw const here).addr()).expect("a G's stack");

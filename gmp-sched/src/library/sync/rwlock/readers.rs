@@ -2,6 +2,8 @@
 
 use core::fmt::Debug;
 
+use crossbeam_utils::CachePadded;
+
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::platform::{Pinned, Platform, Site};
 
@@ -199,18 +201,13 @@ const LINES: usize = 8;
 #[derive(Debug)]
 pub struct SpreadCounts {
     /// Written by writers only, so readers share the line without contention.
-    closed: Line<AtomicBool>,
-    counts: [Line<AtomicU32>; LINES],
+    closed: CachePadded<AtomicBool>,
+    counts: [CachePadded<AtomicU32>; LINES],
 }
-
-/// 128 bytes: two lines, because processors prefetch them in pairs.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Line<T>(T);
 
 impl SpreadCounts {
     fn count(&self, slot: ReaderSlot) -> &AtomicU32 {
-        &self.counts[slot.0 % LINES].0
+        &self.counts[slot.0 % LINES]
     }
 }
 
@@ -224,16 +221,16 @@ fn total_order() {
 impl Readers for SpreadCounts {
     initially!({
         let counts = [
-            Line(AtomicU32::new(0)),
-            Line(AtomicU32::new(0)),
-            Line(AtomicU32::new(0)),
-            Line(AtomicU32::new(0)),
-            Line(AtomicU32::new(0)),
-            Line(AtomicU32::new(0)),
-            Line(AtomicU32::new(0)),
-            Line(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
         ];
-        Self { closed: Line(AtomicBool::new(false)), counts }
+        Self { closed: CachePadded::new(AtomicBool::new(false)), counts }
     });
 
     #[inline]
@@ -254,7 +251,7 @@ impl Readers for SpreadCounts {
         }
         total_order();
         P::point(Site::Sync);
-        !self.closed.0.load(Ordering::SeqCst)
+        !self.closed.load(Ordering::SeqCst)
     }
 
     #[inline]
@@ -270,13 +267,13 @@ impl Readers for SpreadCounts {
         self.count(slot).fetch_sub(1, Ordering::SeqCst);
         total_order();
         P::point(Site::Sync);
-        self.closed.0.load(Ordering::SeqCst)
+        self.closed.load(Ordering::SeqCst)
     }
 
     #[inline]
     fn close<P: Platform>(&self) {
         P::point(Site::Sync);
-        self.closed.0.swap(true, Ordering::SeqCst);
+        self.closed.swap(true, Ordering::SeqCst);
         total_order();
     }
 
@@ -284,19 +281,19 @@ impl Readers for SpreadCounts {
     fn open<P: Platform>(&self) {
         P::point(Site::Sync);
         // Ordering: Release; partner: the load in `enter`.
-        self.closed.0.store(false, Ordering::Release);
+        self.closed.store(false, Ordering::Release);
     }
 
     #[inline]
     fn is_closed(&self) -> bool {
-        self.closed.0.load(Ordering::Relaxed)
+        self.closed.load(Ordering::Relaxed)
     }
 
     #[inline]
     fn is_empty<P: Platform>(&self) -> bool {
         self.counts.iter().all(|count| {
             P::point(Site::Sync);
-            count.0.load(Ordering::SeqCst) == 0
+            count.load(Ordering::SeqCst) == 0
         })
     }
 }
