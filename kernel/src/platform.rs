@@ -346,7 +346,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
         next = NextTick { at: next.at.min(now.after(wait)), gives_way: machine.is_some_and(preempt::is_wanted) };
     }
     // Threads that wait for this CPU take turns with the one that runs, once a slice.
-    if next.gives_way | kthread::all().end_turn(now, Kernel::slice()) {
+    if next.gives_way | kthread::all().preempt_after(now, Kernel::slice()) {
         percpu::set_pending();
     }
     next.at

@@ -9,14 +9,14 @@
 //! interrupt, and again each time somebody looks: only if it answers that interrupts are off several times, and has
 //! taken none in between, is it reported, with its last answer.
 //!
-//! Whose timer fires when a look is due looks; [`Lookout`] sees to it that there is somebody as long as a CPU is busy. That
+//! Whose timer fires when a look is due looks; [`WatchdogDuty`] sees to it that there is somebody as long as a CPU is busy. That
 //! may always be the same CPU, and the very one that has preemption off: so it looks at itself, too.
 
 use core::fmt::{Display, Write as _};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
-use gmp_sched::kthread::watch::{Lookout, Lookouter};
+use gmp_sched::kthread::watchdog::{CpuDuty, WatchdogDuty};
 
 use crate::arch::x86_64::{apic, interrupts, timer};
 use crate::console::Hold;
@@ -38,7 +38,7 @@ const TICKS: u32 = 8;
 const NEVER: u64 = u64::MAX;
 
 /// Who looks.
-static LOOKOUT: Lookout = Lookout::new();
+static DUTY: WatchdogDuty = WatchdogDuty::new();
 /// When the next look is due, and whether the last one has found a suspect.
 static NEXT_LOOK: AtomicU64 = AtomicU64::new(0);
 static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);
@@ -55,7 +55,7 @@ pub(crate) struct Watch {
     /// Interrupts that this CPU has taken.
     interrupts: AtomicU64,
     /// Whether it runs a thread, and whether it looks.
-    lookout: Lookouter,
+    duty: CpuDuty,
     /// The tick that first found preemption off and not on again since, [`NEVER`] if the last one found it on; and how
     /// many did so.
     pinned_since: AtomicU64,
@@ -86,7 +86,7 @@ impl Watch {
     pub(crate) const fn new() -> Self {
         Self {
             interrupts: AtomicU64::new(0),
-            lookout: Lookouter::new(),
+            duty: CpuDuty::new(),
             pinned_since: AtomicU64::new(NEVER),
             pinned_ticks: AtomicU32::new(0),
             longest_pin: AtomicU64::new(0),
@@ -182,7 +182,7 @@ impl Suspicion {
 pub(crate) fn runs_thread() {
     let watch = &percpu::local().watch;
     watch.pinned_since.store(NEVER, Ordering::Relaxed);
-    if !watch.lookout.is_busy() && LOOKOUT.begins(&watch.lookout) {
+    if !watch.duty.is_busy() && DUTY.becomes_busy(&watch.duty) {
         call_another();
     }
 }
@@ -191,14 +191,14 @@ pub(crate) fn runs_thread() {
 pub(crate) fn runs_nothing() {
     let watch = &percpu::local().watch;
     watch.pinned_since.store(NEVER, Ordering::Relaxed);
-    watch.lookout.halts();
+    watch.duty.becomes_idle();
 }
 
 /// Has a CPU that halts look at this one.
 #[cold]
 fn call_another() {
     let this = percpu::current();
-    let halts = |cpu: &CpuId| *cpu != this && percpu::of(*cpu).is_some_and(|local| !local.watch.lookout.is_busy());
+    let halts = |cpu: &CpuId| *cpu != this && percpu::of(*cpu).is_some_and(|local| !local.watch.duty.is_busy());
     if let Some(other) = cpus::all().find(halts) {
         apic::send(other, interrupts::RESCHEDULE);
     }
@@ -206,25 +206,25 @@ fn call_another() {
 
 fn is_another_busy() -> bool {
     let this = percpu::current();
-    cpus::all().filter(|&cpu| cpu != this).filter_map(percpu::of).any(|local| local.watch.lookout.is_busy())
+    cpus::all().filter(|&cpu| cpu != this).filter_map(percpu::of).any(|local| local.watch.duty.is_busy())
 }
 
 /// Another CPU calls this one, perhaps to be looked at. Gives when its timer is to fire at the latest. In an interrupt.
 pub(crate) fn is_called(now: u64) -> u64 {
-    if LOOKOUT.is_called(&percpu::local().watch.lookout, is_another_busy) { now + interval() } else { NEVER }
+    if DUTY.answers_call(&percpu::local().watch.duty, is_another_busy) { now + interval() } else { NEVER }
 }
 
 /// The timer of this CPU has fired. Looks at all CPUs if that is due, and gives when the timer is to fire again at the
 /// latest. In an interrupt, after all else that the tick does.
 pub(crate) fn tick(now: u64) -> u64 {
     let watch = &percpu::local().watch;
-    watch.note_pin(watch.lookout.is_busy() && percpu::preempt_count() != 0, now);
+    watch.note_pin(watch.duty.is_busy() && percpu::preempt_count() != 0, now);
     look_if_due(now);
     // One that is alone has no use for a look while it halts.
     if cpus::count() == 1 {
         return NEVER;
     }
-    if LOOKOUT.goes_on(&watch.lookout, is_another_busy) { now + interval() } else { NEVER }
+    if DUTY.stays_on_duty(&watch.duty, is_another_busy) { now + interval() } else { NEVER }
 }
 
 fn interval() -> u64 {
@@ -243,7 +243,7 @@ pub(crate) fn note_unpin() {
 
 /// The timer of this CPU, which was to fire at `deadline`, has fired only now.
 pub(crate) fn note_lateness(local: &CpuLocal, deadline: u64, now: u64) {
-    if local.watch.lookout.is_busy() {
+    if local.watch.duty.is_busy() {
         let late = now.saturating_sub(deadline);
         if late > local.watch.latest_interrupt.load(Ordering::Relaxed) {
             local.watch.latest_interrupt.store(late, Ordering::Relaxed);
@@ -274,7 +274,7 @@ fn look_for_interrupts(cpu: CpuId, local: &CpuLocal, now: u64) -> bool {
     let (watch, suspicion) = (&local.watch, &local.watch.interrupts_off);
     let interrupts = watch.interrupts.load(Ordering::Relaxed);
     // One that halts takes none, unless it has not come back from a handler.
-    let halts = !watch.lookout.is_busy() && !local.is_in_trap();
+    let halts = !watch.duty.is_busy() && !local.is_in_trap();
     if halts || interrupts != suspicion.seen.load(Ordering::Relaxed) {
         suspicion.seen.store(interrupts, Ordering::Relaxed);
         let since = suspicion.since.load(Ordering::Relaxed);

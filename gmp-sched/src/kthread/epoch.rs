@@ -1,24 +1,24 @@
-//! Epochs: when every CPU has forgotten what it knew before a change.
+//! Epochs: when every CPU has observed a change.
 //!
-//! A kernel uses this for what processors cache of its page tables (the TLB), without interrupting any CPU for it. The code
-//! that takes pages away begins a new epoch. A CPU that takes an interrupt and finds a new epoch forgets what it remembers.
-//! Work that must wait until all CPUs have forgotten, such as the use of the same addresses for other pages, asks whether
-//! the epoch has passed. A CPU that halts reads nothing, so no epoch waits for it, and it forgets before it runs anything
-//! again. Linux: lazy TLB flushing, `cpu_tlbstate`.
+//! A kernel uses this for TLB flushes without interrupting other CPUs. The code that unmaps pages begins a new epoch. A CPU
+//! that takes an interrupt and finds a new epoch flushes its TLB. Work that must wait until all CPUs have flushed, such as
+//! reusing the addresses for other pages, checks whether the epoch has passed (its grace period is over). A halted CPU reads
+//! nothing, so no epoch waits for it, and it flushes before it runs anything again. Linux: lazy TLB flushing,
+//! `cpu_tlbstate`.
 //!
 //! ```text
-//!   takes pages away            a CPU that wakes
-//!   page tables change          "I do not halt"
+//!   CPU that unmaps pages       CPU that wakes
+//!   change the page tables      clear HALTS
 //!   epoch + 1                   fence
-//!   fence                       read the epoch: is it new?
-//!   does the CPU halt?          forget
+//!   fence                       load the epoch: is it new?
+//!   is HALTS set?               flush
 //! ```
 //!
-//! Either the left side finds that the CPU does not halt, and waits for it, or the CPU finds the new epoch.
+//! Either the left side finds HALTS cleared, and waits for that CPU, or the CPU finds the new epoch.
 //!
-//! An interrupt passes in its handler. But a CPU also leaves a halt without any interrupt: a non-maskable one wakes it, and
-//! its handler passes nothing, since it may have interrupted a pass. So [`CpuEpoch::halt`] encloses the halt and passes when
-//! it is over, whatever has ended it.
+//! An interrupt handler passes the epoch. But a CPU also leaves a halt by a non-maskable interrupt, whose handler must not
+//! pass, because it may have interrupted a pass. So [`CpuEpoch::halt`] encloses the halt and passes after it, whatever has
+//! ended it.
 
 use crate::base::atomic::{AtomicU64, Ordering, fence};
 
@@ -29,12 +29,12 @@ const HALTS: u64 = 1 << 63;
 #[derive(Debug)]
 pub struct Epochs(AtomicU64);
 
-/// The epoch in which a CPU forgot last.
+/// The epoch in which a CPU flushed last.
 #[derive(Debug)]
 pub struct CpuEpoch(AtomicU64);
 
 impl Epochs {
-    /// Epoch 0, in which nobody remembers anything.
+    /// Epoch 0, in which no CPU has anything to flush.
     #[cfg(not(gmp_loom))]
     #[must_use]
     #[expect(clippy::new_without_default, reason = "not something to make by default: there is one of a kind")]
@@ -49,14 +49,14 @@ impl Epochs {
 
     /// Begins an epoch, after the change. Callable from everywhere.
     pub fn begin(&self) -> u64 {
-        // Ordering: Release: who finds this epoch finds the change. Partner: the Acquire in `pass`.
+        // Ordering: Release: a CPU that loads this epoch sees the change. Partner: the Acquire in `pass`.
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Whether each of `cpus`, which are all there are, has forgotten in this epoch or a later one, or is going to before
-    /// it looks at anything. Callable from everywhere.
+    /// Whether each of `cpus`, which must be all, has flushed in this epoch or a later one, or will flush before it reads
+    /// anything. Callable from everywhere.
     pub fn has_passed<'a>(&self, epoch: u64, cpus: impl Iterator<Item = &'a CpuEpoch>) -> bool {
-        // Ordering: SeqCst, between the beginning of the epoch and the look at who halts; partner: the fence in `pass`.
+        // Ordering: SeqCst, between the increment of the epoch and the loads of HALTS; partner: the fence in `pass`.
         fence(Ordering::SeqCst);
         cpus.map(|cpu| {
             // Ordering: Acquire: what the CPU did before is over. Partner: the Release stores in `pass` and `halt`.
@@ -67,7 +67,7 @@ impl Epochs {
 }
 
 impl CpuEpoch {
-    /// Of a CPU that runs, and remembers nothing.
+    /// For a CPU that runs and has nothing to flush.
     #[cfg(not(gmp_loom))]
     #[must_use]
     #[expect(clippy::new_without_default, reason = "as for the epochs")]
@@ -80,11 +80,11 @@ impl CpuEpoch {
         Self(AtomicU64::new(0))
     }
 
-    /// By this CPU, with interrupts off, before it looks at anything that must not be remembered: calls `forget` if there is
-    /// a new epoch. Not callable from a non-maskable interrupt, which may have interrupted this.
+    /// Calls `forget` if there is a new epoch. Called on this CPU with interrupts off, before it accesses anything whose old
+    /// translation must not be used. Not callable from a non-maskable interrupt, which may have interrupted this.
     #[inline(always)]
     pub fn pass(&self, epochs: &Epochs, forget: impl FnOnce()) {
-        // One comparison for both: a CPU that halts has another word than any epoch.
+        // One comparison for both: the word of a halted CPU equals no epoch.
         if self.0.load(Ordering::Relaxed) != epochs.0.load(Ordering::Relaxed) {
             self.catch_up(epochs, forget);
         }
@@ -94,28 +94,28 @@ impl CpuEpoch {
     fn catch_up(&self, epochs: &Epochs, forget: impl FnOnce()) {
         let last = self.0.load(Ordering::Relaxed) & !HALTS;
         self.0.store(last, Ordering::Relaxed);
-        // Ordering: SeqCst, between "I do not halt" and the look at the epoch; partner: the fence in `has_passed`.
+        // Ordering: SeqCst, between clearing HALTS and the load of the epoch; partner: the fence in `has_passed`.
         fence(Ordering::SeqCst);
-        // Ordering: Acquire: what is remembered from here on is from after the change. Partner: `begin`.
+        // Ordering: Acquire: translations loaded from here on are from after the change. Partner: `begin`.
         let epoch = epochs.0.load(Ordering::Acquire);
         if epoch != last {
             forget();
-            // Ordering: Release: forgotten before anybody relies on it. Partner: the Acquire in `has_passed`.
+            // Ordering: Release: the flush happens before other CPUs rely on it. Partner: the Acquire in `has_passed`.
             self.0.store(epoch, Ordering::Release);
         }
     }
 
-    /// By this CPU, with interrupts off: calls `wait`, which halts and returns with interrupts off, and
-    /// [passes](Self::pass). Until then no epoch waits for this CPU, so `wait` touches nothing that must be forgotten, except
-    /// in an interrupt that has passed.
+    /// Calls `wait`, which halts and returns with interrupts off, and then [passes](Self::pass). Called on this CPU with
+    /// interrupts off. During `wait` no epoch waits for this CPU, so `wait` must not access anything whose translation may
+    /// be stale, except in an interrupt handler that has passed.
     pub fn halt(&self, epochs: &Epochs, wait: impl FnOnce(), forget: impl FnOnce()) {
-        // Ordering: Release: it has looked at nothing since. Partner: the Acquire in `has_passed`.
+        // Ordering: Release: earlier reads of this CPU are over. Partner: the Acquire in `has_passed`.
         self.0.store(self.0.load(Ordering::Relaxed) | HALTS, Ordering::Release);
         wait();
         self.pass(epochs, forget);
     }
 
-    /// By this CPU: whether it [halts](Self::halt) and no interrupt has [passed](Self::pass) since.
+    /// Whether this CPU [halts](Self::halt) and no interrupt has [passed](Self::pass) since. Called on this CPU.
     #[must_use]
     pub fn is_halted(&self) -> bool {
         self.0.load(Ordering::Relaxed) & HALTS != 0

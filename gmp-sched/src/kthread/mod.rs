@@ -1,26 +1,26 @@
-//! Kernel threads: what an M runs on where there is no operating system underneath. A small scheduler in its own right,
-//! of threads onto CPUs; this is its hardware-free half, over the [`Cpu`] trait.
+//! Kernel threads: what Ms run on where there is no operating system. A small scheduler of threads onto CPUs; this is its
+//! hardware-free half, over the [`Cpu`] trait.
 //!
-//! It knows nothing of Gs and Ps. A thread runs until it parks; a thread that becomes ready goes to an idle CPU if there
-//! is one, else to the CPU it last ran on, where it displaces the thread that runs there as soon as that one is in user
-//! code. A CPU with no thread halts. There are about as many threads that want to run as there are CPUs, because only
-//! threads whose M holds a P do for long; so round robin is fair enough, and there are no priorities.
+//! It knows nothing of Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle CPU if there is
+//! one, otherwise to the CPU it last ran on, where it displaces the running thread as soon as that is in user code. A CPU
+//! without a thread halts. There are about as many runnable threads as CPUs, because only threads whose M holds a P run for
+//! long; so round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `token` | the park token: no wake-up is lost between deciding to park and being parked |
-//! | [`watch`] | who looks at CPUs that may be stuck |
-//! | `place` | ready lists, idle CPUs, where a thread goes, displacement |
+//! | `token` | the park token: no wakeup is lost between the decision to park and the park |
+//! | [`watchdog`] | which CPUs check for stuck CPUs |
+//! | `placement` | ready lists, idle CPUs, CPU selection, displacement |
 //! | `sleepers` | parking with a deadline |
-//! | `switch` | from thread to thread |
-//! | [`epoch`] | when every CPU has forgotten what it knew before a change |
+//! | `switch` | switching between threads |
+//! | [`epoch`] | grace periods: when every CPU has observed a change |
 
 pub mod epoch;
-mod place;
+mod placement;
 mod sleepers;
 mod switch;
 pub(crate) mod token;
-pub mod watch;
+pub mod watchdog;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -36,20 +36,19 @@ use crate::platform::context::SavedContext;
 use crate::platform::{Points, Relax};
 use token::Token;
 
-/// A spinlock taken with interrupts off, by handlers too.
+/// A spinlock taken with interrupts off, also by interrupt handlers.
 type InterruptLock<T, C> = SpinMutex<T, Relax<C>>;
 
-/// What kernel threads need of a CPU.
+/// What kernel threads need from a CPU.
 ///
 /// # Safety
 ///
-/// - [`current`](Cpu::current) is the index of the executing CPU, smaller than the number given to [`Threads::new`].
-/// - [`without_interrupts`](Cpu::without_interrupts) runs its argument with interrupts off on this CPU, and restores
-///   them.
-/// - Nothing else switches stacks on a CPU behind the back of this module.
+/// - [`current`](Cpu::current) is the index of the executing CPU, less than the number given to [`Threads::new`].
+/// - [`without_interrupts`](Cpu::without_interrupts) runs its argument with interrupts off on this CPU, and restores them.
+/// - No other code switches the stacks of threads on a CPU.
 #[expect(unsafe_code, reason = "memory safety of the thread switch rests on what a CPU promises")]
 pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
-    /// The machine's threads.
+    /// The threads of this computer.
     fn threads() -> &'static Threads<Self>;
 
     /// The index of the executing CPU. The caller is pinned, or has interrupts off.
@@ -61,30 +60,30 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     /// Makes another CPU call [`Threads::reschedule_interrupt`], and wakes it if it halts.
     fn kick(cpu: usize);
 
-    /// Has this CPU call [`Threads::displace`] as soon as it is in user code.
+    /// Makes this CPU call [`Threads::displace`] as soon as it is in user code.
     fn request_displacement();
 
-    /// This CPU must call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
+    /// Makes this CPU call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
     fn arm(deadline: Instant);
 
-    /// The clock. The caller is pinned.
+    /// The current time. The caller is pinned.
     fn now() -> Instant;
 
-    /// `thread` is about to run on this CPU; it is `now`.
+    /// Called before `thread` runs on this CPU.
     fn switching_to(thread: &'static Thread<Self>, now: Instant);
 
-    /// This CPU is about to go to its idle loop.
+    /// Called before this CPU switches to its idle loop.
     fn switching_to_idle();
 
-    /// Waits for an interrupt and handles it: called with interrupts off, enables them in one step with halting, and
-    /// returns with interrupts off. May also return without an interrupt.
+    /// Waits for an interrupt and handles it: called with interrupts off, enables them atomically with halting, and returns
+    /// with interrupts off. May also return without an interrupt.
     fn halt();
 
-    /// Turns interrupts on, or off.
+    /// Enables or disables interrupts.
     fn set_interrupts(on: bool);
 }
 
-/// A kernel thread. Its slot is never freed.
+/// A kernel thread. Never freed.
 pub struct Thread<C: Cpu> {
     context: SavedContext,
     token: Token<C>,
@@ -97,7 +96,7 @@ pub struct Thread<C: Cpu> {
 }
 
 impl<C: Cpu> Thread<C> {
-    /// What [`Threads::create`] was given for it.
+    /// The argument given to [`Threads::create`].
     #[must_use]
     pub fn argument(&self) -> usize {
         self.argument
@@ -109,10 +108,10 @@ impl<C: Cpu> Thread<C> {
         self.last_cpu.load(Ordering::Relaxed) as usize
     }
 
-    /// Gives the thread its token: its next [`Threads::park`], or the one it is in, returns. Callable from interrupts.
+    /// Gives the thread its token: its current or next [`Threads::park`] returns. Callable from interrupts.
     pub fn unpark(&'static self) {
         if self.token.give() {
-            C::threads().make_ready(self, place::Urgency::Displaces);
+            C::threads().make_ready(self, placement::Urgency::Displaces);
         }
     }
 }
@@ -136,20 +135,20 @@ impl<C: Cpu> Debug for Thread<C> {
     }
 }
 
-/// What a CPU has of its own.
+/// The state of one CPU.
 #[repr(align(128))]
 struct CpuState<C: Cpu> {
-    /// Threads that are to run here, in order.
+    /// Ready threads for this CPU, in FIFO order.
     ready: InterruptLock<List<Thread<C>>, C>,
-    /// Its length, readable without the lock.
+    /// Length of `ready`, readable without the lock.
     ready_length: AtomicUsize,
-    /// It has nothing to run and halts, or is about to. Whoever clears the bit kicks it.
+    /// The CPU has nothing to run and halts, or is about to. Clearing the bit obliges to kick the CPU.
     idle: AtomicBool,
     /// The thread that runs here.
     current: AtomicRef<Thread<C>>,
-    /// Since when. Written and read by this CPU only.
-    turn_since: AtomicU64,
-    /// It is to make room for one on the list. Written and read by this CPU only.
+    /// Since when it runs. Accessed by this CPU only.
+    running_since: AtomicU64,
+    /// The running thread must make room for a ready one. Accessed by this CPU only.
     is_displaced: AtomicBool,
     /// The saved context of the idle loop.
     idle_context: SavedContext,
@@ -157,13 +156,13 @@ struct CpuState<C: Cpu> {
     sleepers: InterruptLock<List<Thread<C>, 1>, C>,
 }
 
-/// The threads of a machine.
+/// The threads of a computer.
 pub struct Threads<C: Cpu> {
     cpus: Box<[CpuState<C>]>,
 }
 
 impl<C: Cpu> Threads<C> {
-    /// For a machine of that many CPUs. Allocates; never freed.
+    /// Makes the state for `cpus` CPUs. Allocates; never freed.
     #[must_use]
     pub fn new(cpus: usize) -> &'static Self {
         let cpu = |_| CpuState {
@@ -171,7 +170,7 @@ impl<C: Cpu> Threads<C> {
             ready_length: AtomicUsize::new(0),
             idle: AtomicBool::new(false),
             current: AtomicRef::none(),
-            turn_since: AtomicU64::new(0),
+            running_since: AtomicU64::new(0),
             is_displaced: AtomicBool::new(false),
             idle_context: SavedContext::new(),
             sleepers: InterruptLock::new(List::new()),
@@ -189,13 +188,13 @@ impl<C: Cpu> Threads<C> {
         self.here().current.load(Ordering::Relaxed)
     }
 
-    /// Whether a thread waits for this CPU. Callable from interrupts.
+    /// Whether this CPU has a ready thread in its list. Callable from interrupts.
     #[must_use]
     pub fn is_anyone_ready(&self) -> bool {
         self.here().ready_length.load(Ordering::Relaxed) != 0
     }
 
-    /// The saved contexts of `thread`, if it does not run.
+    /// The saved context of `thread`, if it does not run.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn context_of<'a>(&self, thread: &'a Thread<C>) -> Option<&'a SavedContext> {
         let runs = self.cpus.iter().filter_map(|cpu| cpu.current.load(Ordering::Relaxed));
@@ -209,17 +208,17 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().filter(|cpu| cpu.current.load(Ordering::Relaxed).is_some()).map(|cpu| &cpu.idle_context)
     }
 
-    /// If another thread waits for this CPU, and the one that runs here has done so for as long as its `turn` is, that one
-    /// makes room as soon as it is in user code; tells whether it is to. Called by the timer's interrupt handler.
+    /// If a thread is ready on this CPU, and the running one has run for `granularity`, makes that one give way as soon as
+    /// it is in user code; returns whether it will. Called by the timer's interrupt handler.
     ///
-    /// Not each time that the timer fires: with a timer due on each of their Ps it does so as soon as a thread runs, and
-    /// they would take turns without any of them getting on.
-    pub fn end_turn(&self, now: Instant, turn: Duration) -> bool {
-        let since = Instant::from_nanos(self.here().turn_since.load(Ordering::Relaxed));
-        now.since(since) >= turn && self.make_room()
+    /// Without the minimum granularity, threads whose Ps have due timers would displace each other at every timer interrupt,
+    /// without any of them making progress.
+    pub fn preempt_after(&self, now: Instant, granularity: Duration) -> bool {
+        let since = Instant::from_nanos(self.here().running_since.load(Ordering::Relaxed));
+        now.since(since) >= granularity && self.make_room()
     }
 
-    /// If a thread waits for this CPU, the one that runs here makes room for it; tells whether it is to.
+    /// If a thread is ready on this CPU, makes the running one give way to it; returns whether it will.
     fn make_room(&self) -> bool {
         let is_anyone_ready = self.is_anyone_ready();
         if is_anyone_ready {
@@ -228,18 +227,18 @@ impl<C: Cpu> Threads<C> {
         is_anyone_ready
     }
 
-    /// Whether a thread waits for any CPU.
+    /// Whether any CPU has a ready thread in its list.
     #[must_use]
     pub fn is_any_ready(&self) -> bool {
         self.who_is_waited_for().any(|is_waited_for| is_waited_for)
     }
 
-    /// Whether a thread waits for each CPU.
+    /// For each CPU, whether it has a ready thread in its list.
     pub fn who_is_waited_for(&self) -> impl Iterator<Item = bool> {
         self.cpus.iter().map(|cpu| cpu.ready_length.load(Ordering::Relaxed) != 0)
     }
 
-    /// Whether a CPU has nothing to run and is free to be claimed.
+    /// Whether a CPU has nothing to run and can be claimed.
     #[must_use]
     pub fn is_any_idle(&self) -> bool {
         self.cpus.iter().any(|cpu| cpu.idle.load(Ordering::Relaxed))
@@ -251,8 +250,8 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().all(|cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
-    /// Blocks the calling thread until it has its token, or until the deadline. The caller is still pinned afterwards,
-    /// perhaps on another CPU. May return early.
+    /// Blocks the calling thread until it has its token, or until the deadline. May return early. The caller is still pinned
+    /// afterwards, perhaps on another CPU.
     ///
     /// # Panics
     ///
@@ -260,8 +259,8 @@ impl<C: Cpu> Threads<C> {
     ///
     /// # Safety
     ///
-    /// The caller runs on the thread's own stack, not in a handler, and is pinned exactly once: a pin goes with the CPU,
-    /// not with the thread.
+    /// The caller runs on the thread's own stack, not in a handler, and is pinned exactly once: a pin belongs to the CPU,
+    /// not to the thread.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
     pub unsafe fn park(&'static self, deadline: Option<Instant>) {
         let me = self.current().expect("the idle loop cannot park");
@@ -274,15 +273,15 @@ impl<C: Cpu> Threads<C> {
         if let Some(cpu) = slept_on {
             self.remove_sleeper(cpu, me);
         }
-        // Woken by the deadline or by a token; either way the token is used up.
+        // Woken by the deadline or a token; in either case the token is consumed.
         me.token.take();
     }
 
-    /// Far side of a park: the thread's context is saved.
+    /// The commit of a park: the thread's context is saved.
     fn commit_park(&'static self, thread: &'static Thread<C>) {
         if !thread.token.commit_park() {
-            // The token came while it was on its way out.
-            self.make_ready(thread, place::Urgency::Waits);
+            // The token came during the switch.
+            self.make_ready(thread, placement::Urgency::Waits);
         }
     }
 }

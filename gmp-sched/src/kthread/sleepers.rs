@@ -1,11 +1,11 @@
-//! Parking with a deadline: each CPU keeps the threads that parked on it, and its timer wakes them.
+//! Parking with a deadline: each CPU has a list of the threads that parked on it, and its timer wakes them.
 
 use super::{Cpu, Thread, Threads};
 use crate::base::atomic::Ordering;
 use crate::library::time::Instant;
 
 impl<C: Cpu> Threads<C> {
-    /// Has this CPU wake `thread`, the calling one, at `deadline`; gives the CPU.
+    /// Adds `thread`, the calling one, to this CPU's list, to be woken at `deadline`; returns the CPU.
     pub(super) fn add_sleeper(&'static self, thread: &'static Thread<C>, deadline: Instant) -> usize {
         C::without_interrupts(|| {
             let cpu = C::current();
@@ -16,12 +16,12 @@ impl<C: Cpu> Threads<C> {
         })
     }
 
-    /// It no longer sleeps there, woken or not.
+    /// Removes a thread that has been woken, by its deadline or otherwise.
     pub(super) fn remove_sleeper(&'static self, cpu: usize, thread: &'static Thread<C>) {
         C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));
     }
 
-    /// Wakes the threads whose deadline is over; returns the next deadline on this CPU. Called by the timer's interrupt
+    /// Wakes the threads whose deadline has passed; returns the next deadline on this CPU. Called by the timer's interrupt
     /// handler.
     ///
     /// # Safety
@@ -36,8 +36,8 @@ impl<C: Cpu> Threads<C> {
             let Some(thread) = sleepers.pop_front() else { break };
             let deadline = Instant::from_nanos(thread.deadline.load(Ordering::Relaxed));
             if deadline <= now {
-                // Under the lock: a thread that something else wakes at this moment waits for it in `remove_sleeper`, and
-                // does not sleep anew, with the same link, before we are through with it.
+                // Under the lock: a thread that is woken otherwise at this moment waits for it in `remove_sleeper`, so it
+                // cannot sleep again, with the same link, before this is done.
                 thread.unpark();
             } else {
                 next = next.min(deadline);

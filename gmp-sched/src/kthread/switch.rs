@@ -1,5 +1,5 @@
-//! From thread to thread on one CPU. As with Gs, what makes the one that left visible to others is done on the far
-//! side, when its context is saved.
+//! Switching between threads on one CPU. As with Gs, a commit on the far side makes the thread that left visible to others,
+//! after its context has been saved.
 
 use alloc::boxed::Box;
 use core::ops::Range;
@@ -10,15 +10,15 @@ use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::base::reference::AtomicRef;
 use crate::platform::context::{self, SavedContext, Transfer};
 
-/// What is done on the far side for the thread that left.
+/// Called on the far side with the thread that left.
 type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);
 
 impl<C: Cpu> Threads<C> {
-    /// Makes a thread that calls `entry(argument)`, pinned once, when it is unparked for the first time. Allocates.
+    /// Makes a thread that calls `entry(argument)`, pinned once, when it is first unparked. Allocates.
     ///
     /// # Safety
     ///
-    /// `stack` is mapped memory that nobody else uses, ever.
+    /// `stack` is mapped memory that is never used by anything else.
     #[expect(unsafe_code, reason = "takes a stack by address")]
     pub unsafe fn create(
         &'static self,
@@ -41,7 +41,7 @@ impl<C: Cpu> Threads<C> {
         }))
     }
 
-    /// Leaves `me`, the calling thread, for `next` or for the idle loop. Comes back when `me` runs again.
+    /// Switches from `me`, the calling thread, to `next` or to the idle loop. Returns when `me` runs again.
     pub(super) fn switch_from(
         &'static self,
         me: &'static Thread<C>,
@@ -65,20 +65,20 @@ impl<C: Cpu> Threads<C> {
         switch::<C>(&me.context, to, transfer);
     }
 
-    /// Leaves the idle loop for `next`. Comes back when this CPU has nothing to run.
+    /// Switches from the idle loop to `next`. Returns when this CPU has nothing to run.
     pub(super) fn switch_from_idle(&'static self, next: &'static Thread<C>) {
         let to = self.start(next);
         switch::<C>(&self.here().idle_context, to, Transfer { function: 0, subject: 0, argument: 0 });
     }
 
-    /// `next` runs on this CPU from now on.
+    /// Makes `next` the current thread of this CPU.
     fn start(&'static self, next: &'static Thread<C>) -> &'static SavedContext {
         let cpu = self.here();
         cpu.current.store(Some(next), Ordering::Relaxed);
         cpu.is_displaced.store(false, Ordering::Relaxed);
         next.last_cpu.store(u32::try_from(C::current()).unwrap_or(0), Ordering::Relaxed);
         let now = C::now();
-        cpu.turn_since.store(now.as_nanos(), Ordering::Relaxed);
+        cpu.running_since.store(now.as_nanos(), Ordering::Relaxed);
         C::switching_to(next, now);
         &next.context
     }
@@ -86,19 +86,19 @@ impl<C: Cpu> Threads<C> {
 
 fn switch<C: Cpu>(save: &SavedContext, to: &SavedContext, transfer: Transfer) {
     #[expect(unsafe_code, reason = "the context switch")]
-    // SAFETY: `to` is the context of a thread that this CPU took off a ready list, or of its own idle loop: nobody else
-    // resumes it. The one saved becomes visible to others by the commit only.
+    // SAFETY: `to` is the context of a thread that this CPU took off a ready list, or of its own idle loop, so no other CPU
+    // resumes it. The saved context becomes visible to others only by the commit.
     let transfer = unsafe { context::switch(save, to, transfer) };
     arrive::<C>(transfer);
 }
 
-/// Does on the far side what the near side asked for.
+/// Runs the commit on the far side.
 fn arrive<C: Cpu>(transfer: Transfer) {
     if transfer.function == 0 {
         return;
     }
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
-    // SAFETY: threads of one machine switch only among themselves, and a transfer with a function was made by
+    // SAFETY: threads switch only to threads and idle loops of the same kind, and a transfer with a function was made by
     // `switch_from`.
     let commit = unsafe { core::mem::transmute::<usize, Commit<C>>(transfer.function) };
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]

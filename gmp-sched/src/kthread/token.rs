@@ -1,5 +1,5 @@
-//! The park token: one bit that says "go on", which is not lost however it falls between deciding to park and being
-//! parked.
+//! The park token: one bit that makes a thread's unpark count even if it comes between the thread's decision to park and the
+//! park.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -7,11 +7,11 @@ use core::marker::PhantomData;
 use crate::base::atomic::{AtomicU8, Ordering};
 use crate::platform::{Points, Site};
 
-/// The thread runs, or is ready to, and has no token.
+/// The thread runs or is ready, and has no token.
 const RUNNING: u8 = 0;
 /// It has a token: its next park returns at once.
 const NOTIFIED: u8 = 1;
-/// Its context is saved; it runs again when it is given the token.
+/// Its context is saved; it becomes ready when it is given the token.
 const PARKED: u8 = 2;
 
 /// A thread's park state.
@@ -21,23 +21,23 @@ pub(crate) struct Token<S: Points> {
 }
 
 impl<S: Points> Token<S> {
-    /// Of a thread that has been created and waits to be started by its first token.
+    /// The token of a new thread, which its first unpark starts.
     pub(crate) fn parked() -> Self {
         Self { state: AtomicU8::new(PARKED), _points: PhantomData }
     }
 
-    /// By the thread itself: uses the token up if it is there; tells whether it was.
+    /// Consumes the token, if there is one; returns whether there was. Called by the thread itself.
     pub(crate) fn take(&self) -> bool {
         S::point(Site::Park);
-        // Ordering: Acquire; partner: the Release in `give`. What the giver did before is seen by the thread.
+        // Ordering: Acquire; partner: the Release in `give`. What the giver did before is visible to the thread.
         self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// On the far side of the thread's switch: its context is saved. Tells `false` if the token is there, and then uses
-    /// it up: the thread has to be made ready.
+    /// The commit of a park, after the thread's context has been saved. If there is a token, consumes it and returns
+    /// `false`; then the thread must be made ready.
     pub(crate) fn commit_park(&self) -> bool {
         S::point(Site::Park);
-        // Ordering: Release publishes the saved context to whoever gives the token and makes the thread ready.
+        // Ordering: Release publishes the saved context to the giver of the token, which makes the thread ready.
         if self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed).is_ok() {
             return true;
         }
@@ -46,15 +46,16 @@ impl<S: Points> Token<S> {
         false
     }
 
-    /// By anyone, also from an interrupt: gives the token. Tells `true` if the thread was parked: the caller, and nobody
-    /// else, makes it ready.
+    /// Gives the token. Returns `true` if the thread was parked; then the caller must make it ready. Callable from
+    /// interrupts.
     pub(crate) fn give(&self) -> bool {
         loop {
             S::point(Site::Park);
             let state = self.state.load(Ordering::Relaxed);
             let next = if state == PARKED { RUNNING } else { NOTIFIED };
-            // Ordering: Release: what was done before is seen by the thread; Acquire: its saved context is seen by us.
-            // An exchange also where the token is there already: the thread that takes it must see what we did.
+            // Ordering: Release publishes what the giver did to the thread; Acquire makes the saved context visible to the
+            // giver. Also exchanged if the token is there already, because the thread that consumes it must see what this
+            // giver did.
             if self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return state == PARKED;
             }

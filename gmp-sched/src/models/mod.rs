@@ -31,7 +31,7 @@ mod syscall;
 mod timers;
 mod token;
 mod wake;
-mod watch;
+mod watchdog;
 mod world;
 
 use core::cell::Cell;

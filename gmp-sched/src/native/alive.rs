@@ -1,5 +1,5 @@
-//! The schedulers of this process that run, and whether anybody else is going to wake their Gs. A G of one may be woken by a G
-//! of another, so it takes all of them to say that nothing will ever run again.
+//! The running schedulers of this process, and whether something else will wake their Gs. A G of one scheduler may be woken
+//! by a G of another, so a deadlock is reported only if all schedulers are dead.
 
 use alloc::vec::Vec;
 use std::sync::Mutex;
@@ -10,14 +10,14 @@ use crate::platform::Platform;
 
 struct Alive {
     schedulers: Vec<&'static Scheduler<Native>>,
-    /// [`ExpectedWakes`] in existence.
+    /// Number of [`ExpectedWakes`] in existence.
     expected: usize,
 }
 
 static ALIVE: Mutex<Alive> = Mutex::new(Alive { schedulers: Vec::new(), expected: 0 });
 
 impl Alive {
-    /// Has all idle Ms look again whether they wait for nothing: what has kept them from a deadlock may be gone.
+    /// Unparks all idle Ms to repeat the deadlock check: what prevented a deadlock may be gone.
     fn look_again(&self) {
         for machine in self.schedulers.iter().flat_map(|scheduler| scheduler.machines()) {
             Native::unpark_thread(machine);
@@ -25,24 +25,25 @@ impl Alive {
     }
 }
 
-/// `scheduler` begins to run Gs.
+/// Registers a scheduler that begins to run Gs.
 pub(super) fn enter(scheduler: &'static Scheduler<Native>) {
     lock(&ALIVE).schedulers.push(scheduler);
 }
 
-/// `scheduler` is about to be shut down.
+/// Unregisters a scheduler that is about to shut down.
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     let mut alive = lock(&ALIVE);
     alive.schedulers.retain(|other| !core::ptr::eq(*other, scheduler));
     alive.look_again();
 }
 
-/// Whether nothing runs in any scheduler, `asks` among them, and nothing will by itself. `false` if `asks` has left meanwhile.
+/// Whether nothing runs in any scheduler, and nothing will. Returns `false` if `asks`, the caller's scheduler, has been
+/// unregistered.
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
     let mut held = Vec::new();
-    // All locks are held in the end: a wake from one scheduler to another is made by an M that is not idle. Nobody else holds
-    // more than one of them.
+    // All locks are held at the end, because a wake from one scheduler to another is made by an M that is not idle. No other
+    // code holds more than one of these locks.
     alive.expected == 0
         && alive.schedulers.iter().any(|scheduler| core::ptr::eq(*scheduler, asks))
         && alive.schedulers.iter().all(|scheduler| {
@@ -53,18 +54,18 @@ pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
         })
 }
 
-/// While this exists no deadlock is reported. See [`expect_wakes`].
+/// While a value of this type exists no deadlock is reported. See [`expect_wakes`].
 #[derive(Debug)]
 #[must_use = "wakes are expected until this is dropped"]
 pub struct ExpectedWakes {
     _private: (),
 }
 
-/// Says that a thread that is no M is going to wake Gs until this is dropped: by a channel, a lock or any other handle that it
-/// has, or by another scheduler that it is about to [run](super::Threads::run).
+/// Declares that a thread that is not an M will wake Gs until the returned value is dropped: through a channel, a lock or
+/// another handle, or from another scheduler that it is about to [run](super::Threads::run).
 ///
-/// What such threads will do is not known to the schedulers of the process: when all their Gs wait they report a deadlock. (A G
-/// that waits for a thread in [`blocking`](super::blocking) or for a [future](super::block_on) is no deadlock in any case.)
+/// The schedulers of the process do not know about such threads: when all Gs wait they report a deadlock. (A G that waits
+/// for a thread in [`blocking`](super::blocking) or for a [future](super::block_on) never counts as a deadlock.)
 ///
 /// ```
 /// use gmp_sched::native;

@@ -1,4 +1,4 @@
-//! Entering the platform of threads: the promise that it takes, and running a scheduler.
+//! Entering the platform of threads: its safety contract, and running a scheduler.
 
 use core::panic::AssertUnwindSafe;
 use std::panic;
@@ -10,7 +10,7 @@ use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-/// The most Ps that [`set_procs`](super::set_procs) can choose, unless [`run`](Threads::run) was given more.
+/// Maximum number of Ps for [`set_procs`](super::set_procs), unless [`run`](Threads::run) was given more.
 pub const PROCS_LIMIT: usize = 64;
 
 /// Runs schedulers on threads of this process. Made by [`enter`].
@@ -23,24 +23,25 @@ pub struct Threads {
 ///
 /// # Safety
 ///
-/// A G may be on another thread after each call that may wait or yield: all that this crate documents as blocking,
-/// [`yield_now`](super::yield_now), [`syscall`](super::syscall), [`blocking`](super::blocking) and, at their end, scopes and
-/// joins. Code that Gs run, of libraries as well, must not rely on being on the same thread before and after such a call:
+/// A G may continue on another thread after each call that may wait or yield: everything that this crate documents as
+/// blocking, [`yield_now`](super::yield_now), [`syscall`](super::syscall), [`blocking`](super::blocking), and scopes and
+/// joins at their end. Code that Gs run, including libraries, must not rely on being on the same thread before and after
+/// such a call:
 ///
 /// - No reference to a thread-local variable is kept across it: the closure of `LocalKey::with` does not make such a call.
 /// - No function uses a thread-local variable both before and after it, unless each use is in a function of its own that is
-///   `#[inline(never)]`. The compiler keeps the *address* of the variable, and would access that of another thread, also where
+///   `#[inline(never)]`. The compiler keeps the *address* of the variable, and would access that of another thread, even if
 ///   the call itself is not inlined.
-/// - No value is kept across it that belongs to the thread: guards of locks of `std` (`std::sync::MutexGuard`, `StdoutLock`), a
-///   value that is not `Send` and of which a thread-local variable holds a part (an `Rc`, a handle of a thread-local random
-///   number generator), a scope of `std::thread::scope`.
+/// - No value that belongs to the thread is kept across it: guards of locks of `std` (`std::sync::MutexGuard`,
+///   `StdoutLock`), a value that is not `Send` and shares state with a thread-local variable (an `Rc`, a handle of a
+///   thread-local random number generator), a scope of `std::thread::scope`.
 ///
-/// A G between [`lock_thread`](super::lock_thread) and the end of its guard stays on its thread and may do all of that.
+/// A G between [`lock_thread`](super::lock_thread) and the end of its guard stays on its thread and may do all of this.
 ///
 /// ```
 /// use gmp_sched::native;
 ///
-/// // SAFETY: no G uses a variable of its thread.
+/// SAFETY: no G uses a thread-local variable.
 /// let threads = unsafe { native::enter() };
 /// assert_eq!(threads.run(2, || native::go(|| 6 * 7).join()), Ok(42));
 /// ```
@@ -51,17 +52,17 @@ pub const unsafe fn enter() -> Threads {
 }
 
 impl Threads {
-    /// Makes a scheduler with `processors` Ps, runs `main` as its main G and returns what it returns. Gs that still run then
-    /// are left behind. Blocks the calling thread.
+    /// Makes a scheduler with `processors` Ps, runs `main` as its main G, and returns its result. Gs that have not ended by
+    /// then are abandoned. Blocks the calling thread.
     ///
     /// # Panics
     ///
-    /// `processors` is 0; no thread or memory is to be had; `main` panics.
+    /// `processors` is 0; there is no thread or memory; `main` panics.
     pub fn run<T: Send + 'static>(self, processors: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
         self.run_with(processors, |_| main())
     }
 
-    /// [`run`](Self::run), with the scheduler at hand for counters and dumps.
+    /// [`run`](Self::run) that passes the scheduler to `main`, for counters and dumps.
     ///
     /// # Panics
     ///
@@ -74,7 +75,7 @@ impl Threads {
         overflow::install();
         let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
-        // SAFETY: whoever made `self` promised in `enter` what this platform asks of Gs. The scheduler is new.
+        // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is new.
         unsafe { scheduler.start() }.expect("threads for all Ps");
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();
@@ -84,12 +85,12 @@ impl Threads {
                 if let Err(payload) = &outcome
                     && payload.is::<BodyEnds>()
                 {
-                    // Only this G ends; the others run on without it, as in Go, until there is none left: a fatal error. `run`
+                    // Only this G ends; the others continue, as in Go, until none is left, which is a fatal error. `run`
                     // waits until then, so the sender must not be dropped.
                     core::mem::forget(result_sender);
                     Native::exit_body();
                 }
-                // Before main is gone: Gs that wait for something then are left behind, not deadlocked.
+                // Before main ends: Gs that wait after that are abandoned, not deadlocked.
                 alive::leave(scheduler);
                 scheduler.shut_down();
                 // The receiver waits below until this is sent.
@@ -113,5 +114,5 @@ impl Threads {
 
 #[cfg(test)]
 #[expect(unsafe_code, reason = "enters the platform")]
-// SAFETY: the Gs of the tests use variables of their threads only within single calls of the standard library.
+// SAFETY: the Gs of the tests use thread-local variables only within single calls of the standard library.
 pub(crate) const THREADS: Threads = unsafe { enter() };

@@ -1,14 +1,14 @@
-//! The platform of operating-system threads: an M is a thread, an idle M sleeps in the operating system. For examples,
-//! benchmarks, tests, and for those without QEMU.
+//! The platform of operating-system threads: an M is a thread, and an idle M sleeps in the operating system. For examples,
+//! benchmarks, tests, and use without QEMU.
 //!
-//! Nothing interrupts a G here. The end of its slice, and a stop of the world, are honoured when it next parks, yields, ends or
-//! returns from a system call; one that does none of these keeps its M, as in Go before 1.14, and the Gs queued behind it
+//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next parks, yields, ends
+//! or returns from a system call. A G that does none of these keeps its M, as in Go before 1.14, and the Gs queued behind it
 //! are stolen.
 //!
 //! ```
 //! use gmp_sched::native;
 //!
-//! // SAFETY: no G uses a variable of its thread.
+//! SAFETY: no G uses a thread-local variable.
 //! let threads = unsafe { native::enter() };
 //! let sum = threads.run(4, || {
 //!     let halves: Vec<_> = (0..2u64).map(|half| native::go(move || (half * 50..half * 50 + 50).sum::<u64>())).collect();
@@ -17,11 +17,11 @@
 //! assert_eq!(sum, 4950);
 //! ```
 //!
-//! # What moves and what does not
+//! # Migration between threads
 //!
-//! A G moves from thread to thread. The compiler does not know that, nor does the standard library, so entering this platform
-//! is `unsafe`: see [`enter`] for what the code of Gs must not do. The machine and the simulator have no variables of threads,
-//! and ask for no such promise.
+//! A G moves from thread to thread. Neither the compiler nor the standard library knows that, so entering this platform is
+//! `unsafe`: see [`enter`] for what Gs must not do. The kernel and the simulator have no thread-local variables, and need no
+//! such promise.
 //!
 //! | | |
 //! |---|---|
@@ -30,11 +30,11 @@
 //! | a G that unwinds | stays on its thread, alone, until its body has ended, since the panic count of `std` stays |
 //! | a G that called [`lock_thread`] | stays on its thread, alone |
 //!
-//! Several threads may each [`run`](Threads::run) a scheduler, whose Gs may share channels, locks and all other handles: each G runs under its
-//! own. When the Gs of all of them wait, that is a deadlock; see [`expect_wakes`].
+//! Several threads may each [`run`](Threads::run) a scheduler, whose Gs may share channels, locks and all other handles:
+//! each G runs under its own scheduler. If the Gs of all of them wait, that is a deadlock; see [`expect_wakes`].
 //!
-//! A scheduler lives as long as the process, like Go's: [`Threads::run`] leaves behind a few kilobytes for each P, and the
-//! stacks of Gs that had not finished.
+//! A scheduler lives as long as the process, like Go's: [`Threads::run`] leaks a few kilobytes for each P, and the stacks of
+//! Gs that have not finished.
 
 use alloc::boxed::Box;
 use core::any::Any;
@@ -79,7 +79,7 @@ std::thread_local! {
     static CURRENT: Cell<Option<&'static Machine<Native>>> = const { Cell::new(None) };
 }
 
-/// A parked thread's token.
+/// The park token of a thread.
 #[derive(Debug, Default)]
 pub struct Thread {
     token: sync::Mutex<bool>,
@@ -109,7 +109,7 @@ impl Thread {
     }
 }
 
-/// A lock that no panic can spoil: nothing panics under it.
+/// Locks and ignores poisoning: nothing panics under these locks.
 fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
@@ -117,9 +117,9 @@ fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
 impl Points for Native {}
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches; the current M is read anew
-// each time (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard below. A
-// thread waits for its first token, so it calls `run` once the machine knows it.
+// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each time
+// (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard page below. A thread waits
+// for its first token, so it calls `run` after the M has been registered.
 unsafe impl Platform for Native {
     type Thread = &'static Thread;
 
@@ -128,7 +128,7 @@ unsafe impl Platform for Native {
 
     #[inline(always)]
     fn raise_pin() {
-        // The only thing to do at the way into the scheduler; a load of a global word where nobody panics.
+        // The only check on entry to the scheduler; `panicking` loads one global word if no thread panics.
         if thread::panicking() {
             unwinding::stay_on_thread();
         }
@@ -187,7 +187,7 @@ unsafe impl Platform for Native {
     }
 
     fn exit_thread() -> ! {
-        // Unwinds g0, on which nothing but the search for work stands, to the thread's own first function.
+        // Unwinds g0, whose frames are only those of the search for work, down to the thread's first function.
         panic::resume_unwind(Box::new(MachineEnds))
     }
 
@@ -214,7 +214,7 @@ unsafe impl Platform for Native {
     }
 
     fn exit_body() -> ! {
-        // Unwinds as a panic does, so that all the body holds is dropped, but without its message.
+        // Unwinds like a panic, so that the body's values are dropped, but prints no message.
         panic::resume_unwind(Box::new(BodyEnds))
     }
 
@@ -232,18 +232,18 @@ unsafe impl Platform for Native {
     }
 }
 
-/// Drops what a body panicked with, which is any value: its drop may panic in turn. The payload of that second panic is
-/// leaked, since its drop may panic as well.
+/// Drops the payload of a body's panic. That may panic in turn; then the second payload is leaked, because dropping it may
+/// panic as well.
 fn drop_payload(payload: Box<dyn Any + Send>) {
     if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         mem::forget(second);
     }
 }
 
-/// What ends an M's thread.
+/// The payload that ends an M's thread.
 struct MachineEnds;
 
-/// What a G unwinds with that ends itself.
+/// The payload of a G that exits.
 struct BodyEnds;
 
 #[expect(clippy::print_stderr, reason = "part of the program's last words")]
@@ -257,7 +257,7 @@ fn describe(goroutine: &Goroutine<Native>) {
     }
 }
 
-/// Runs `call`, which may block the thread, as a system call: sysmon gives the P to another M if it lasts.
+/// Runs `call`, which may block the thread, as a system call: if it lasts, sysmon hands the P off to another M.
 ///
 /// # Panics
 ///
@@ -266,7 +266,7 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
     crate::engine::syscall::syscall::<Native, R>(call)
 }
 
-/// Runs `call`, which will block the thread, with the P given to another M at once.
+/// Runs `call`, which will block the thread, after handing the P off to another M.
 ///
 /// # Panics
 ///

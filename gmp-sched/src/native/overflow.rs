@@ -1,8 +1,8 @@
-//! What is reported when a G overflows its stack: which G, and how large its stack is.
+//! Reports stack overflows of Gs: which G, and how large its stack is.
 //!
-//! The page below each stack is a guard: touching it raises SIGSEGV. The handler runs on an alternate stack, since the G's own
-//! is used up, and may do only what is safe in a signal handler: it reads atomics and calls `write` and `_exit`. (The standard
-//! library has such a handler as well, but knows the stacks of threads only.)
+//! The page below each stack is a guard page: touching it raises SIGSEGV. The handler runs on an alternate stack, because
+//! the G's stack is exhausted, and does only what is async-signal-safe: it reads atomics and calls `write` and `_exit`. (The
+//! standard library has such a handler, too, but it knows only the stacks of threads.)
 
 use core::fmt::{self, Write};
 use core::ops::Range;
@@ -15,16 +15,16 @@ use super::stack::{self, PAGE};
 use super::{CURRENT, Native};
 use crate::entities::goroutine::Goroutine;
 
-/// What was done about SIGSEGV before [`install`]: what is still done if the cause is no overflow of a G's stack.
+/// The action for SIGSEGV before [`install`], which is still used if the cause is not the overflow of a G's stack.
 static PREVIOUS: OnceLock<SigAction> = OnceLock::new();
 
-/// Installs the handler, once for the process.
+/// Installs the handler, once per process.
 pub(super) fn install() {
     PREVIOUS.get_or_init(|| {
         let flags = SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK;
         let action = SigAction::new(SigHandler::SigAction(handle), flags, SigSet::empty());
         #[expect(unsafe_code, reason = "changes the disposition of a signal")]
-        // SAFETY: the handler does only what a signal handler may.
+        // SAFETY: the handler is async-signal-safe.
         unsafe { sigaction(Signal::SIGSEGV, &action) }.expect("SIGSEGV may be handled")
     });
 }
@@ -43,21 +43,21 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     match PREVIOUS.get().map(SigAction::handler) {
         Some(SigHandler::SigAction(previous)) => previous(signal, info, context),
         Some(SigHandler::Handler(previous)) => previous(signal),
-        // The access is tried again, and ends the process. (`None`: another thread is in `install`.)
+        // The access is retried with the default action, which ends the process. (`None`: another thread is in `install`.)
         Some(SigHandler::SigDfl | SigHandler::SigIgn) | None => restore_default(),
     }
 }
 
-/// Has the next SIGSEGV end the process.
+/// Makes the next SIGSEGV end the process.
 fn restore_default() {
     let action = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     #[expect(unsafe_code, reason = "changes the disposition of a signal")]
-    // SAFETY: the default disposition runs no code of the process.
+    // SAFETY: the default action runs no code of the process.
     let restored = unsafe { sigaction(Signal::SIGSEGV, &action) };
     debug_assert!(restored.is_ok());
 }
 
-/// The G that runs on this thread, if `address` lies in the guard page of its stack.
+/// The G that runs on this thread, if `address` is in the guard page of its stack.
 fn overflowed(address: usize) -> Option<&'static Goroutine<Native>> {
     let goroutine = CURRENT.get()?.current_goroutine()?;
     let bottom = goroutine.stack().start;
@@ -74,19 +74,19 @@ fn report(goroutine: &Goroutine<Native>) -> ! {
         stack.end - stack.start
     );
     #[expect(unsafe_code, reason = "ends the process without running what a signal handler may not")]
-    // SAFETY: `_exit` may be called from a signal handler.
+    // SAFETY: `_exit` is async-signal-safe.
     unsafe {
         libc::_exit(2)
     }
 }
 
-/// Standard error without buffer or lock: the G that overflowed may hold that lock.
+/// Standard error without buffer and lock: the G that overflowed may hold the lock.
 struct Unbuffered;
 
 impl Write for Unbuffered {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         #[expect(unsafe_code, reason = "writes from a signal handler")]
-        // SAFETY: the bytes are those of `text`; `write` may be called from a signal handler.
+        // SAFETY: the bytes are those of `text`; `write` is async-signal-safe.
         unsafe {
             libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
         }
@@ -94,11 +94,11 @@ impl Write for Unbuffered {
     }
 }
 
-/// Sees to it that the calling thread has an alternate stack for the handler, until this is dropped. Threads of a Rust program
-/// have one already; those of a program with another `main` do not.
+/// Ensures that the calling thread has an alternate stack for the handler until this is dropped. Threads made by Rust's
+/// standard library have one already; those of a program with a foreign `main` do not.
 pub(super) struct AlternateStack(Option<Range<usize>>);
 
-/// Enough for the handler and for the registers that the system saves, of which AVX-512 and AMX have up to 11 KiB.
+/// Enough for the handler and the registers that the system saves, up to 11 KiB with AVX-512 and AMX.
 const ALTERNATE_BYTES: usize = 64 * 1024;
 
 impl AlternateStack {
@@ -106,7 +106,7 @@ impl AlternateStack {
         if is_alternate_stack_set() {
             return Self(None);
         }
-        // Without memory for it an overflow ends the process without a report.
+        // Without memory for it, an overflow ends the process without a report.
         let Ok(stack) = stack::allocate(ALTERNATE_BYTES) else { return Self(None) };
         set_alternate_stack(&libc::stack_t {
             ss_sp: ptr::with_exposed_provenance_mut(stack.start),
@@ -120,14 +120,14 @@ impl AlternateStack {
 fn is_alternate_stack_set() -> bool {
     let mut current = NO_STACK;
     #[expect(unsafe_code, reason = "asks for the alternate stack")]
-    // SAFETY: `current` is room for the answer.
+    // SAFETY: `current` is valid for writes.
     let asked = unsafe { libc::sigaltstack(ptr::null(), &raw mut current) };
     asked == 0 && current.ss_flags & libc::SS_DISABLE == 0
 }
 
 fn set_alternate_stack(stack: &libc::stack_t) {
     #[expect(unsafe_code, reason = "changes the alternate stack")]
-    // SAFETY: `stack` either disables the alternate stack, or is memory of this thread alone until it is disabled.
+    // SAFETY: `stack` either disables the alternate stack, or is memory that only this thread uses until it is disabled.
     unsafe {
         libc::sigaltstack(ptr::from_ref(stack), ptr::null_mut());
     }

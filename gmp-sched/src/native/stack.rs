@@ -1,11 +1,11 @@
-//! Stacks for Gs on the host: mapped, with a guard page below, committed by the operating system on first touch.
+//! Stacks of Gs on the host: mapped with a guard page below, committed by the operating system on first touch.
 
 use core::ops::Range;
 use core::ptr;
 
 use crate::platform::OutOfResources;
 
-/// Bytes of a page. x86-64's smallest; all its systems use it.
+/// Bytes of a page: x86-64's smallest, which all its operating systems use.
 pub(super) const PAGE: usize = 4096;
 
 /// Maps a stack of at least `size` bytes with a guard page below.
@@ -14,16 +14,16 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     let size = size.checked_next_multiple_of(PAGE).ok_or(OutOfResources)?;
     let mapped = size.checked_add(PAGE).ok_or(OutOfResources)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-    // SAFETY: a fresh private mapping at an address of the system's choice touches nothing that exists.
+    // SAFETY: a new private mapping at an address chosen by the system affects no existing memory.
     let base = unsafe { libc::mmap(ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         return Err(OutOfResources);
     }
-    // SAFETY: the lowest page of the mapping just made, which nobody uses.
+    // SAFETY: the lowest page of the new mapping, which is not used yet.
     let is_guarded = unsafe { guard(base) };
     let bottom = base.expose_provenance() + PAGE;
     if !is_guarded {
-        // SAFETY: as above; nobody has seen it.
+        // SAFETY: as above; no reference to it exists.
         unsafe { release(bottom..bottom + size) };
         return Err(OutOfResources);
     }
@@ -32,14 +32,14 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     Ok(bottom..bottom + size)
 }
 
-/// Makes any access to the page at `base` a fault; tells whether it could.
+/// Makes any access to the page at `base` fault; returns whether that succeeded.
 ///
 /// # Safety
 ///
-/// It is mapped, and nobody uses it.
+/// The page is mapped and unused.
 #[expect(unsafe_code, reason = "changes mappings")]
 unsafe fn guard(base: *mut libc::c_void) -> bool {
-    /// Linux 6.13 and later: the mapping stays one with its neighbours, of which there may be 65,530.
+    /// Linux 6.13 and later. Does not split the mapping, of which a process may have 65,530.
     const MADV_GUARD_INSTALL: libc::c_int = 102;
     // SAFETY: by the caller.
     let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;
@@ -51,7 +51,7 @@ unsafe fn guard(base: *mut libc::c_void) -> bool {
 ///
 /// # Safety
 ///
-/// It came from [`allocate`] and nothing uses it any more.
+/// It came from [`allocate`] and is not used any more.
 #[expect(unsafe_code, reason = "unmaps memory")]
 pub(crate) unsafe fn release(stack: Range<usize>) {
     #[cfg(gmp_tsan)]

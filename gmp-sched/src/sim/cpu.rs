@@ -136,7 +136,7 @@ impl SimCpu {
                 sysmon.unpark();
             }
             let tick = preempt::tick(self.machine.get(), now);
-            if tick.gives_way | world.threads.end_turn(now, Sim::slice()) {
+            if tick.gives_way | world.threads.preempt_after(now, Sim::slice()) {
                 self.is_pending.set(true);
             }
             next = next.min(tick.at);

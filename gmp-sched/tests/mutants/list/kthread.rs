@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "kthread/place.rs",
+        "kthread/placement.rs",
         "making ready has no fence",
         "            fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("kthread::a_ready"),
     ),
     mutant(
-        "kthread/place.rs",
+        "kthread/placement.rs",
         "going idle has no fence",
         "        fence(Ordering::SeqCst);
         C::point(Site::ReadyList);
@@ -25,8 +25,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("kthread::a_ready"),
     ),
     mutant(
-        "kthread/place.rs",
-        "a CPU looks before it says that it is idle",
+        "kthread/placement.rs",
+        "a CPU checks the lists before it sets its idle bit",
         "        cpu.idle.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         C::point(Site::ReadyList);
@@ -39,7 +39,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("kthread::a_ready"),
     ),
     mutant(
-        "kthread/place.rs",
+        "kthread/placement.rs",
         "a claim of a CPU that found another thread is not passed on",
         "        if claimed && let Some(other) = self.claim_idle(0, 0) {
             C::kick(other);
@@ -48,23 +48,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("kthread::two_ready_threads_against_two"),
     ),
     mutant(
-        "kthread/place.rs",
-        "the length of a ready list is not told",
+        "kthread/placement.rs",
+        "the length of a ready list is not stored",
         "                ready.push_back(thread);
                 self.cpus[target].ready_length.store(ready.len(), Ordering::Relaxed);",
         "                ready.push_back(thread);",
         Model("kthread::a_ready"),
     ),
     mutant(
-        "kthread/place.rs",
+        "kthread/placement.rs",
         "an idle CPU is not kicked",
         "                Some(idle) => C::kick(idle),",
         "                Some(_) => {}",
         Model("kthread::a_ready"),
     ),
     mutant(
-        "kthread/place.rs",
-        "making ready has a fence that is too weak",
+        "kthread/placement.rs",
+        "making ready has too weak a fence",
         "            fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match",
@@ -74,24 +74,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("kthread::two_wakers"),
     ),
     mutant(
-        "kthread/place.rs",
-        "a CPU is kicked that was idle before, and not the one that is claimed",
+        "kthread/placement.rs",
+        "the CPU chosen first is kicked, not the claimed one",
         "                Some(idle) => C::kick(idle),",
         "                Some(_) => C::kick(target),",
         Model("kthread::two_ready_threads_against_a_halting"),
     ),
     mutant(
         "kthread/mod.rs",
-        "threads take turns whenever the timer fires",
-        "        now.since(since) >= turn && self.make_room()",
-        "        now.since(since) >= turn.min(core::time::Duration::ZERO) && self.make_room()",
+        "threads preempt each other at every timer interrupt",
+        "        now.since(since) >= granularity && self.make_room()",
+        "        now.since(since) >= granularity.min(core::time::Duration::ZERO) && self.make_room()",
         Simulation("simulation/preemption", "threads_take_turns", 300),
     ),
     mutant(
         "kthread/mod.rs",
-        "threads do not take turns",
-        "        now.since(since) >= turn && self.make_room()",
-        "        false && now.since(since) >= turn",
+        "ready threads never preempt the running one",
+        "        now.since(since) >= granularity && self.make_room()",
+        "        false && now.since(since) >= granularity",
         Simulation("simulation/preemption", "hogs", 300),
     ),
 ];

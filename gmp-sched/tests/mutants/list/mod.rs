@@ -16,7 +16,7 @@ mod syscall;
 mod timers;
 mod token;
 mod wake;
-mod watch;
+mod watchdog;
 mod world;
 
 use std::fmt;
@@ -98,7 +98,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         sync::MUTANTS,
         cancel::MUTANTS,
         wake::MUTANTS,
-        watch::MUTANTS,
+        watchdog::MUTANTS,
         composition::MUTANTS,
     ];
     lists.into_iter().flatten()

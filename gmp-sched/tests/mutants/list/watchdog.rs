@@ -1,49 +1,49 @@
-//! Who looks at busy CPUs, and epochs.
+//! Watchdog duty, and epochs.
 
 use super::Catcher::{Model, Nobody};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "kthread/watch.rs",
-        "a CPU that begins has no fence",
+        "kthread/watchdog.rs",
+        "a CPU becomes busy without a fence",
         "        fence(Ordering::SeqCst);
-        self.looking.load",
-        "        self.looking.load",
-        Model("watch::"),
+        self.count.load",
+        "        self.count.load",
+        Model("watchdog::"),
     ),
     mutant(
-        "kthread/watch.rs",
-        "a CPU that stops to look has no fence",
+        "kthread/watchdog.rs",
+        "a CPU leaves duty without a fence",
         "        fence(Ordering::SeqCst);
         let stays",
         "        let stays",
-        Model("watch::"),
+        Model("watchdog::"),
     ),
     mutant(
-        "kthread/watch.rs",
-        "a CPU that stops to look does not look once more",
+        "kthread/watchdog.rs",
+        "a CPU leaves duty without a second check",
         "        let stays = is_another_busy();",
         "        let stays = false;",
-        Model("watch::one_begins_while_two"),
+        Model("watchdog::cpu_becoming_busy_is_checked_while_two"),
     ),
     mutant(
-        "kthread/watch.rs",
-        "a CPU that begins counts itself as one that looks at it",
-        "        self.looking.load(Ordering::Relaxed) <= 1",
-        "        self.looking.load(Ordering::Relaxed) == 0",
-        Model("watch::one_begins_while_the_last"),
+        "kthread/watchdog.rs",
+        "a CPU that becomes busy takes itself for another one on duty",
+        "        self.count.load(Ordering::Relaxed) <= 1",
+        "        self.count.load(Ordering::Relaxed) == 0",
+        Model("watchdog::cpu_becoming_busy_is_checked_while_the_last"),
     ),
     mutant(
-        "kthread/watch.rs",
-        "a CPU that begins is counted and does not look",
-        "        if !me.looks.swap(true, Ordering::Relaxed) {",
-        "        if !me.looks.load(Ordering::Relaxed) {",
-        Model("watch::two_begin"),
+        "kthread/watchdog.rs",
+        "a CPU that becomes busy is counted but not on duty",
+        "        if !me.on_duty.swap(true, Ordering::Relaxed) {",
+        "        if !me.on_duty.load(Ordering::Relaxed) {",
+        Model("watchdog::two_cpus_becoming_busy"),
     ),
     mutant(
         "kthread/epoch.rs",
-        "a look at who halts has no fence",
+        "the loads of HALTS have no fence",
         "        fence(Ordering::SeqCst);
         cpus.map",
         "        cpus.map",
@@ -66,14 +66,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/epoch.rs",
-        "a CPU says that it has forgotten before it has",
+        "a CPU reports its flush before it flushes",
         "            forget();
             self.0.store(epoch, Ordering::Release);",
         "            self.0.store(epoch, Ordering::Release);
             forget();",
         Nobody(
-            "the CPU is in an interrupt handler and looks at nothing between the two, or forgets it. The order spares \
-             everyone this argument.",
+            "the CPU is in an interrupt handler and accesses nothing between the two that it does not flush. The order \
+             makes this argument unnecessary.",
         ),
     ),
     mutant(

@@ -1,26 +1,26 @@
-//! Where a ready thread goes: an idle CPU first, else the CPU it last ran on.
+//! CPU selection: a ready thread goes to an idle CPU, otherwise to the CPU it last ran on.
 //!
-//! Work conservation at this level: it is never stable that a thread is ready and a CPU is idle. A CPU that finds
-//! nothing to run sets its idle bit, fences, looks at all ready lists, and only then halts; whoever makes a thread ready
-//! puts it on a list, fences, and looks at the idle bits. So either the CPU sees the thread, or the bit is seen, cleared
-//! ("claimed") and the CPU kicked, and it looks again. A CPU that finds another thread at the moment at which it is
-//! claimed passes the claim on to the next idle CPU: the thread that it was claimed for stands on a list already.
+//! Work conservation at this level: it is never stable that a thread is ready and a CPU is idle. A CPU that finds nothing to
+//! run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready thread on a list,
+//! fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit, clears ("claims") it and
+//! kicks the CPU, which checks the lists again. A CPU that is claimed when it has already found another thread passes the
+//! claim on to the next idle CPU, because the thread that it was claimed for is still on a list.
 
 use super::{Cpu, CpuState, Thread, Threads};
 use crate::base::atomic::{Ordering, fence};
 use crate::platform::Site;
 
-/// Whether a thread that became ready takes the CPU from the one that runs there.
+/// Whether a thread that became ready displaces the thread that runs on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// It was woken: something has happened that it is to deal with.
+    /// It was woken, by an event that it must handle.
     Displaces,
-    /// It was displaced itself, or never came to park: it waits its turn.
+    /// It was displaced itself, or its token came before it parked: it waits in the list.
     Waits,
 }
 
 impl<C: Cpu> Threads<C> {
-    /// Has `thread`, whose context is saved and which is on no list, run soon.
+    /// Puts `thread`, whose context is saved and which is on no list, on a ready list, and sees that a CPU runs it.
     pub(super) fn make_ready(&'static self, thread: &'static Thread<C>, urgency: Urgency) {
         C::without_interrupts(|| {
             let here = C::current();
@@ -31,11 +31,11 @@ impl<C: Cpu> Threads<C> {
                 ready.push_back(thread);
                 self.cpus[target].ready_length.store(ready.len(), Ordering::Relaxed);
             }
-            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread or we see its idle bit.
+            // Ordering: partner is the fence in `idle_loop`: either that CPU sees the thread, or we see its idle bit.
             fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match self.claim_idle(target, here) {
-                // The idle loop looks again when the interrupt that we are in returns.
+                // The idle loop checks the lists again when the current interrupt returns.
                 Some(idle) if idle == here => {}
                 Some(idle) => C::kick(idle),
                 None if urgency == Urgency::Waits => {}
@@ -48,7 +48,7 @@ impl<C: Cpu> Threads<C> {
         });
     }
 
-    /// An idle CPU: one of the two given ones if they are.
+    /// An idle CPU, preferably `first` or `second`.
     fn find_idle(&self, first: usize, second: usize) -> Option<usize> {
         [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| self.cpus[cpu].idle.load(Ordering::Relaxed))
     }
@@ -57,37 +57,37 @@ impl<C: Cpu> Threads<C> {
     fn claim_idle(&self, first: usize, second: usize) -> Option<usize> {
         [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| {
             let idle = &self.cpus[cpu].idle;
-            // Ordering: Release: the thread is on its list; partner: the exchange in `idle_loop`.
+            // Ordering: Release publishes the thread on its list; partner: the exchange in `idle_loop`.
             idle.load(Ordering::Relaxed) && idle.swap(false, Ordering::AcqRel)
         })
     }
 
-    /// A thread for this CPU to run: from its own list, else from another's.
+    /// Takes a ready thread, from this CPU's list or else from another's.
     pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
         let here = C::current();
         let count = self.cpus.len();
         (here..count).chain(0..here).find_map(|cpu| take_from(&self.cpus[cpu]))
     }
 
-    /// Another CPU put a thread on this CPU's list. Called by the interrupt handler.
+    /// Handles a kick: another CPU put a thread on this CPU's list. Called by the interrupt handler.
     ///
     /// # Safety
     ///
     /// Interrupts are off on this CPU.
     #[expect(unsafe_code, reason = "the state of a CPU changes with interrupts off only")]
     pub unsafe fn reschedule_interrupt(&'static self) {
-        // Also while the CPU is on its way out of the idle loop, with a thread that is to be displaced at once.
+        // Also when the CPU is leaving the idle loop; then the thread it has found is displaced at once.
         if self.make_room() {
             C::request_displacement();
         }
     }
 
-    /// Lets a ready thread run in place of the calling one, if that is to make room; the calling one goes to another CPU or
-    /// waits its turn.
+    /// Runs a ready thread instead of the calling one, if that must make room; the calling one goes to another CPU or waits
+    /// in the list.
     ///
     /// # Safety
     ///
-    /// As for [`park`](Self::park); and the caller was in user code: nothing that other threads wait for is held.
+    /// As for [`park`](Self::park); and the caller was in user code, so it holds nothing that other threads wait for.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
     pub unsafe fn displace(&'static self) {
         let Some(me) = self.current() else { return };
@@ -98,11 +98,11 @@ impl<C: Cpu> Threads<C> {
         }
     }
 
-    /// What a CPU does while it has no thread.
+    /// The idle loop of a CPU.
     ///
     /// # Safety
     ///
-    /// Called once on each CPU, pinned, with interrupts off, on the stack that is to be its idle stack.
+    /// Called once on each CPU, pinned, with interrupts off, on the CPU's idle stack.
     #[expect(unsafe_code, reason = "the stack it is called on becomes the idle stack")]
     pub unsafe fn idle_loop(&'static self) -> ! {
         loop {
@@ -112,14 +112,15 @@ impl<C: Cpu> Threads<C> {
                     self.switch_from_idle(next);
                     C::set_interrupts(false);
                 }
-                // An interrupt between the look and here is not lost: it stays pending until `halt` enables interrupts
-                // in one step with halting.
+                // An interrupt between the check and this is not lost: it stays pending until `halt` enables interrupts and
+                // halts in one step.
                 None => C::halt(),
             }
         }
     }
 
-    /// A thread for this CPU to run; if there is none the CPU is known to be idle, and kicked when there is one.
+    /// Returns a thread for this CPU to run. If there is none, the idle bit is set, and the CPU will be kicked when there is
+    /// one.
     pub(crate) fn take_ready_or_be_idle(&self) -> Option<&'static Thread<C>> {
         let cpu = self.here();
         cpu.idle.store(true, Ordering::Relaxed);

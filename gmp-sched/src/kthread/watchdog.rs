@@ -1,0 +1,124 @@
+//! Watchdog duty: which CPUs check the others, so that a stuck CPU is found. While a CPU is busy, at least one is on duty.
+//!
+//! A busy CPU has a timer tick, and checks the others then. A halted CPU has none; but while another CPU is busy, it keeps
+//! its timer armed, because otherwise the only busy CPU could get stuck unnoticed. When all CPUs halt they let their timers
+//! run out. The next CPU to become busy then finds no other on duty, and must call one of the halted ones.
+//!
+//! No call is missed. A CPU that becomes busy sets its busy flag, fences, and counts the CPUs on duty. A CPU that wants to
+//! go off duty decrements the count, fences, and checks the busy flags again. Either the first sees that it must call, or
+//! the second sees that it must stay on duty.
+
+use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+/// The number of CPUs on watchdog duty.
+#[derive(Debug)]
+pub struct WatchdogDuty {
+    count: AtomicUsize,
+}
+
+/// The state of one CPU.
+#[derive(Debug)]
+pub struct CpuDuty {
+    /// It runs a thread, and so has a timer tick.
+    is_busy: AtomicBool,
+    /// Its timer is armed. Written by this CPU only.
+    on_duty: AtomicBool,
+}
+
+/// Defines the constructors, which are `const` except under loom.
+macro_rules! constructors {
+    ($($constant:tt)?) => {
+        impl WatchdogDuty {
+            /// For a computer whose CPUs all halt.
+            #[must_use]
+            #[expect(clippy::new_without_default, reason = "a static, made in one place")]
+            pub $($constant)? fn new() -> Self {
+                Self { count: AtomicUsize::new(0) }
+            }
+        }
+
+        impl CpuDuty {
+            /// For a halted CPU.
+            #[must_use]
+            #[expect(clippy::new_without_default, reason = "a part of a CPU's data, made in one place")]
+            pub $($constant)? fn new() -> Self {
+                Self { is_busy: AtomicBool::new(false), on_duty: AtomicBool::new(false) }
+            }
+        }
+    };
+}
+
+#[cfg(not(gmp_loom))]
+constructors!(const);
+#[cfg(gmp_loom)]
+constructors!();
+
+impl CpuDuty {
+    /// Whether this CPU runs a thread. Callable from every CPU.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
+    }
+
+    /// Whether this CPU is on duty.
+    #[inline]
+    pub fn is_on_duty(&self) -> bool {
+        self.on_duty.load(Ordering::Relaxed)
+    }
+
+    /// Called by this CPU when it has nothing more to run. Its timer is armed; at the next tick
+    /// [`WatchdogDuty::stays_on_duty`] decides whether it stays on duty.
+    #[inline]
+    pub fn becomes_idle(&self) {
+        self.is_busy.store(false, Ordering::Relaxed);
+    }
+}
+
+impl WatchdogDuty {
+    /// Called by a CPU, `me`, that becomes busy. Returns whether it must call a halted CPU, which then
+    /// [`answers_call`](Self::answers_call).
+    #[inline]
+    #[must_use = "no CPU is on duty unless one is called"]
+    pub fn becomes_busy(&self, me: &CpuDuty) -> bool {
+        me.is_busy.store(true, Ordering::Relaxed);
+        self.add(me);
+        // Ordering: partner is the fence in `stays_on_duty`.
+        fence(Ordering::SeqCst);
+        self.count.load(Ordering::Relaxed) <= 1
+    }
+
+    /// Called by a CPU, `me`, whose timer has fired. Returns whether to arm it for another check.
+    pub fn stays_on_duty(&self, me: &CpuDuty, is_another_busy: impl Fn() -> bool) -> bool {
+        if me.is_busy() || is_another_busy() {
+            self.add(me);
+            return true;
+        }
+        if !me.on_duty.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        // Ordering: partner is the fence in `becomes_busy`.
+        fence(Ordering::SeqCst);
+        let stays = is_another_busy();
+        if stays {
+            self.add(me);
+        }
+        stays
+    }
+
+    /// Called by a CPU, `me`, that another CPU has called. Returns whether to arm its timer for a check; it is not armed
+    /// yet.
+    pub fn answers_call(&self, me: &CpuDuty, is_another_busy: impl Fn() -> bool) -> bool {
+        let joins = !me.is_on_duty() && is_another_busy();
+        if joins {
+            self.add(me);
+        }
+        joins
+    }
+
+    fn add(&self, me: &CpuDuty) {
+        if !me.on_duty.swap(true, Ordering::Relaxed) {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

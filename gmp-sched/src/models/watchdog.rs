@@ -1,0 +1,104 @@
+//! Watchdog duty: a CPU that becomes busy against others that go off duty, see `kthread/watchdog.rs`.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::explore;
+use crate::kthread::watchdog::{CpuDuty, WatchdogDuty};
+
+/// A computer with three CPUs.
+struct Computer {
+    duty: WatchdogDuty,
+    cpus: [CpuDuty; 3],
+}
+
+impl Computer {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { duty: WatchdogDuty::new(), cpus: [CpuDuty::new(), CpuDuty::new(), CpuDuty::new()] })
+    }
+
+    fn is_another_busy(&self, than: usize) -> bool {
+        self.cpus.iter().enumerate().any(|(index, cpu)| index != than && cpu.is_busy())
+    }
+
+    /// Returns whether to call a halted CPU.
+    fn becomes_busy(&self, cpu: usize) -> bool {
+        self.duty.becomes_busy(&self.cpus[cpu])
+    }
+
+    fn ticks(&self, cpu: usize) -> bool {
+        self.duty.stays_on_duty(&self.cpus[cpu], || self.is_another_busy(cpu))
+    }
+
+    fn answers_call(&self, cpu: usize) -> bool {
+        self.duty.answers_call(&self.cpus[cpu], || self.is_another_busy(cpu))
+    }
+
+    /// Whether another CPU is on duty.
+    fn is_checked(&self, cpu: usize) -> bool {
+        self.cpus.iter().enumerate().any(|(index, other)| index != cpu && other.is_on_duty())
+    }
+}
+
+/// The fences of `becomes_busy` and `stays_on_duty`: the last CPU on duty goes off duty while another one becomes busy.
+#[test]
+fn cpu_becoming_busy_is_checked_while_the_last_on_duty_leaves() {
+    explore(|| {
+        let computer = Computer::new();
+        // On duty because of a CPU that was busy.
+        assert!(computer.becomes_busy(1));
+        computer.cpus[1].becomes_idle();
+        let stops = thread::spawn({
+            let computer = computer.clone();
+            move || computer.ticks(1)
+        });
+        let calls = computer.becomes_busy(0);
+        stops.join().unwrap();
+        if calls {
+            computer.answers_call(1);
+        }
+        assert!(computer.is_checked(0));
+    });
+}
+
+/// Two CPUs go off duty at the same time, and the count of the one includes the other.
+#[test]
+fn cpu_becoming_busy_is_checked_while_two_leave_duty() {
+    explore(|| {
+        let computer = Computer::new();
+        for cpu in [1, 2] {
+            let _ = computer.becomes_busy(cpu);
+        }
+        computer.cpus[1].becomes_idle();
+        computer.cpus[2].becomes_idle();
+        let stop = [1, 2].map(|cpu| {
+            let computer = computer.clone();
+            thread::spawn(move || computer.ticks(cpu))
+        });
+        let calls = computer.becomes_busy(0);
+        for thread in stop {
+            let _ = thread.join().unwrap();
+        }
+        if calls {
+            computer.answers_call(1);
+        }
+        assert!(computer.is_checked(0));
+    });
+}
+
+/// Two CPUs that become busy at the same time check each other, or call a third.
+#[test]
+fn two_cpus_becoming_busy_check_each_other_or_call() {
+    explore(|| {
+        let computer = Computer::new();
+        let other = thread::spawn({
+            let computer = computer.clone();
+            move || computer.becomes_busy(1)
+        });
+        let calls = computer.becomes_busy(0) | other.join().unwrap();
+        if calls {
+            computer.answers_call(2);
+        }
+        assert!(computer.is_checked(0) && computer.is_checked(1));
+    });
+}
