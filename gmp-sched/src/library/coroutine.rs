@@ -229,7 +229,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
         }
         // Panics before anything has changed if the caller may not block.
         let caller = Caller::<P>::new();
-        let outer = self.shared.hand_back(caller.me, value);
+        let outer = self.shared.store_value(caller.me, value);
         switch_to(caller, outer);
         !self.is_stopped()
     }
@@ -254,26 +254,26 @@ impl<T, P: Platform> Shared<T, P> {
     fn resume(&self, inner: &JoinHandle<(), P>) {
         // Panics before anything has changed if the caller may not block.
         let caller = Caller::<P>::new();
-        self.lend(caller.me, inner);
+        self.register_outer(caller.me, inner);
         switch_to(caller, inner.goroutine());
     }
 
     /// Registers `me`, the calling G, as the outer one. It is about to switch to the inner one, which resumes it with a
     /// value or at its end.
-    pub(crate) fn lend(&self, me: &'static Goroutine<P>, inner: &JoinHandle<(), P>) {
+    pub(crate) fn register_outer(&self, me: &'static Goroutine<P>, inner: &JoinHandle<(), P>) {
         self.exchange.lock().outer = Some(me);
         inner.set_waiter(me);
     }
 
     /// Stores a value of `me`, the inner G, which is about to switch to the outer one. Returns the outer one.
-    pub(crate) fn hand_back(&self, me: &'static Goroutine<P>, value: T) -> &'static Goroutine<P> {
+    pub(crate) fn store_value(&self, me: &'static Goroutine<P>, value: T) -> &'static Goroutine<P> {
         let outer = {
             let mut exchange = self.exchange.lock();
             exchange.value = Some(value);
             exchange.outer.take()
         };
         forget_waiter(me);
-        outer.expect("the G that resumes a coroutine has lent itself")
+        outer.expect("the G that resumes a coroutine has registered itself")
     }
 
     /// Takes the value that the outer G was resumed with, or `None` if the inner G has ended.

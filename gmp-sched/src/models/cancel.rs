@@ -14,12 +14,12 @@ use crate::library::cancel::{Cause, ContextError, Node};
 use crate::library::time::{Instant, TimerSlot};
 use crate::platform::Pinned;
 
-/// Due at the first look at the clock.
+/// Due at the first read of the clock.
 const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
 
-/// Does what the timers of `of` are for that are due at `now`; gives how many Gs that readied.
+/// Fires the timers of `of` that are due at `now`; returns how many Gs that readied.
 fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant) -> usize {
     let processor = of.processor().expect("it holds one");
     let mut readied = 0;
@@ -29,20 +29,20 @@ fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant)
     readied
 }
 
-/// [`run_due_at`] the first look at the clock.
+/// [`run_due_at`] the first read of the clock.
 fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
     run_due_at(pinned, of, DUE)
 }
 
-/// Whoever ends the wait first readies the G, and nobody else does: that would find it no longer waiting.
+/// The waker that ends the wait first readies the G; a second one would find that it does not wait any more.
 fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
     goroutine.status() == Status::Runnable
 }
 
-/// The far side of a wait with a context that has a deadline queues and arms, while the context is cancelled and the timer
-/// fires. The G runs on as soon as either has readied it, and leaves nothing behind in the context and the heap.
+/// The far side of a wait with a context and a deadline queues and arms, while the context is cancelled and the timer fires.
+/// The G runs as soon as either has readied it, and leaves nothing behind in the context and the timers.
 #[test]
-fn a_cancellation_against_a_deadline_and_the_far_side() {
+fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     explore(|| {
         let setting = Setting::new(3);
         let machines = [setting.running_machine(), setting.running_machine(), setting.running_machine()];
@@ -76,14 +76,14 @@ fn a_cancellation_against_a_deadline_and_the_far_side() {
         });
         cancels.join().unwrap();
         fires.join().unwrap();
-        assert_eq!(me.status(), Status::Running, "the context has ended, and nobody readied the G");
+        assert_eq!(me.status(), Status::Running, "the context has ended, and the G was not readied");
         assert!(!me.timer.is_armed(), "the G has left a timer behind");
     });
 }
 
-/// A context is made below one that is cancelled meanwhile: it has ended too.
+/// A context is derived from one that is cancelled meanwhile: it has ended, too.
 #[test]
-fn a_child_does_not_escape_a_cancellation() {
+fn context_derived_during_cancellation_is_cancelled() {
     explore(|| {
         let setting = Setting::new(2);
         let (maker, canceller) = (setting.running_machine(), setting.running_machine());
@@ -95,13 +95,13 @@ fn a_child_does_not_escape_a_cancellation() {
             Node::new(Some(&middle), None)
         });
         cancels.join().unwrap();
-        run_as(maker, |_| assert!(below.unwrap().is_done(), "it was made below one that has ended"));
+        run_as(maker, |_| assert!(below.unwrap().is_done(), "it was derived from one that has ended"));
     });
 }
 
-/// What `stop` says of a timer that fires is what becomes of its tick.
+/// `stop` during a firing: its result agrees with whether there is a tick.
 #[test]
-fn a_timer_is_stopped_while_it_fires() {
+fn timer_stopped_while_it_fires_leaves_no_tick() {
     explore(|| {
         let setting = Setting::new(2);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());
@@ -113,17 +113,17 @@ fn a_timer_is_stopped_while_it_fires() {
         let slot = slot.unwrap();
         let fires = spawn_as(timer, move |pinned| assert_eq!(run_due(pinned, owner), 0));
         run_as(owner, |_| {
-            assert!(slot.stop(), "nobody has taken the tick");
-            assert!(slot.try_take().is_none(), "a tick of before");
+            assert!(slot.stop(), "no tick has been received");
+            assert!(slot.try_take().is_none(), "a stale tick");
         });
         fires.join().unwrap();
         run_as(owner, |_| assert!(slot.try_take().is_none(), "a stale tick"));
     });
 }
 
-/// Set anew while it fires, the timer gives one tick for each setting at most, and none of an earlier one.
+/// Set again while it fires, a timer delivers at most one tick per setting, and none of an earlier setting.
 #[test]
-fn a_timer_is_set_anew_while_it_fires() {
+fn timer_reset_while_it_fires_delivers_no_stale_tick() {
     explore(|| {
         let setting = Setting::new(2);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());
@@ -136,16 +136,16 @@ fn a_timer_is_set_anew_while_it_fires() {
         let fires = spawn_as(timer, move |pinned| assert_eq!(run_due(pinned, owner), 0));
         run_as(owner, |_| {
             assert!(slot.set(LATER, Duration::ZERO));
-            assert!(slot.try_take().is_none(), "a tick of before");
+            assert!(slot.try_take().is_none(), "a stale tick");
         });
         fires.join().unwrap();
         run_as(owner, |_| assert!(slot.stop() && slot.try_take().is_none(), "a stale tick"));
     });
 }
 
-/// A G stops a timer in a system call while its P is retired, whose timers go to another P: it is stopped wherever it is.
+/// A G stops a timer in a system call while its P is retired and the P's timers move to another P: the timer is found there.
 #[test]
-fn a_timer_is_stopped_in_a_system_call_while_its_processor_is_retired() {
+fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     explore(|| {
         let setting = Setting::new(2);
         let (caller, heir) = (setting.running_machine(), setting.running_machine());
@@ -169,9 +169,9 @@ fn a_timer_is_stopped_in_a_system_call_while_its_processor_is_retired() {
     });
 }
 
-/// Two cancel a context with two below, one of them that and the other one of those: all are ended when both are through.
+/// One thread cancels a context and another one its child: all contexts below have ended when both have returned.
 #[test]
-fn two_cancellations_of_one_tree() {
+fn two_overlapping_cancellations_end_all_descendants() {
     explore(|| {
         let setting = Setting::new(2);
         let (first, second) = (setting.running_machine(), setting.running_machine());
@@ -185,9 +185,10 @@ fn two_cancellations_of_one_tree() {
     });
 }
 
-/// A ticker's firing on one M is overtaken by the next one on another: who waited longer never gets the later tick.
+/// A firing of a ticker on one M is overtaken by the next firing on another: the G that waited longer never gets the later
+/// tick.
 #[test]
-fn ticks_come_in_order() {
+fn overtaken_tick_is_not_delivered_out_of_order() {
     explore(|| {
         let setting = Setting::new(3);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());

@@ -1,8 +1,8 @@
-//! Channels and selects: who holds the lock sees what was done under it before, a value goes to one receiver or stays, and
-//! a wait that several may end is ended by one.
+//! Channels and selects: the holder of the lock sees what was done under it before, a value goes to one receiver or stays,
+//! and a wait with several wakers is ended by one.
 //!
-//! What runs is the channel's own code, from the call of a G to its return. Only the switch is left out: a G that parks is a
-//! thread of loom's that runs its commit, which frees the lock, and blocks until somebody readies it ([`stand_in`]).
+//! They run the channel's own code, from a G's call to its return. Only the switch is left out: a G that parks is a loom
+//! thread that runs its commit, which releases the lock, and blocks until it is readied ([`stand_in`]).
 
 use alloc::sync::Arc;
 use std::panic::{self, AssertUnwindSafe};
@@ -20,7 +20,7 @@ use crate::library::select::{self, Case, Select};
 use crate::library::time::Instant;
 use crate::platform::Pinned;
 
-/// As many Ms as that, each with a G that runs.
+/// That many Ms, each with a running G.
 fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {
     stand_in::reset();
     let setting = Setting::new(COUNT);
@@ -39,7 +39,7 @@ fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
     channel.close();
 }
 
-/// As `select::with_all_locks`, for ever, and in order.
+/// As `select::with_all_locks`, forever, and ordered.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::list_as_given(cases);
     select::sort_by_address(cases);
@@ -82,7 +82,7 @@ fn wait_for_one(
 
 type Ends = (Sender<u32, Model>, Receiver<u32, Model>);
 
-/// In the order of their addresses, in which a select locks them: a model does the same in each run.
+/// In the order of their addresses, in which a select locks them, so that a model does the same in each run.
 fn two_channels() -> Arc<[Ends; 2]> {
     let mut chans = [channel(0), channel(0)];
     chans.sort_by_key(|chan: &Ends| core::ptr::from_ref(&chan.0.channel().header).addr());
@@ -90,7 +90,7 @@ fn two_channels() -> Arc<[Ends; 2]> {
 }
 
 #[test]
-fn a_value_is_received_with_what_came_before_it() {
+fn received_value_is_ordered_after_its_send() {
     explore(|| {
         let [here, there] = machines();
         let shared = Arc::new((channel::<u32, Model>(0), AtomicBool::new(false)));
@@ -113,7 +113,7 @@ fn a_value_is_received_with_what_came_before_it() {
 }
 
 #[test]
-fn the_buffer_is_a_queue() {
+fn buffered_values_are_received_in_order() {
     explore(|| {
         let [here, there] = machines();
         let ends: Arc<Ends> = Arc::new(channel(1));
@@ -127,7 +127,7 @@ fn the_buffer_is_a_queue() {
 }
 
 #[test]
-fn sender_and_receiver_agree_about_a_close() {
+fn send_and_receive_agree_with_a_concurrent_close() {
     explore(|| {
         let machines = machines::<3>();
         let ends: Arc<Ends> = Arc::new(channel(0));
@@ -150,7 +150,7 @@ fn sender_and_receiver_agree_about_a_close() {
 }
 
 #[test]
-fn a_close_ends_the_wait_of_a_sender() {
+fn close_ends_the_wait_of_a_sender() {
     explore(|| {
         let [here, there] = machines();
         let ends: Arc<Ends> = Arc::new(channel(0));
@@ -160,14 +160,14 @@ fn a_close_ends_the_wait_of_a_sender() {
         };
         let has_moved = run_as(here, |pinned| send(pinned, ends.0.channel(), 7));
         closing.join().unwrap();
-        assert_eq!(has_moved, Some(false), "sent to nobody");
+        assert_eq!(has_moved, Some(false), "sent without a receiver");
     });
 }
 
-/// The channel is closed, and then drained: at no moment would a receive have to wait, and no look without the lock says
+/// A channel is closed, and then drained: at no moment would a receive have to wait, and no check without the lock returns
 /// that it would.
 #[test]
-fn a_look_without_the_lock_is_of_one_moment() {
+fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     explore_every_point(|| {
         let [here, there] = machines();
         let ends: Arc<Ends> = Arc::new(channel(1));
@@ -189,7 +189,7 @@ fn a_look_without_the_lock_is_of_one_moment() {
 
 /// A sender waits until the channel is closed: again there is no such moment.
 #[test]
-fn a_look_at_a_queue_is_of_one_moment() {
+fn check_without_lock_of_a_queue_is_of_one_moment() {
     explore_every_point(|| {
         let [here, there] = machines();
         let ends: Arc<Ends> = Arc::new(channel(0));
@@ -218,7 +218,7 @@ fn a_look_at_a_queue_is_of_one_moment() {
 }
 
 #[test]
-fn a_select_is_ended_once_by_a_sender_or_by_a_close() {
+fn select_is_ended_once_by_a_sender_or_a_close() {
     explore(|| {
         let machines = machines::<3>();
         let chans = two_channels();
@@ -238,7 +238,7 @@ fn a_select_is_ended_once_by_a_sender_or_by_a_close() {
                 0 => assert_eq!(results, (Some(Ok(7)), None)),
                 _ => {
                     assert!(results.0.is_none() && results.1.is_some_and(|result| result.is_err()));
-                    // The sender was not taken for the select's.
+                    // The sender was not paired with the select.
                     assert_eq!(receive(pinned, chans[0].1.channel()), Some(7));
                 }
             }
@@ -259,7 +259,7 @@ fn two_selects_agree_on_one_exchange() {
             let (chans, chosen_there) = (chans.clone(), chosen_there.clone());
             spawn_as(there, move |pinned| {
                 let (mut sending, mut receiving) = (select::send(&chans[0].0, 1), select::recv(&chans[1].1));
-                // In the other order of the channels: what keeps the two from each waiting for the other is the engine's.
+                // With its channels in the other order; the engine must prevent a deadlock.
                 let chosen = select_all(pinned, &mut [receiving.case(), sending.case()]);
                 assert!(receiving.into_result().is_none_or(|result| result == Ok(2)));
                 chosen_there.store(chosen == 0, Ordering::Relaxed);
@@ -278,9 +278,9 @@ fn two_selects_agree_on_one_exchange() {
     });
 }
 
-/// The whole of a select, from the look at its cases to its return.
+/// A whole select, from the check of its cases to its return.
 #[test]
-fn a_whole_select_takes_one_of_two_values() {
+fn whole_select_takes_one_of_two_values() {
     explore(|| {
         let machines = machines::<3>();
         let chans = two_channels();
@@ -295,7 +295,7 @@ fn a_whole_select_takes_one_of_two_values() {
             let chosen = Select::new(&mut [first.case(), second.case()]).wait();
             let results = (first.into_result(), second.into_result());
             assert_eq!(results, if chosen == 0 { (Some(Ok(1)), None) } else { (None, Some(Ok(2))) });
-            // The other value is still there for the next.
+            // The other value is still there for the next select.
             let other = 1 - chosen;
             assert_eq!(receive(pinned, chans[other].1.channel()), Some(other as u32 + 1));
         });
@@ -304,7 +304,7 @@ fn a_whole_select_takes_one_of_two_values() {
     });
 }
 
-/// Runs `call`, which may panic, without the message of that: a model has many runs.
+/// Runs `call`, which may panic, without printing the message, because a model has many runs.
 fn panics_quietly(call: impl FnOnce()) -> bool {
     std::thread_local! {
         static IS_QUIET: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
@@ -318,17 +318,17 @@ fn panics_quietly(call: impl FnOnce()) -> bool {
             }
         }));
     });
-    // Where nobody else of loom's threads panics meanwhile: it would be as quiet.
+    // No other loom thread panics meanwhile, whose message would be suppressed, too.
     IS_QUIET.set(true);
     let ended = panic::catch_unwind(AssertUnwindSafe(call));
     IS_QUIET.set(false);
     ended.is_err()
 }
 
-/// An M without a P, in a system call, selects or receives while another G sends: it gets the value, or panics because it would
-/// have to wait. Then it has no lock and stands in no queue.
+/// An M without a P, in a system call, selects or receives while another G sends: it gets the value, or panics because it
+/// would have to wait. Then it holds no lock and is in no queue.
 #[test]
-fn a_caller_that_may_not_block_keeps_no_lock() {
+fn caller_that_may_not_block_panics_without_lock_and_waiter() {
     fn select_in_order(chans: &[Ends; 2]) {
         let (mut first, mut second) = (select::recv(&chans[0].1), select::recv(&chans[1].1));
         _ = Select::new(&mut [first.case(), second.case()]).ordered().wait();

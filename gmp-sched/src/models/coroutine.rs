@@ -1,5 +1,5 @@
-//! The hand-over between the two sides of a coroutine that go through the queues, as they do where one of them is locked
-//! to its thread: each runs on any M, sees what the other one did, and nobody else runs it.
+//! The two sides of a coroutine that switch through the queues, as they do if one of them is locked to its thread: each runs
+//! on any M, sees what the other one did, and runs on one M at a time.
 
 use alloc::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::lifecycle::body::put_result;
 use crate::lifecycle::join::{JoinHandle, finished, has_result};
 use crate::platform::Pinned;
 
-/// A value on its way: both sides use the memory.
+/// The value: both sides use its memory.
 struct Value(Arc<Checked>);
 
 struct Scene {
     outer: &'static Goroutine<Model>,
     inner: &'static Goroutine<Model>,
     shared: Shared<Value, Model>,
-    /// Dropped by nobody: the slot of a G of the model is not reused.
+    /// Never dropped: the slot of the model's G is not reused.
     handle: core::mem::ManuallyDrop<JoinHandle<(), Model>>,
     outer_frames: Checked,
     inner_frames: Checked,
@@ -45,14 +45,14 @@ impl Scene {
         })
     }
 
-    /// The outer G asks for a value, as in `Shared::resume` and `hand_over`.
+    /// The outer G asks for a value, as in `Shared::resume` and `switch_through_queues`.
     fn ask(&self, pinned: &Pinned<Model>) {
-        self.shared.lend(self.outer, &self.handle);
+        self.shared.register_outer(self.outer, &self.handle);
         self.leave(pinned, (self.outer, &self.outer_frames), self.inner);
     }
 
-    /// The outer G goes on: takes a value and asks for the next, or finds that the coroutine has ended.
-    fn go_on_outer(&self, pinned: &Pinned<Model>) {
+    /// The outer G continues: takes a value and asks for the next, or finds that the coroutine has ended.
+    fn continue_outer(&self, pinned: &Pinned<Model>) {
         self.outer_frames.used();
         match self.shared.take_value() {
             Some(Value(value)) => {
@@ -67,12 +67,12 @@ impl Scene {
         }
     }
 
-    /// The inner G goes on: gives a value, as in `Yielder::yield_value`, and ends the next time.
-    fn go_on_inner(&self, pinned: &Pinned<Model>) {
+    /// The inner G continues: yields a value, as in `Yielder::yield_value`, and ends the next time.
+    fn continue_inner(&self, pinned: &Pinned<Model>) {
         self.inner_frames.used();
         if self.value.uses() == 0 {
             self.value.used();
-            let outer = self.shared.hand_back(self.inner, Value(self.value.clone()));
+            let outer = self.shared.store_value(self.inner, Value(self.value.clone()));
             self.leave(pinned, (self.inner, &self.inner_frames), outer);
         } else {
             put_result(self.inner, Ok(()));
@@ -82,7 +82,7 @@ impl Scene {
         }
     }
 
-    /// One of them parks, and the other is readied on the far side.
+    /// One of them parks, and the far side readies the other.
     fn leave(
         &self,
         pinned: &Pinned<Model>,
@@ -95,7 +95,7 @@ impl Scene {
         self.run_here(pinned);
     }
 
-    /// Goes on with the G that was readied here, unless it has been stolen.
+    /// Continues with the G that was readied here, unless it has been stolen.
     fn run_here(&self, pinned: &Pinned<Model>) {
         if let Some((next, _)) = pinned.processor().queue.pop() {
             self.run(pinned, next);
@@ -106,10 +106,10 @@ impl Scene {
         assert_eq!(next.status(), Status::Runnable);
         next.set_status(Status::Running);
         pinned.machine().set_current(Some(next));
-        if core::ptr::eq(next, self.outer) { self.go_on_outer(pinned) } else { self.go_on_inner(pinned) }
+        if core::ptr::eq(next, self.outer) { self.continue_outer(pinned) } else { self.continue_inner(pinned) }
     }
 
-    /// Goes on with what was readied on the other M, if it comes in time.
+    /// Steals and runs a G that was readied on the other M, if there is one.
     fn steal(&self, pinned: &Pinned<Model>, from: &'static Machine<Model>) {
         let queue = &from.held_processor().queue;
         if let Some(next) = queue.steal_into(&pinned.processor().queue, queue.next()) {
@@ -119,7 +119,7 @@ impl Scene {
 }
 
 #[test]
-fn sides_of_a_coroutine_take_turns_on_any_machine() {
+fn sides_of_a_coroutine_alternate_on_any_m() {
     explore(|| {
         let setting = Setting::new(2);
         let (here, other) = (setting.running_machine(), setting.running_machine());
@@ -128,7 +128,7 @@ fn sides_of_a_coroutine_take_turns_on_any_machine() {
         let thief = spawn_as(other, move |pinned| steals.steal(pinned, here));
         run_as(here, |pinned| scene.ask(pinned));
         thief.join().unwrap();
-        assert_eq!(scene.finished.uses(), 1, "the outer G goes on to the end");
+        assert_eq!(scene.finished.uses(), 1, "the outer G runs to its end once");
         setting.check();
     });
 }

@@ -1,4 +1,4 @@
-//! The look for a deadlock against a thread outside that is about to wake somebody.
+//! The deadlock check against a foreign thread that is about to wake a G.
 
 use super::explore_every_point;
 use super::platform::{Setting, spawn_as};
@@ -7,9 +7,9 @@ use crate::entities::goroutine::{ParkedStatus, WaitReason};
 use crate::library::time::Instant;
 use crate::platform::Pinned;
 
-/// One G waits for a future, the other for that G. At no moment does it look as if nobody was going to wake either.
+/// One G waits for a future, the other for that G. At no moment does the check report a deadlock.
 #[test]
-fn a_wake_from_outside_against_the_look_for_a_deadlock() {
+fn deadlock_is_not_reported_during_a_wake_from_outside() {
     explore_every_point(|| {
         let setting = Setting::new(1);
         let idler = setting.busy_machine();

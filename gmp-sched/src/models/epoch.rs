@@ -1,4 +1,4 @@
-//! An address that loses its page and gets another one, and a CPU that remembers the first.
+//! An address is unmapped and mapped to another page, while a CPU may have the first in its TLB.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -15,23 +15,23 @@ const NEW: u32 = 2;
 struct World {
     epochs: Epochs,
     cpu: CpuEpoch,
-    /// What the page tables say of the address.
+    /// The page table's entry for the address.
     entry: AtomicU32,
     /// The address is in use again, by a G that may run on the CPU.
     in_use: AtomicBool,
 }
 
-/// What the CPU's cache says of the address.
+/// A CPU, with the TLB's entry for the address.
 struct Processor<'a> {
     world: &'a World,
-    remembered: Cell<u32>,
+    cached: Cell<u32>,
 }
 
 impl Processor<'_> {
     /// An interrupt, after which Gs run.
     fn interrupt(&self) {
         pass_point();
-        self.world.cpu.pass(&self.world.epochs, || self.forget());
+        self.world.cpu.pass(&self.world.epochs, || self.flush());
         self.run_gs();
     }
 
@@ -39,37 +39,37 @@ impl Processor<'_> {
     fn halt(&self, wake: Wake) {
         let wait = || {
             pass_point();
-            // Processors look up addresses that nothing uses, also while they halt.
+            // Processors may load translations of addresses that nothing uses, also while they halt.
             self.look_up();
             match wake {
-                Wake::Interrupt => self.world.cpu.pass(&self.world.epochs, || self.forget()),
+                Wake::Interrupt => self.world.cpu.pass(&self.world.epochs, || self.flush()),
                 Wake::NonMaskable => {}
             }
         };
-        self.world.cpu.halt(&self.world.epochs, wait, || self.forget());
+        self.world.cpu.halt(&self.world.epochs, wait, || self.flush());
         assert!(!self.world.cpu.is_halted(), "a CPU runs Gs, and no epoch waits for it");
         self.run_gs();
     }
 
-    fn forget(&self) {
+    fn flush(&self) {
         pass_point();
-        self.remembered.set(NO_PAGE);
+        self.cached.set(NO_PAGE);
     }
 
     /// The G that owns the address may run here.
     fn run_gs(&self) {
-        // Processors look up addresses also before they are used, and remember what is there.
+        // Processors may load a translation before the address is used, and cache it.
         self.look_up();
         if self.world.in_use.load(Ordering::Acquire) {
             self.look_up();
-            assert_eq!(self.remembered.get(), NEW, "a CPU goes to a page that is somebody else's");
+            assert_eq!(self.cached.get(), NEW, "a CPU accesses a page by a stale translation");
         }
     }
 
     fn look_up(&self) {
-        if self.remembered.get() == NO_PAGE {
+        if self.cached.get() == NO_PAGE {
             pass_point();
-            self.remembered.set(self.world.entry.load(Ordering::Relaxed));
+            self.cached.set(self.world.entry.load(Ordering::Relaxed));
         }
     }
 }
@@ -78,11 +78,11 @@ impl Processor<'_> {
 #[derive(Clone, Copy)]
 enum Wake {
     Interrupt,
-    /// Its handler does nothing here.
+    /// Its handler does not pass the epoch.
     NonMaskable,
 }
 
-/// The CPU halts first, if `wake` says what ends that.
+/// `wake` is what ends the CPU's halt, if it halts first.
 fn an_address_is_used_again(wake: Option<Wake>) {
     explore_every_point(move || {
         let world = Arc::new(World {
@@ -94,7 +94,7 @@ fn an_address_is_used_again(wake: Option<Wake>) {
         let cpu = {
             let world = world.clone();
             loom::thread::spawn(move || {
-                let processor = Processor { world: &world, remembered: Cell::new(OLD) };
+                let processor = Processor { world: &world, cached: Cell::new(OLD) };
                 match wake {
                     Some(wake) => processor.halt(wake),
                     None => processor.interrupt(),
@@ -114,16 +114,16 @@ fn an_address_is_used_again(wake: Option<Wake>) {
 }
 
 #[test]
-fn an_address_waits_for_a_cpu_that_runs() {
+fn address_is_reused_after_a_running_cpu_has_flushed() {
     an_address_is_used_again(None);
 }
 
 #[test]
-fn an_address_waits_for_a_cpu_that_wakes() {
+fn address_is_reused_while_a_cpu_wakes_by_interrupt() {
     an_address_is_used_again(Some(Wake::Interrupt));
 }
 
 #[test]
-fn an_address_waits_for_a_cpu_that_a_non_maskable_interrupt_wakes() {
+fn address_is_reused_while_a_cpu_wakes_by_non_maskable_interrupt() {
     an_address_is_used_again(Some(Wake::NonMaskable));
 }

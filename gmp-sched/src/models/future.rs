@@ -1,5 +1,5 @@
-//! The cell between a G in [`block_on`](crate::library::future::block_on) and its waker: no call of the waker is lost, the G is
-//! readied once, and the next poll sees what the caller of the waker did before.
+//! The cell between a G in [`block_on`](crate::library::future::block_on) and its waker: no call of the waker is lost, the G
+//! is readied once, and the next poll sees what the waker's caller did before.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -17,7 +17,7 @@ use crate::platform::Pinned;
 struct Scene {
     goroutine: &'static Goroutine<Model>,
     cell: Arc<Cell<Model>>,
-    /// What the callers of the waker write first.
+    /// Written by the callers of the waker before the call.
     values: [Checked; 2],
     is_there: [AtomicU32; 2],
     /// The frames of the G.
@@ -26,7 +26,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Of the G that runs on the calling M.
+    /// For the G that runs on the calling M.
     fn new(pinned: &Pinned<Model>) -> Arc<Self> {
         Arc::new(Self {
             goroutine: pinned.goroutine(),
@@ -38,7 +38,7 @@ impl Scene {
         })
     }
 
-    /// The loop of `block_on` for `values` values, from where the future is pending. Returns when the G is parked as well.
+    /// The loop of `block_on` for `values` values, from the first pending poll. Returns when the G has parked, too.
     fn wait(&self, pinned: &Pinned<Model>, values: usize) {
         loop {
             self.goroutine.set_waiting(
@@ -57,7 +57,7 @@ impl Scene {
         }
     }
 
-    /// The M goes on with the G if that was readied here; else nobody, or the other M does.
+    /// The M continues with the G if that was readied here; otherwise the other M may run it.
     fn run_woken(&self, pinned: &Pinned<Model>, values: usize) {
         if pinned.processor().queue.pop().is_some() {
             self.goroutine.set_status(Status::Running);
@@ -67,11 +67,11 @@ impl Scene {
         }
     }
 
-    /// The G goes on after a wait, and polls. With one value the wake-up was for that one.
+    /// The G continues after a wait, and polls. If there is one value, the wakeup was for that one.
     fn poll(&self, values: usize) -> bool {
         self.frames.used();
         self.cell.resumed();
-        // Ordering: the cell orders them.
+        // Ordering: Relaxed: the cell orders them.
         let is_there = self.is_there[..values].iter().all(|is_there| is_there.load(Ordering::Relaxed) == 1);
         assert!(values > 1 || is_there, "woken before its value was there");
         if is_there {
@@ -83,7 +83,7 @@ impl Scene {
         is_there
     }
 
-    /// The future's other side: puts a value there and calls the waker. The M goes on with the G if that is readied.
+    /// The future's other side: stores a value and calls the waker. The M continues with the G if that was readied.
     fn wake(&self, pinned: &Pinned<Model>, value: usize, values: usize) {
         self.values[value].used();
         self.is_there[value].store(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl Scene {
 }
 
 #[test]
-fn waker_against_the_wait_of_its_goroutine() {
+fn waker_against_a_wait_readies_the_g_after_its_value() {
     explore(|| {
         let setting = Setting::new(2);
         let (here, other) = (setting.running_machine(), setting.running_machine());
@@ -102,13 +102,13 @@ fn waker_against_the_wait_of_its_goroutine() {
         let waker = spawn_as(other, move |pinned| wakes.wake(pinned, 0, 1));
         run_as(here, |pinned| scene.wait(pinned, 1));
         waker.join().unwrap();
-        assert_eq!(scene.finished.uses(), 1, "the G goes on once");
+        assert_eq!(scene.finished.uses(), 1, "the G runs to its end once");
         setting.check();
     });
 }
 
 #[test]
-fn two_calls_of_a_waker_ready_its_goroutine_once() {
+fn two_calls_of_a_waker_ready_the_g_once() {
     explore(|| {
         let setting = Setting::new(3);
         let [here, first, second] = [(); 3].map(|()| setting.running_machine());
@@ -119,7 +119,7 @@ fn two_calls_of_a_waker_ready_its_goroutine_once() {
         });
         run_as(here, |pinned| scene.wait(pinned, 2));
         wakers.into_iter().for_each(|waker| waker.join().unwrap());
-        assert_eq!(scene.finished.uses(), 1, "the G goes on once");
+        assert_eq!(scene.finished.uses(), 1, "the G runs to its end once");
         setting.check();
     });
 }

@@ -1,4 +1,4 @@
-//! Going idle against submitting work, as `idle.md` describes it.
+//! Going idle against submitting work, see `idle.md`.
 
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};
@@ -6,10 +6,10 @@ use crate::engine::find::find_runnable;
 use crate::engine::park::ready_pinned;
 use crate::engine::syscall::{enter_blocking, take_processor_back};
 
-/// The fences of submit.1 and idle.2, and the look in between. There is a third P, so that an M may search while
-/// another is counted as spinning.
+/// The fences of submit.1 and idle.2, and the checks after them. There is a third P, so that an M may search while another
+/// is counted as spinning.
 #[test]
-fn a_submitter_against_an_idling_machine() {
+fn submitter_against_an_idling_m() {
     explore_every_point(|| {
         let setting = Setting::new(3);
         let (submitter, idler) = (setting.busy_machine(), setting.busy_machine());
@@ -25,9 +25,9 @@ fn a_submitter_against_an_idling_machine() {
     });
 }
 
-/// The submitter sees a spinner, which gives up.
+/// The submitter sees a spinning M, which gives up.
 #[test]
-fn a_submitter_against_a_spinning_machine() {
+fn submitter_against_a_spinning_m_that_gives_up() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (submitter, spinner) = (setting.busy_machine(), setting.spinning_machine());
@@ -41,9 +41,9 @@ fn a_submitter_against_a_spinning_machine() {
     });
 }
 
-/// The submitter sees a spinner, which finds other work and has to wake the next.
+/// The submitter sees a spinning M, which finds other work and has to wake the next M.
 #[test]
-fn a_submitter_against_a_spinner_that_finds_work() {
+fn submitter_against_a_spinning_m_that_finds_work() {
     explore_every_point(|| {
         let setting = Setting::new(3);
         let (submitter, spinner) = (setting.busy_machine(), setting.spinning_machine());
@@ -58,10 +58,10 @@ fn a_submitter_against_a_spinner_that_finds_work() {
     });
 }
 
-/// The submitter relies on a spinner for two Gs. That one finds them only when it is off the count already, and can
-/// take one: it has to wake the next for the other.
+/// The submitter relies on a spinning M for two Gs. The M finds them only after it has stopped spinning, and can take one:
+/// it has to wake the next M for the other.
 #[test]
-fn a_submitter_of_two_against_a_spinner_that_goes_idle() {
+fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
     explore(|| {
         let setting = Setting::new(3);
         let (submitter, spinner) = (setting.busy_machine(), setting.spinning_machine());
@@ -76,10 +76,10 @@ fn a_submitter_of_two_against_a_spinner_that_goes_idle() {
     });
 }
 
-/// The submitter relies on a spinner, which goes idle and is given a P with other work before it has looked once more: it has
-/// to have somebody else look.
+/// The submitter relies on a spinning M, which goes idle and is assigned a P with other work before its second check: it has
+/// to make another M search.
 #[test]
-fn a_submitter_against_a_spinner_that_is_handed_a_processor() {
+fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     explore(|| {
         let setting = Setting::new(3);
         setting.add_machine();
@@ -99,10 +99,10 @@ fn a_submitter_against_a_spinner_that_is_handed_a_processor() {
     });
 }
 
-/// The submitter relies on a spinner for two Gs, and blocks: the spinner, which goes idle, is given its P, can take one, and
-/// has to wake the next for the other.
+/// The submitter relies on a spinning M for two Gs, and blocks. The M goes idle, is handed the submitter's P, can take one
+/// G, and has to wake the next M for the other.
 #[test]
-fn a_submitter_that_blocks_against_a_spinner_that_goes_idle() {
+fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         setting.add_machine();
@@ -121,10 +121,10 @@ fn a_submitter_that_blocks_against_a_spinner_that_goes_idle() {
     });
 }
 
-/// A waker, which has no work for anybody by now, has counted a spinner and then finds no P idle, since an M that came
-/// back from a system call took it. That one's work relies on the count, and so does an M that went idle meanwhile.
+/// A waker, whose work is done already, has counted a spinning M and then finds no idle P, because an M that returned from a
+/// system call took it. The work of that M, and an M that goes idle meanwhile, rely on the count.
 #[test]
-fn a_waker_that_finds_no_processor_looks_again() {
+fn waker_that_finds_no_idle_p_checks_again() {
     explore_every_point(|| {
         let setting = Setting::new(3);
         let (waker, returning) = (setting.running_machine(), setting.blocked_machine());

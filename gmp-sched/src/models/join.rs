@@ -1,5 +1,5 @@
-//! The word between a G and its handle: nobody reads a result that is not there, no waiter is forgotten, and the slot
-//! is reused once, when both sides are through with it.
+//! The word between a G and its handle: no result is read before it is there, no waiter is lost, and the slot is reused
+//! once, when neither side needs it any more.
 
 use alloc::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::lifecycle::join::{Audience, JoinHandle, finished, has_result, release
 use crate::lifecycle::spawn::bury;
 use crate::platform::Pinned;
 
-/// What lies on the stack of the G that finishes, and on that of the one that waits for it.
+/// Stands for what is on the stack of the G that finishes, and of the one that waits for it.
 #[derive(Default)]
 struct Stacks {
     result: Checked,
@@ -24,7 +24,7 @@ struct Stacks {
     woken: Checked,
 }
 
-/// The result: taken or dropped once, by whoever has the right to it.
+/// The result: taken or dropped once, by its owner.
 struct Output(Arc<Stacks>);
 
 impl Drop for Output {
@@ -52,7 +52,7 @@ impl Finishing {
         Self { setting, stacks, goroutine, runs_on, other }
     }
 
-    /// The steps of `spawn::finish` and what the M does next, on a thread of its own.
+    /// The steps of `spawn::finish`, and what the M does next, on a thread of its own.
     fn finish(&self, then: impl FnOnce(&Pinned<Model>) + Send + 'static) -> loom::thread::JoinHandle<()> {
         let (goroutine, stacks) = (self.goroutine, self.stacks.clone());
         spawn_as(self.runs_on, move |pinned| {
@@ -81,13 +81,13 @@ impl Finishing {
 fn reuse(pinned: &Pinned<Model>, stacks: &Stacks) {
     if pinned.processor().free.pop().is_some() {
         stacks.frames.used();
-        assert_eq!(stacks.result.uses(), 2, "reused with its result still to be taken");
+        assert_eq!(stacks.result.uses(), 2, "reused before its result was taken");
         stacks.reused.used();
     }
 }
 
 #[test]
-fn a_dropped_handle_against_the_end_of_its_goroutine() {
+fn dropped_handle_against_the_end_of_its_g() {
     explore(|| {
         let scene = Finishing::new();
         let handle: JoinHandle<Output, Model> = JoinHandle::new(scene.goroutine);
@@ -101,7 +101,7 @@ fn a_dropped_handle_against_the_end_of_its_goroutine() {
     });
 }
 
-/// The rest of `JoinHandle::join`, by a waiter that runs on.
+/// The rest of `JoinHandle::join`, by a waiter that continues.
 fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &Stacks) {
     assert!(has_result(goroutine), "readied without a result");
     drop(take_result::<Output, Model>(goroutine));
@@ -109,16 +109,16 @@ fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &S
     reuse(pinned, stacks);
 }
 
-/// Park against ready: the waiter's context is saved before anyone can run it, it is readied exactly once, and goes on
-/// while the G that readied it may not have left its stack yet.
+/// Park against ready: the waiter's context is saved before it can be run, it is readied exactly once, and it continues
+/// while the G that readied it may still be on its stack.
 #[test]
-fn a_waiter_against_the_end_of_its_goroutine() {
+fn waiter_against_the_end_of_its_g() {
     explore(|| {
         let scene = Finishing::new();
         let (goroutine, runs_on) = (scene.goroutine, scene.runs_on);
         let waiter = scene.other.running_goroutine();
         let stacks = scene.stacks.clone();
-        // If nobody stole the waiter, it goes on where it was readied.
+        // If the waiter was not stolen, it continues where it was readied.
         let finishes = scene.finish(move |pinned| {
             if pinned.processor().queue.pop().is_some() {
                 stacks.waiter.used();
@@ -148,6 +148,6 @@ fn a_waiter_against_the_end_of_its_goroutine() {
         });
         finishes.join().unwrap();
         scene.check();
-        assert_eq!(scene.stacks.woken.uses(), 1, "the waiter goes on once");
+        assert_eq!(scene.stacks.woken.uses(), 1, "the waiter continues once");
     });
 }

@@ -11,7 +11,7 @@ use crate::platform::Points;
 
 const CPUS: usize = 3;
 
-/// A machine whose CPUs are loom's threads, up to where they would halt or run a thread.
+/// CPUs that are loom threads, up to where they would halt or run a thread.
 #[derive(Debug)]
 struct ModelCpu;
 
@@ -21,7 +21,7 @@ loom::thread_local! {
 
 loom::lazy_static! {
     static ref THREADS: &'static Threads<ModelCpu> = Threads::new(CPUS);
-    /// Interrupts on their way.
+    /// Interrupts that have been sent.
     static ref KICKED: [AtomicBool; CPUS] = core::array::from_fn(|_| AtomicBool::new(false));
 }
 
@@ -73,13 +73,13 @@ fn thread(last: usize) -> &'static Thread<ModelCpu> {
     let stack = Box::leak(Box::new([0u128; 16])).as_ptr_range();
     let stack = stack.start.expose_provenance()..stack.end.expose_provenance();
     #[expect(unsafe_code, reason = "makes a thread that never runs")]
-    // SAFETY: the stack is fresh and nobody else's.
+    // SAFETY: the stack is new and not used otherwise.
     unsafe {
         THREADS.create(stack, |_| unreachable!("no thread runs in a model"), 0)
     }
 }
 
-/// One of loom's threads as `cpu`.
+/// Makes the calling loom thread CPU `cpu`.
 fn on<R: Send + 'static>(cpu: usize, body: impl FnOnce() -> R + Send + 'static) -> loom::thread::JoinHandle<R> {
     loom::thread::spawn(move || {
         CPU.with(|current| current.set(cpu));
@@ -87,17 +87,17 @@ fn on<R: Send + 'static>(cpu: usize, body: impl FnOnce() -> R + Send + 'static) 
     })
 }
 
-/// A CPU without a thread, up to where it halts; tells whether it found one.
-fn look() -> bool {
+/// Runs a CPU without a thread up to where it halts; returns whether it found a thread.
+fn find_thread() -> bool {
     THREADS.take_ready_or_be_idle().is_some()
 }
 
-/// All CPUs that were kicked while they halted look again. Then no thread is ready while a CPU halts. `woken` is how many
-/// were made ready; the CPUs that are busy run one of those each, unless `busy_before` says that they ran something before.
+/// Lets all CPUs that were kicked while they halted check again. Then no thread is ready while a CPU halts. `woken` is how
+/// many threads were made ready; each busy CPU runs one of them, unless `busy_before` says that it ran something before.
 fn check(woken: usize, busy_before: [bool; CPUS], mut busy: [bool; CPUS]) {
     while let Some(cpu) = (0..CPUS).find(|&cpu| !busy[cpu] && KICKED[cpu].swap(false, Ordering::AcqRel)) {
         CPU.with(|current| current.set(cpu));
-        busy[cpu] = look();
+        busy[cpu] = find_thread();
     }
     let taken = (0..CPUS).filter(|&cpu| busy[cpu] && !busy_before[cpu]).count();
     assert!(taken <= woken, "a thread runs twice");
@@ -105,11 +105,11 @@ fn check(woken: usize, busy_before: [bool; CPUS], mut busy: [bool; CPUS]) {
 }
 
 #[test]
-fn a_ready_thread_against_a_halting_cpu() {
+fn one_ready_thread_against_a_halting_cpu() {
     for last in 0..2 {
         explore(move || {
             let woken = thread(last);
-            let halts = on(1, look);
+            let halts = on(1, find_thread);
             CPU.with(|cpu| cpu.set(0));
             woken.unpark();
             let busy = halts.join().unwrap();
@@ -125,8 +125,8 @@ fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
         let woken = [thread(1), thread(1)];
         // Idle from the beginning.
         CPU.with(|cpu| cpu.set(2));
-        assert!(!look());
-        let halts = on(1, look);
+        assert!(!find_thread());
+        let halts = on(1, find_thread);
         CPU.with(|cpu| cpu.set(0));
         woken.into_iter().for_each(Thread::unpark);
         let busy = halts.join().unwrap();
@@ -134,13 +134,13 @@ fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     });
 }
 
-/// Two CPUs go idle: one takes the first thread and is claimed for the second at that moment, and the other one looked
+/// Two CPUs go idle: one takes the first thread and is claimed for the second at that moment; the other one made its check
 /// before the second came.
 #[test]
 fn two_ready_threads_against_two_halting_cpus() {
     explore(|| {
         let woken = [thread(1), thread(1)];
-        let halts = [on(1, look), on(2, look)];
+        let halts = [on(1, find_thread), on(2, find_thread)];
         CPU.with(|cpu| cpu.set(0));
         woken.into_iter().for_each(Thread::unpark);
         let [first, second] = halts.map(|cpu| cpu.join().unwrap());
@@ -153,7 +153,7 @@ fn two_ready_threads_against_two_halting_cpus() {
 fn two_wakers_against_a_halting_cpu() {
     explore(|| {
         let woken = [thread(0), thread(1)];
-        let halts = on(2, look);
+        let halts = on(2, find_thread);
         let wakes = on(1, move || woken[1].unpark());
         CPU.with(|cpu| cpu.set(0));
         woken[0].unpark();

@@ -1,8 +1,8 @@
-//! The lock of a channel itself: one holder at a time, who sees what the one before did; also where a commit frees it on the
-//! far side.
+//! The lock of a channel itself: one holder at a time, which sees what the previous one did; also if a commit on the far
+//! side releases it.
 //!
-//! What finds it taken makes one attempt more, where the lock itself goes on trying: turns of a loop would be states without
-//! end.
+//! A thread that finds it locked tries once more, where the lock itself would keep trying: a loop would have infinitely many
+//! states.
 
 use alloc::boxed::Box;
 
@@ -27,7 +27,7 @@ fn use_if((lock, memory): &Guarded, has_it: bool) {
 }
 
 #[test]
-fn a_lock_that_was_free_is_taken_with_all_that_was_done_under_it() {
+fn holder_of_a_lock_sees_what_the_previous_one_did() {
     explore(|| {
         let guarded = guarded();
         guarded.0.lock();
@@ -37,9 +37,9 @@ fn a_lock_that_was_free_is_taken_with_all_that_was_done_under_it() {
     });
 }
 
-/// A G parks with the lock, which its commit frees, and two others have waited for that.
+/// A G parks with the lock, which its commit releases, and two others wait for it.
 #[test]
-fn a_lock_that_the_far_side_frees_is_taken_by_one_of_two_that_wait() {
+fn lock_released_by_a_commit_is_taken_by_one_of_two_waiters() {
     explore(|| {
         let setting = Setting::new(2);
         let (parks, takes) = (setting.running_machine(), setting.running_machine());

@@ -1,14 +1,15 @@
-//! loom models of the protocols between Ms: every interleaving of their steps with up to [`PREEMPTIONS`] preemptions,
-//! and every reordering that the memory model allows. What runs is the engine's own code, up to where it would switch
-//! stacks: closures stand in for Gs, and a few steps for a program.
+//! loom models of the protocols between Ms: every interleaving of their steps with up to [`PREEMPTIONS`] preemptions, and
+//! every reordering that the memory model allows. They run the engine's own code, up to where it would switch stacks;
+//! closures stand in for Gs, and a few steps for a program.
 //!
-//! Run by `cargo test -p gmp-sched --test models`, which calls this with `--cfg gmp_loom`. That each model sees what
-//! it is there for is shown by `--test mutants`: it breaks the engine and expects a model to fail.
+//! Run by `cargo test -p gmp-sched --test models`, which builds this with `--cfg gmp_loom`. `--test mutants` shows that each
+//! model detects what it is for: it breaks the engine and expects a model to fail.
 //!
-//! Three limits of loom to know of. `SeqCst` loads and stores are to it what `AcqRel` ones are, so it sees only fences.
-//! It has no total order of the writes to one word: a plain store beside another thread's exchange gives false alarms.
-//! And it finds out where another order might matter by the *last* use of a word alone: that one thread looks is forgotten
-//! when another looks, before it changes the word. So it tries too little where that is how a protocol goes; a model that
+//! loom has three limits. It treats `SeqCst` loads and stores as `AcqRel`, so only fences give a total order. It has no
+//! modification order of a word between a plain store and another thread's exchange, which gives false alarms. And it
+//! decides which other order to explore by the *last* access to a word only: if two threads load a word and then a third
+//! changes it, it forgets the first load. So it explores too little of some protocols; models that are small enough make it
+//! switch at every point of the protocol instead, see [`explore_every_point`].
 //! is small enough has it switch at every point of the protocols instead, see [`explore_every_point`].
 
 mod cancel;
@@ -42,7 +43,7 @@ use crate::platform::Points;
 /// Preemptions in one run of a model.
 const PREEMPTIONS: usize = 3;
 
-/// Runs after which a model is too large: it is to be made smaller, since loom has to come to an end in seconds.
+/// A model with more runs is too large: it must be made smaller, since loom has to finish in seconds.
 const RUNS_AT_MOST: u64 = 2_000_000;
 
 std::thread_local! {
@@ -51,19 +52,19 @@ std::thread_local! {
 }
 
 loom::lazy_static! {
-    /// What all threads change at each point, so that loom takes the order of the points to matter.
+    /// Modified by all threads at each point, so that loom considers the order of points relevant.
     static ref POINTS: AtomicU32 = AtomicU32::new(0);
 }
 
-/// A point of a protocol, in a model.
+/// A point of a protocol in a model.
 fn pass_point() {
     if IS_EVERY_POINT_TRIED.get() {
-        // Ordering: it is to order nothing.
+        // Ordering: Relaxed: it must not order anything.
         POINTS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// loom itself chooses who steps next.
+/// loom chooses by itself which thread runs next.
 #[derive(Debug)]
 struct Unwatched;
 
@@ -73,8 +74,8 @@ impl Points for Unwatched {
     }
 }
 
-/// Explores `model` to the end, in all orders of the [points](Points::point) that its threads pass. (With at most three
-/// preemptions, as everywhere.)
+/// Explores `model` to the end, with every order in which its threads pass the [points](Points::point). (With at most three
+/// preemptions, as always.)
 fn explore_every_point(model: impl Fn() + Sync + Send + 'static) {
     IS_EVERY_POINT_TRIED.set(true);
     explore(model);
@@ -91,7 +92,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
         RUNS.set(RUNS.get() + 1);
         assert!(RUNS.get() < RUNS_AT_MOST, "the model is too large");
         crate::entities::scheduler::restart_numbers();
-        // Made here, before there are other threads, to which loom would order what came before.
+        // Made here, before there are other threads, because loom would consider what came before them.
         pass_point();
         model();
     });

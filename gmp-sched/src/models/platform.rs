@@ -1,6 +1,5 @@
-//! The platform of the models: an M is a thread of loom's that runs the engine's own code up to the point where it
-//! would park or switch. There it ends; what happens to it later, it does in [`Setting::settle`], one M after the
-//! other.
+//! The platform of the models: an M is a loom thread that runs the engine's own code up to the point where it would park or
+//! switch. There the thread ends; what the M does later is run by [`Setting::settle`], one M after the other.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,7 +19,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::library::time::Instant;
 use crate::platform::{OutOfResources, Pinned, Platform, Points, Site};
 
-/// A machine of loom's threads.
+/// The platform of loom's threads.
 #[derive(Debug)]
 pub(super) struct Model;
 
@@ -34,16 +33,16 @@ impl Points for Model {
     }
 }
 
-/// What an M runs on: it is parked unless one of loom's threads runs it.
+/// The thread of an M: parked unless a loom thread runs it.
 #[derive(Debug)]
 pub(super) struct ModelThread {
     /// The park token.
     token: AtomicBool,
-    /// It parked, and the thread that ran it has ended.
+    /// It has parked, and the loom thread that ran it has ended.
     parked: core::sync::atomic::AtomicBool,
-    /// Until when it is parked. Read when all threads have ended, so loom need not know of it.
+    /// Its deadline while parked. Read after all threads have ended, so loom need not know of it.
     until: core::sync::atomic::AtomicU64,
-    /// The G on it is to give way. As above.
+    /// The G on it was asked to give way. Not known to loom, as above.
     asked: core::sync::atomic::AtomicBool,
 }
 
@@ -52,7 +51,7 @@ impl ModelThread {
         self.parked.load(Ordering::Relaxed) && self.token.load(Ordering::Acquire)
     }
 
-    /// When it wakes by itself; never if it is not parked.
+    /// When it wakes without a token; never if it is not parked.
     fn until(&self) -> Instant {
         let is_parked = self.parked.load(Ordering::Relaxed);
         if is_parked { Instant::from_nanos(self.until.load(Ordering::Relaxed)) } else { Instant::NEVER }
@@ -64,11 +63,11 @@ loom::thread_local! {
 }
 
 std::thread_local! {
-    /// All of loom's threads take turns on one thread of the host.
+    /// All loom threads of a run share one thread of the host.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Unwinds an M that parks.
+/// The payload that unwinds an M that parks.
 struct Parks;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
@@ -80,7 +79,7 @@ unsafe impl Platform for Model {
 
     const HAS_OTHER_THREADS: bool = true;
 
-    // Pins are not counted, but no model has a G that blocks while it may not.
+    // Pins are not counted, but in no model does a G block where it must not.
     const COUNTS_PINS: bool = true;
 
     fn raise_pin() {}
@@ -91,7 +90,7 @@ unsafe impl Platform for Model {
         CURRENT.with(Cell::get)
     }
 
-    /// Goes on a little at each look, so that nobody waits for ever for it; [`SOON`] is never reached.
+    /// Advances a little at each call, so that no code waits for it forever; [`SOON`] is never reached.
     fn now() -> Instant {
         CLOCK.set(CLOCK.get() + 1000);
         Instant::from_nanos(CLOCK.get())
@@ -154,28 +153,28 @@ pub(super) fn is_asked(machine: &'static Machine<Model>) -> bool {
     thread(machine).asked.load(Ordering::Relaxed)
 }
 
-/// Whether `machine` has its token, or would wake up.
+/// Whether `machine` has its token, or its deadline would wake it.
 pub(super) fn is_unparked(machine: &'static Machine<Model>) -> bool {
     thread(machine).token.load(Ordering::Acquire)
 }
 
-/// `machine` looks for a G and runs it, or parks. What runs G after G in the engine is beyond the switch of stacks.
+/// Lets `machine` search for a G and take it, or park. Running the G would need a switch of stacks.
 pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     let next = find_runnable(pinned, machine);
-    assert_eq!(next.status(), Status::Runnable, "{next:?} is not to be run");
+    assert_eq!(next.status(), Status::Runnable, "{next:?} must not be run");
     next.set_status(Status::Running);
     machine.set_current(Some(next));
 }
 
-/// `machine` waits for a P to run the G that is locked to it, and runs that, or parks.
+/// Lets `machine` wait for a P for the G that is locked to it, and take that G, or park.
 pub(super) fn run_locked(pinned: &Pinned<Model>, machine: &'static Machine<Model>, locked: &'static Goroutine<Model>) {
     machine.wait_for_locked(pinned, locked);
-    assert_eq!(locked.status(), Status::Runnable, "{locked:?} is not to be run");
+    assert_eq!(locked.status(), Status::Runnable, "{locked:?} must not be run");
     locked.set_status(Status::Running);
     machine.set_current(Some(locked));
 }
 
-/// Runs `body` as `machine` until it is through or the M parks.
+/// Runs `body` as `machine` until it returns or the M parks.
 pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pinned<Model>) -> R) -> Option<R> {
     CURRENT.with(|current| current.set(Some(machine)));
     thread(machine).parked.store(false, Ordering::Relaxed);
@@ -206,17 +205,17 @@ impl Setting {
         CLOCK.set(0);
         let scheduler = Scheduler::new(processors);
         #[expect(unsafe_code, reason = "starts a scheduler")]
-        // SAFETY: models have no threads of their own, and the scheduler is new.
+        // SAFETY: models have no thread-local variables, and the scheduler is new.
         unsafe { scheduler.start() }.expect("the model has threads enough");
         Self { scheduler }
     }
 
-    /// One more M, on the idle list.
+    /// Adds an idle M.
     pub(super) fn add_machine(&self) {
         self.scheduler.add_machine().expect("the model has threads enough");
     }
 
-    /// An M that holds a P, taken off the idle lists.
+    /// Makes an M that holds a P, taken off the idle lists.
     pub(super) fn busy_machine(&self) -> &'static Machine<Model> {
         let mut shared = self.scheduler.shared.lock();
         let processor = self.scheduler.take_idle_processor(&mut shared).expect("a P is idle");
@@ -226,7 +225,7 @@ impl Setting {
         machine
     }
 
-    /// An M like [`busy_machine`](Self::busy_machine) that looks for work and has been counted.
+    /// Makes an M like [`busy_machine`](Self::busy_machine) that is spinning.
     pub(super) fn spinning_machine(&self) -> &'static Machine<Model> {
         let machine = self.busy_machine();
         machine.spinning.store(true, Ordering::Relaxed);
@@ -234,7 +233,7 @@ impl Setting {
         machine
     }
 
-    /// An M that holds a P and runs a G.
+    /// Makes an M that holds a P and runs a G.
     pub(super) fn running_machine(&self) -> &'static Machine<Model> {
         let machine = self.busy_machine();
         let goroutine = self.goroutine();
@@ -243,14 +242,14 @@ impl Setting {
         machine
     }
 
-    /// An M whose G is in a system call and which gave its P away.
+    /// Makes an M whose G is in a system call and whose P was handed off.
     pub(super) fn blocked_machine(&self) -> &'static Machine<Model> {
         let machine = self.running_machine();
         run_as(machine, |_| core::mem::forget(enter_blocking::<Model>().expect("the model has threads enough")));
         machine
     }
 
-    /// A G that waits, and that nobody knows of.
+    /// Makes a G that waits in no queue.
     pub(super) fn goroutine(&self) -> &'static Goroutine<Model> {
         let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new(self.scheduler)));
         goroutine.set_waiting(
@@ -262,10 +261,10 @@ impl Setting {
         goroutine
     }
 
-    /// Lets every M that was unparked go on until it runs a G or parks again.
+    /// Lets every M that was unparked continue until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            // It goes on where it parked, having looked once more before that.
+            // It continues after its park; it made its second check before that.
             run_as(machine, |pinned| match machine.locked_goroutine() {
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {
@@ -276,7 +275,7 @@ impl Setting {
         }
     }
 
-    /// [`settle`](Self::settle) for Ms that stopped on their way to work, as well.
+    /// [`settle`](Self::settle) that includes Ms that stopped on their way to work.
     pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
         for machine in machines {
             if machine.processor().is_some() {
@@ -286,22 +285,26 @@ impl Setting {
         self.settle();
     }
 
-    /// The end of a model, all threads joined: nothing is left to be done that somebody could do.
+    /// The check at the end of a model, all threads joined: no work is left that an M could do.
     pub(super) fn check(&self) {
         self.settle();
         let scheduler = self.scheduler;
-        assert_eq!(scheduler.spinning.load(Ordering::Relaxed), 0, "an M counts as spinning for ever");
+        assert_eq!(scheduler.spinning.load(Ordering::Relaxed), 0, "an M counts as spinning forever");
         let idle = scheduler.idle_processors.load(Ordering::Relaxed);
-        assert!(idle == 0 || !scheduler.is_work_visible(), "lost wake-up: a G is runnable, a P idle, and nobody looks");
+        assert!(idle == 0 || !scheduler.is_work_visible(), "lost wakeup: a G is runnable, a P idle, and no M searches");
         let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
         let wakes = scheduler.machines().map(|machine| thread(machine).until()).min();
-        assert!(idle == 0 || wakes <= earliest, "a timer is slept past: all sleep until {wakes:?}");
+        assert!(idle == 0 || wakes <= earliest, "a timer is missed: all sleep until {wakes:?}");
         let held: Vec<_> = scheduler.machines().filter_map(Machine::processor).map(Processor::id).collect();
         let shared = scheduler.shared.lock();
         let left_behind =
             scheduler.processors().iter().filter(|processor| processor.status() == ProcessorStatus::Syscall);
         let elsewhere = held.len() + shared.blocked_machines as usize + left_behind.count();
-        assert_eq!(shared.idle_machines.len() + elsewhere, shared.machines as usize, "an M is idle and not");
+        assert_eq!(
+            shared.idle_machines.len() + elsewhere,
+            shared.machines as usize,
+            "an M is idle and not on the list"
+        );
         drop(shared);
         for processor in scheduler.processors() {
             let holders = held.iter().filter(|&&id| id == processor.id()).count();
@@ -316,8 +319,8 @@ impl Setting {
         }
     }
 
-    /// The very end, of a model in which whoever takes a G off a queue says that it runs: those that are runnable are the
-    /// ones on the queues.
+    /// The final check of a model whose code marks each G it takes off a queue as running: the runnable Gs are exactly those
+    /// on the queues.
     pub(super) fn check_goroutines(&self) {
         let scheduler = self.scheduler;
         let is_runnable = |goroutine: &&'static Goroutine<Model>| goroutine.status() == Status::Runnable;

@@ -1,7 +1,7 @@
 //! The word of a signal: between a G that begins to wait, an interrupt that raises it, an M that takes it from the ready
 //! list, and a timer. No raise is lost, a wait ends once, and the G sees what the handler did.
 //!
-//! What runs is the signal's own code. A G goes on on whichever of loom's threads comes upon it.
+//! They run the signal's own code. A G continues on the loom thread that finds it.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,26 +20,26 @@ use crate::entities::scheduler::Scheduler;
 use crate::library::time::Instant;
 use crate::platform::{Pinned, Points, Site};
 
-/// Due at the first look at the clock.
+/// Due at the first read of the clock.
 const DUE: Instant = Instant::from_nanos(1);
 
-/// A signal, and a G that waits for it again and again until it has seen the last raise.
+/// A signal, and a G that waits for it repeatedly until it has seen the last raise.
 struct Scene {
     scheduler: &'static Scheduler<Model>,
     signal: &'static Signal<Model>,
     waiter: &'static Goroutine<Model>,
-    /// How far the device has come, as the handler found it before each raise.
+    /// The device's progress, which the handler finds before each raise.
     done: AtomicU32,
-    /// How far it will come.
+    /// The progress at the last raise.
     last: u32,
-    /// As far as the G knows.
+    /// The progress that the G has seen.
     seen: AtomicU32,
-    /// A wait was ended by a deadline, and later ones have none.
+    /// A wait was ended by a deadline; later ones have none.
     timed_out: AtomicBool,
 }
 
 impl Scene {
-    /// `machine` runs the G that waits.
+    /// Lets `machine` run the G that waits.
     fn new(setting: &Setting, machine: &'static Machine<Model>, last: u32) -> Arc<Self> {
         Arc::new(Self {
             scheduler: setting.scheduler,
@@ -67,7 +67,7 @@ impl Scene {
         if self.timed_out.load(Ordering::Relaxed) { Instant::NEVER } else { first }
     }
 
-    /// The G runs on this M: waits until it has seen everything or is parked.
+    /// Runs the G on this M: it waits until it has seen everything or is parked.
     fn run(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         while self.seen.load(Ordering::Relaxed) < self.last {
             let deadline = self.deadline(first_deadline);
@@ -93,13 +93,13 @@ impl Scene {
         }
     }
 
-    /// The first steps of the G after a wait, on whichever M.
+    /// The first steps of the G after a wait, on any M.
     fn goes_on(&self, pinned: &Pinned<Model>, deadline: Instant) {
         self.waiter.set_status(Status::Running);
         pinned.machine().set_current(Some(self.waiter));
         match self.signal.end(self.scheduler, self.waiter, deadline) {
             Some(raised) => self.note(raised),
-            // It looks again, with the same deadline; to wait again that soon is nothing new.
+            // It checks the signal again, with the same deadline. Another wait so soon would show nothing new.
             None => self.timed_out.store(true, Ordering::Relaxed),
         }
     }
@@ -107,14 +107,14 @@ impl Scene {
     fn note(&self, raised: bool) {
         if raised {
             let done = self.done.load(Ordering::Relaxed);
-            assert!(done > 0, "woken by a raise, and saw nothing of what came before");
+            assert!(done > 0, "woken by a raise, but does not see what came before it");
             self.seen.store(done, Ordering::Relaxed);
         } else {
-            assert!(!self.timed_out.swap(true, Ordering::Relaxed), "a wait without a deadline has ended by one");
+            assert!(!self.timed_out.swap(true, Ordering::Relaxed), "a wait without a deadline was ended by one");
         }
     }
 
-    /// Runs the G on if it is the next on this M's P.
+    /// Continues the G if it is the next one on this M's P.
     fn resume(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         if let Some((goroutine, _)) = pinned.processor().queue.pop() {
             self.resume_as(pinned, goroutine, first_deadline);
@@ -127,7 +127,7 @@ impl Scene {
         self.run(pinned, first_deadline);
     }
 
-    /// An M comes by that looks at the ready list.
+    /// An M checks the ready list.
     fn poll(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         Model::point(Site::Poller);
         self.scheduler.poll(pinned);
@@ -141,7 +141,7 @@ impl Scene {
         }
     }
 
-    /// All that is on its way arrives; then the G has seen the last raise.
+    /// Delivers everything that is pending; then the G has seen the last raise.
     fn check(&self, machine: &'static Machine<Model>) {
         run_as(machine, |pinned| {
             while self.scheduler.poller.is_ready() || !pinned.processor().queue.is_empty() {
@@ -149,13 +149,13 @@ impl Scene {
             }
         });
         assert_eq!(self.seen.load(Ordering::Relaxed), self.last, "a raise is lost: {:?}", self.signal);
-        assert_eq!(self.scheduler.poller.waiting.load(Ordering::Relaxed), 0, "counted as waiting for ever");
+        assert_eq!(self.scheduler.poller.waiting.load(Ordering::Relaxed), 0, "counted as waiting forever");
     }
 }
 
-/// Two raises, while the G begins to wait and an M looks at the ready list.
+/// Two raises, while the G begins to wait and an M checks the ready list.
 #[test]
-fn a_wait_against_raises_and_a_look_at_the_ready_list() {
+fn wait_against_raises_and_a_poll() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (waits, polls) = (setting.running_machine(), setting.busy_machine());
@@ -171,9 +171,9 @@ fn a_wait_against_raises_and_a_look_at_the_ready_list() {
 }
 
 /// The wait is ended by its deadline at the moment of the raise, and the G waits again, on another M, before the commit of
-/// the first wait is through.
+/// the first wait has finished.
 #[test]
-fn a_deadline_against_the_commit_and_a_raise() {
+fn deadline_against_a_commit_and_a_raise() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (waits, fires) = (setting.running_machine(), setting.busy_machine());
@@ -192,7 +192,7 @@ fn a_deadline_against_the_commit_and_a_raise() {
 
 /// A parked G is woken by its deadline and waits again, while its signal is raised twice and taken from the ready list.
 #[test]
-fn a_deadline_against_a_raise_that_is_taken_from_the_ready_list() {
+fn deadline_against_a_raise_that_is_polled() {
     explore(|| {
         let setting = Setting::new(3);
         let (waits, fires, polls) = (setting.running_machine(), setting.busy_machine(), setting.busy_machine());
@@ -211,7 +211,7 @@ fn a_deadline_against_a_raise_that_is_taken_from_the_ready_list() {
 
 /// Two Gs begin to wait for one signal: one of them gets it, and is the one that the raise wakes.
 #[test]
-fn the_second_of_two_waiters_leaves_the_first_alone() {
+fn second_waiter_does_not_disturb_the_first() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let machines = [setting.running_machine(), setting.running_machine()];
@@ -228,14 +228,14 @@ fn the_second_of_two_waiters_leaves_the_first_alone() {
                 ParkedStatus::unwatched(me.scheduler().number()),
                 Instant::from_nanos(0),
             );
-            assert!(signal.commit(pinned, me, ticket, Instant::NEVER), "nobody has raised it");
+            assert!(signal.commit(pinned, me, ticket, Instant::NEVER), "it has not been raised");
             pinned.machine().set_current(None);
         };
         let other = spawn_as(machines[1], wait);
         run_as(machines[0], wait);
         other.join().unwrap();
         let waiting = scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
-        let [waiting] = waiting.collect::<Vec<_>>()[..] else { panic!("not one G has the signal") };
+        let [waiting] = waiting.collect::<Vec<_>>()[..] else { panic!("the signal has not exactly one waiter") };
         signal.raise(scheduler);
         run_as(machines[0], |pinned| {
             scheduler.poll(pinned);
@@ -244,7 +244,7 @@ fn the_second_of_two_waiters_leaves_the_first_alone() {
                 ready.is_some_and(|ready| core::ptr::eq(ready, waiting)),
                 "another G is woken than the one that waits"
             );
-            // Until its G runs the wait is not over, and one more raise is for that wait, too.
+            // Until its G runs the wait is not over, and another raise is for that wait, too.
             signal.raise(scheduler);
             assert_eq!(signal.look(pinned), Found::Taken, "a raise for the first is taken by the second");
             assert_eq!(signal.end(scheduler, waiting, Instant::NEVER), Some(true));
@@ -253,9 +253,9 @@ fn the_second_of_two_waiters_leaves_the_first_alone() {
     });
 }
 
-/// What a handler did is seen, with its memory, by the G it wakes.
+/// What a handler did, with its memory, is visible to the G it wakes.
 #[test]
-fn what_the_handler_did_is_seen_by_the_woken() {
+fn woken_g_sees_what_the_handler_did() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (waits, polls) = (setting.running_machine(), setting.busy_machine());
@@ -287,10 +287,10 @@ fn what_the_handler_did_is_seen_by_the_woken() {
     });
 }
 
-/// An M goes idle while the signal of a G that waits is raised: it looks at the ready list once more, or is woken, or
-/// somebody else is made to look.
+/// An M goes idle while the signal of a waiting G is raised: the M checks the ready list again, or is woken, or another M is
+/// made to check.
 #[test]
-fn a_raise_against_an_idling_machine() {
+fn raise_against_an_idling_m() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (waits, idler) = (setting.running_machine(), setting.busy_machine());
@@ -302,26 +302,27 @@ fn a_raise_against_an_idling_machine() {
         idles.join().unwrap();
         setting.settle_all([idler]);
         setting.check();
-        assert!(!scene.scheduler.poller.is_ready() || is_asked(waits), "nobody looks at the ready list");
+        assert!(!scene.scheduler.poller.is_ready() || is_asked(waits), "no M checks the ready list");
     });
 }
 
-/// As above, and no P is idle: a G that runs is made to give way.
+/// As above, and no P is idle: a running G is made to give way.
 #[test]
-fn a_raise_while_all_processors_are_busy() {
+fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (waits, busy) = (setting.running_machine(), setting.running_machine());
         let scene = Scene::new(&setting, waits, 1);
         run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
         scene.interrupt();
-        assert!([waits, busy].into_iter().any(is_asked), "nobody looks at the ready list");
+        assert!([waits, busy].into_iter().any(is_asked), "no M checks the ready list");
     });
 }
 
-/// On an only P no fence of the wake-ups helps: what the second raise was for is seen when both are taken as one.
+/// With a single P there is no fence of the wakeup protocol: what came before the second raise is visible if both are taken
+/// as one.
 #[test]
-fn two_raises_on_an_only_processor() {
+fn two_raises_on_a_single_p_are_seen() {
     explore_every_point(|| {
         let setting = Setting::new(1);
         let machine = setting.running_machine();
@@ -335,9 +336,10 @@ fn two_raises_on_an_only_processor() {
     });
 }
 
-/// Two signals are taken from the ready list, while the G of the first waits again elsewhere and its signal is raised anew.
+/// Two signals are taken from the ready list, while the G of the first waits again on another M and its signal is raised
+/// again.
 #[test]
-fn a_raise_of_a_signal_that_was_just_taken() {
+fn raise_of_a_signal_that_was_just_polled_is_kept() {
     explore_every_point(|| {
         let setting = Setting::new(3);
         let (waits, polls, steals) = (setting.running_machine(), setting.busy_machine(), setting.busy_machine());
@@ -383,9 +385,9 @@ fn a_raise_of_a_signal_that_was_just_taken() {
     });
 }
 
-/// Two signals are raised by two CPUs at once.
+/// Two signals are raised by two CPUs at the same time.
 #[test]
-fn two_signals_are_raised_at_once() {
+fn two_concurrent_raises_are_both_polled() {
     explore_every_point(|| {
         let setting = Setting::new(1);
         let machine = setting.running_machine();
@@ -406,7 +408,7 @@ fn two_signals_are_raised_at_once() {
     });
 }
 
-/// Another G runs on `machine` from now on.
+/// Makes another G run on `machine`.
 fn run_another(setting: &Setting, machine: &'static Machine<Model>) {
     let other = setting.goroutine();
     other.set_status(Status::Running);

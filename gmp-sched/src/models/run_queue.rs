@@ -1,4 +1,4 @@
-//! The local ring between its owner and thieves, with room for four.
+//! The local ring between its owner and thieves, with a capacity of four.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -10,13 +10,13 @@ use crate::base::run_queue::RunQueue;
 
 type Queue = RunQueue<Item, Unwatched, 4>;
 
-/// What is queued: whoever takes it sees what was written to it before.
+/// An item: the M that takes it sees what was written to it before.
 struct Item {
     number: u32,
     content: Checked,
 }
 
-/// Items with the numbers from 0 on, used once.
+/// Items with the numbers from 0 on, used once each.
 fn items<const COUNT: usize>() -> [&'static Item; COUNT] {
     core::array::from_fn(|number| {
         let item = Item { number: number as u32, content: Checked::default() };
@@ -25,7 +25,7 @@ fn items<const COUNT: usize>() -> [&'static Item; COUNT] {
     })
 }
 
-/// Items somebody took.
+/// The items that were taken.
 #[derive(Default)]
 struct Taken(Vec<u32>);
 
@@ -40,7 +40,7 @@ impl Taken {
         item.map(|(item, _)| self.take(item)).is_some()
     }
 
-    /// Every item is taken exactly once, whoever takes it.
+    /// Every item is taken exactly once, by owner or thief.
     fn check(mut self, queue: &Queue, others: impl IntoIterator<Item = Self>, count: u32) {
         for other in others {
             self.0.extend(other.0);
@@ -100,7 +100,7 @@ fn owner_wraps_around_while_a_thief_steals() {
         let mut pushed = 4;
         for item in &items[4..] {
             taken.pop(&queue);
-            // A thief between its copy and its claim must not get hold of a slot that is written here.
+            // A thief between its copy and its claim must not get an entry that is overwritten here.
             if queue.push_back(item).is_ok() {
                 pushed += 1;
             } else {
@@ -111,7 +111,7 @@ fn owner_wraps_around_while_a_thief_steals() {
     });
 }
 
-/// A G that yields goes to the slot that the next one left, in a full ring.
+/// A G that yields is put into the entry that the next one left, in a full ring.
 #[test]
 fn owner_yields_while_a_thief_steals() {
     explore(|| {
@@ -139,9 +139,9 @@ fn two_thieves() {
     });
 }
 
-/// One thief finds the other's prey already in the ring of that one.
+/// One thief finds the other's prey already in that one's ring.
 #[test]
-fn a_thief_is_robbed() {
+fn thief_is_robbed() {
     explore(|| {
         let queue = queue_of(&items::<4>());
         let middle = queue_of(&[]);
@@ -178,7 +178,7 @@ fn run_next_against_a_thief() {
 
 /// The slot is empty at first, so the owner sets it without an exchange.
 #[test]
-fn the_first_run_next_against_two_thieves() {
+fn first_run_next_against_two_thieves() {
     explore(|| {
         let items = items::<1>();
         let queue = queue_of(&[]);
@@ -207,9 +207,9 @@ fn overflow_against_two_thieves() {
     });
 }
 
-/// An element on its way from `runnext` to the ring is never overlooked.
+/// An element that moves from `runnext` to the ring is never missed.
 #[test]
-fn a_queue_with_an_element_is_never_seen_empty() {
+fn queue_with_an_element_is_never_seen_empty() {
     explore(|| {
         let items = items::<2>();
         let queue = queue_of(&[]);
@@ -218,7 +218,7 @@ fn a_queue_with_an_element_is_never_seen_empty() {
         let observer = loom::thread::spawn(move || assert!(!seen.is_empty()));
         let kicked = queue.push_next(items[1]).unwrap();
         queue.push_back(kicked).unwrap();
-        // The second is taken, the first is still there.
+        // The second has been taken, the first is still there.
         assert_eq!(queue.pop().map(|(item, _)| item.number), Some(1));
         observer.join().unwrap();
     });

@@ -1,5 +1,5 @@
-//! The children of a scope: the parent leaves when the last one has ended and not before, sees what they did, and a spawn
-//! that panics leaves nothing to wait for.
+//! The children of a scope: the parent leaves when the last one has ended and not before, sees what they did, and does not
+//! wait for a child whose spawn panicked.
 
 use alloc::sync::Arc;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ struct Scene {
     children: Children<Model>,
     /// What the children borrow from the parent, by child.
     borrowed: [Checked; 2],
-    /// The parent's frames above that, at rest while it waits.
+    /// The parent's frames, unused while it waits.
     frames: Checked,
     left: Checked,
 }
@@ -35,7 +35,7 @@ impl Scene {
         })
     }
 
-    /// The parent's wait, as in `Children::wait`. Returns when it has parked as well.
+    /// The parent's wait, as in `Children::wait`. Returns when it has parked, too.
     fn wait(&self, pinned: &Pinned<Model>) {
         if let Some(state) = self.children.prepare_wait(self.parent) {
             self.parent.set_waiting(
@@ -52,14 +52,14 @@ impl Scene {
         self.left.used();
     }
 
-    /// The M goes on with the G that became runnable here, unless it has been stolen.
+    /// The M continues with the G that was readied here, unless it has been stolen.
     fn run_here(&self, pinned: &Pinned<Model>) {
         if let Some((next, _)) = pinned.processor().queue.pop() {
             self.run(pinned, next);
         }
     }
 
-    /// Runs the parent on, or the last steps of the child that [`spawn_child`] made.
+    /// Continues the parent, or runs the last steps of the child that [`spawn_child`] made.
     fn run(&self, pinned: &Pinned<Model>, next: &'static Goroutine<Model>) {
         next.set_status(Status::Running);
         if core::ptr::eq(next, self.parent) {
@@ -91,7 +91,7 @@ fn parent_leaves_when_the_last_of_two_children_has_ended() {
         });
         run_as(here, |pinned| scene.wait(pinned));
         children.into_iter().for_each(|child| child.join().unwrap());
-        assert_eq!(scene.left.uses(), 1, "the parent goes on once");
+        assert_eq!(scene.left.uses(), 1, "the parent continues once");
         setting.check();
     });
 }
@@ -122,7 +122,7 @@ fn child_is_counted_before_it_can_end() {
             scene.wait(pinned);
         });
         thief.join().unwrap();
-        assert_eq!(scene.left.uses(), 1, "the parent goes on once");
+        assert_eq!(scene.left.uses(), 1, "the parent continues once");
     });
 }
 

@@ -1,7 +1,6 @@
-//! Locks and the rest of `sync`: who gets in sees what was done before, nobody gets in beside, nobody is forgotten.
+//! Locks and the rest of `sync`: the holder sees what was done before, there is no second holder, and no wakeup is lost.
 //!
-//! What runs is the whole of their code, except that a G that would park waits for a word that whoever readies it sets
-//! (`sync::blocking`).
+//! They run all of its code, except that a G that would park waits for a word that the waker sets (`sync::blocking`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,11 +11,11 @@ use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::library::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
 
-/// A number whose every use loom checks: a change must be ordered with all others, a look with all changes.
+/// A number whose every access loom checks: a change must be ordered with all others, a read with all changes.
 #[derive(Default)]
 struct Checked(UnsafeCell<u32>);
 
-// SAFETY: the cell is the thing under test: loom reports any access that the lock does not order.
+// SAFETY: the cell is what is tested: loom reports any access that the lock does not order.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Sync for Checked {}
 // SAFETY: as above.
@@ -26,18 +25,18 @@ unsafe impl Send for Checked {}
 impl Checked {
     fn change(&self) {
         #[expect(unsafe_code, reason = "writes the checked cell")]
-        // SAFETY: loom checks that no other use is at the same time.
+        // SAFETY: loom checks that there is no concurrent access.
         self.0.with_mut(|value| unsafe { *value += 1 });
     }
 
-    fn look(&self) -> u32 {
+    fn read(&self) -> u32 {
         #[expect(unsafe_code, reason = "reads the checked cell")]
-        // SAFETY: loom checks that no change is at the same time.
+        // SAFETY: loom checks that there is no concurrent change.
         self.0.with(|value| unsafe { *value })
     }
 }
 
-/// Runs each of `bodies` as a G on an M of its own, and gives what they share when all are through.
+/// Runs each of `bodies` as a G on an M of its own, and returns what they share when all have ended.
 fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
     crate::engine::stand_in::reset();
     let setting = Setting::new(bodies.len());
@@ -64,30 +63,30 @@ fn lock_and_change((mutex, value): &Guarded<RawMutex<Model>>) {
 }
 
 #[test]
-fn a_mutex_lets_one_in_after_the_other() {
+fn mutex_has_one_holder_at_a_time() {
     explore(|| {
         fn twice(guarded: &Guarded<RawMutex<Model>>) {
             lock_and_change(guarded);
             lock_and_change(guarded);
         }
         let shared = run_all((RawMutex::new(), Checked::default()), &[twice, twice]);
-        assert_eq!(shared.1.look(), 4);
+        assert_eq!(shared.1.read(), 4);
         assert!(shared.0.try_acquire());
     });
 }
 
 #[test]
-fn three_want_one_mutex() {
+fn mutex_has_one_holder_of_three_at_a_time() {
     explore(|| {
         let shared =
             run_all((RawMutex::new(), Checked::default()), &[lock_and_change, lock_and_change, lock_and_change]);
-        assert_eq!(shared.1.look(), 3);
+        assert_eq!(shared.1.read(), 3);
     });
 }
 
-/// Somebody tries, without a lock, while another one is woken for it.
+/// A G calls `try_lock` while another one is woken for the mutex.
 #[test]
-fn a_mutex_is_taken_ahead_of_those_that_wait() {
+fn try_lock_takes_a_mutex_ahead_of_waiters() {
     explore(|| {
         fn try_and_change((mutex, value): &Guarded<RawMutex<Model>>) {
             if mutex.try_acquire() {
@@ -97,12 +96,12 @@ fn a_mutex_is_taken_ahead_of_those_that_wait() {
         }
         let shared =
             run_all((RawMutex::new(), Checked::default()), &[lock_and_change, lock_and_change, try_and_change]);
-        assert!(shared.1.look() >= 2);
+        assert!(shared.1.read() >= 2);
     });
 }
 
 #[test]
-fn a_mutex_is_handed_over() {
+fn mutex_is_handed_over() {
     explore(|| {
         fn fairly((mutex, value): &Guarded<RawMutex<Model>>) {
             mutex.acquire();
@@ -110,7 +109,7 @@ fn a_mutex_is_handed_over() {
             mutex.release_fairly();
         }
         let shared = run_all((RawMutex::new(), Checked::default()), &[fairly, fairly, lock_and_change]);
-        assert_eq!(shared.1.look(), 3);
+        assert_eq!(shared.1.read(), 3);
     });
 }
 
@@ -118,7 +117,7 @@ type Shared<R> = Guarded<RawRwLock<Model, R>>;
 
 fn read<R: Readers>((lock, value): &Shared<R>) {
     let place = lock.share(None).expect("it waits for ever");
-    assert!(value.look() <= 2);
+    assert!(value.read() <= 2);
     lock.unshare(place);
 }
 
@@ -155,35 +154,35 @@ fn readers_and_writers_of_spread_counts() {
 }
 
 #[test]
-fn a_permit_is_one_ones_at_a_time() {
+fn permit_has_one_holder_at_a_time() {
     explore(|| {
         fn take((semaphore, value): &Guarded<Semaphore<Model>>) {
             let _permit = semaphore.acquire(1);
             value.change();
         }
         let shared = run_all((Semaphore::new(1), Checked::default()), &[take, take, take]);
-        assert_eq!((shared.1.look(), shared.0.available()), (3, 1));
+        assert_eq!((shared.1.read(), shared.0.available()), (3, 1));
     });
 }
 
 #[test]
-fn what_is_done_once_is_seen_by_all() {
+fn effects_of_a_once_are_seen_by_all() {
     explore(|| {
         fn once((once, value): &Guarded<Once<Model>>) {
             once.call_once(|| value.change());
-            assert_eq!(value.look(), 1);
+            assert_eq!(value.read(), 1);
         }
         run_all((Once::new(), Checked::default()), &[once, once, once]);
     });
 }
 
 #[test]
-fn what_was_done_is_seen_by_those_that_waited_for_it() {
+fn effects_of_tasks_are_seen_by_waiters_of_a_wait_group() {
     explore(|| {
         type Group = (WaitGroup<Model>, [Checked; 2]);
         fn wait((group, values): &Group) {
             group.wait();
-            assert_eq!((values[0].look(), values[1].look()), (1, 1));
+            assert_eq!((values[0].read(), values[1].read()), (1, 1));
         }
         let group = WaitGroup::new();
         group.add(2);

@@ -1,4 +1,4 @@
-//! System calls: who gets the P, and that an M without one leaves its G where others find it.
+//! System calls: which M gets the P, and that an M without one leaves its G where others find it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ fn enter(machine: &'static Machine<Model>) {
     run_as(machine, |_| core::mem::forget(enter_syscall::<Model>()));
 }
 
-/// sysmon takes the P of a system call that returns at this moment; the M gets another, or leaves its G.
+/// sysmon retakes the P of a system call that returns at this moment; the M gets another P, or leaves its G.
 #[test]
 fn retake_against_the_return_from_a_system_call() {
     explore_every_point(|| {
@@ -26,7 +26,7 @@ fn retake_against_the_return_from_a_system_call() {
         setting.add_machine();
         let caller = setting.running_machine();
         let processor = caller.held_processor();
-        // What belongs to whoever holds the P.
+        // Stands for what belongs to the holder of the P.
         let licence = Arc::new(Checked::default());
         let scheduler = setting.scheduler;
         let takers: Vec<_> = (0..2)
@@ -36,7 +36,7 @@ fn retake_against_the_return_from_a_system_call() {
                     if !scheduler.retake(processor) {
                         return;
                     }
-                    // The P now is another M's or idle; if it is idle, an M takes it for the work that comes.
+                    // The P is now held by another M or idle; if it is idle, an M takes it for the work that comes.
                     let mut shared = scheduler.shared.lock();
                     if let Some(taken) = scheduler.take_idle_processor(&mut shared) {
                         drop(shared);
@@ -63,9 +63,9 @@ fn retake_against_the_return_from_a_system_call() {
     });
 }
 
-/// sysmon takes the P of a system call, which has work, and gives it to an M: that one sees what the caller did.
+/// sysmon retakes the P of a system call, which has work, and assigns it to an M: that one sees what the caller did.
 #[test]
-fn what_the_caller_did_is_seen_by_the_next_holder() {
+fn next_holder_of_a_retaken_p_sees_what_the_caller_did() {
     explore_every_point(|| {
         let setting = Setting::new(1);
         setting.add_machine();
@@ -90,9 +90,9 @@ fn what_the_caller_did_is_seen_by_the_next_holder() {
     });
 }
 
-/// The P is handed off while others submit work: they see no idle P, so the one that hands off has to look for them.
+/// The P is handed off while others submit work: they see no idle P, so the M that hands off has to check for their work.
 #[test]
-fn hand_off_against_a_submitter() {
+fn handoff_against_a_submitter() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         setting.add_machine();
@@ -105,9 +105,9 @@ fn hand_off_against_a_submitter() {
     });
 }
 
-/// There is an M for every P, also when several block at once, each relying on the same idle one.
+/// There is an M for every P, even when several block at the same time, each relying on the same idle M.
 #[test]
-fn every_processor_has_a_machine_when_two_block() {
+fn every_p_has_an_m_when_two_block() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         setting.add_machine();
@@ -122,9 +122,9 @@ fn every_processor_has_a_machine_when_two_block() {
     });
 }
 
-/// The last M to go idle must not take a G for lost that an M brings back from a system call.
+/// The last M to go idle must not report a deadlock while a G returns from a system call.
 #[test]
-fn the_return_from_a_system_call_against_the_look_for_a_deadlock() {
+fn return_from_a_system_call_against_the_deadlock_check() {
     explore_every_point(|| {
         let setting = Setting::new(1);
         let returning = setting.blocked_machine();

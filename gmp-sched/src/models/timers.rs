@@ -1,4 +1,4 @@
-//! The timekeeper against a timer that becomes the earliest: nobody sleeps past it.
+//! The timekeeper against a timer that becomes the earliest: no timer is missed.
 
 use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
@@ -12,7 +12,7 @@ use crate::entities::machine::Machine;
 use crate::library::time::Instant;
 use crate::platform::{Pinned, Platform};
 
-/// Points in time that no model reaches, in their order.
+/// Points in time that no model reaches, in order.
 const AT_FIRST: Instant = Instant::from_nanos(1 << 49);
 /// See above.
 const SOON: Instant = Instant::from_nanos(1 << 50);
@@ -24,9 +24,9 @@ fn set(machine: &'static Machine<Model>, sleeper: &'static Goroutine<Model>, whe
     run_as(machine, |pinned| arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE)));
 }
 
-/// The P that has the timers goes idle while the M of another makes one earlier.
+/// The P with the timers goes idle while the M of another one sets an earlier timer.
 #[test]
-fn a_timer_against_a_machine_that_becomes_the_timekeeper() {
+fn timer_against_an_m_that_becomes_the_timekeeper() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (setter, idler) = (setting.busy_machine(), setting.busy_machine());
@@ -39,21 +39,21 @@ fn a_timer_against_a_machine_that_becomes_the_timekeeper() {
     });
 }
 
-/// The timekeeper raises its deadline, since the timer it was for has been stopped, while a timer is set for a time in
+/// The timekeeper postpones its deadline, because the timer it was for has been stopped, while a timer is set for a time in
 /// between.
 #[test]
-fn a_timer_against_a_timekeeper_that_means_to_sleep_longer() {
+fn timer_against_a_timekeeper_that_postpones_its_deadline() {
     explore_every_point(|| {
         let setting = Setting::new(2);
-        let (setter, keeper) = (setting.busy_machine(), setting.busy_machine());
+        let (setter, timekeeper) = (setting.busy_machine(), setting.busy_machine());
         let sleepers = [setting.goroutine(), setting.goroutine(), setting.goroutine()];
-        set(keeper, sleepers[0], AT_FIRST);
-        set(keeper, sleepers[1], LATER);
-        run_as(keeper, |pinned| keeper.go_idle(pinned));
+        set(timekeeper, sleepers[0], AT_FIRST);
+        set(timekeeper, sleepers[1], LATER);
+        run_as(timekeeper, |pinned| timekeeper.go_idle(pinned));
         assert_eq!(run_as(setter, |pinned| sleepers[0].timer.cancel(pinned)), Some(true));
-        // It wakes at its deadline, without a token that would let it look twice.
-        let keeps = spawn_as(keeper, move |pinned| {
-            find_runnable(pinned, keeper);
+        // It wakes at its deadline, without a token that would make it check twice.
+        let keeps = spawn_as(timekeeper, move |pinned| {
+            find_runnable(pinned, timekeeper);
         });
         set(setter, sleepers[2], SOON);
         keeps.join().unwrap();
@@ -61,9 +61,9 @@ fn a_timer_against_a_timekeeper_that_means_to_sleep_longer() {
     });
 }
 
-/// A P with timers goes idle while there is a timekeeper, which slept without a deadline.
+/// A P with timers goes idle while there is a timekeeper that sleeps without a deadline.
 #[test]
-fn a_processor_with_timers_goes_idle_beside_the_timekeeper() {
+fn p_with_timers_goes_idle_beside_a_timekeeper_without_deadline() {
     explore_every_point(|| {
         let setting = Setting::new(3);
         let (first, second) = (setting.busy_machine(), setting.busy_machine());
@@ -76,31 +76,31 @@ fn a_processor_with_timers_goes_idle_beside_the_timekeeper() {
     });
 }
 
-/// The timekeeper wakes, finds work, and leaves its role to an M that parked without a deadline. A third M is idle and is
-/// the one that is woken for more work: that there is none, and that it goes idle again, must not be the end of it.
+/// The timekeeper wakes, finds work, and leaves its role to an M that parked without a deadline. A third M is idle, is woken
+/// to search, finds nothing and goes idle again; the new timekeeper must still get the deadline.
 #[test]
-fn the_timekeeper_goes_back_to_work_and_leaves_an_heir() {
+fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
     explore_every_point(|| {
         let setting = Setting::new(5);
-        let [submitter, keeper, heir, third] = core::array::from_fn(|_| setting.busy_machine());
+        let [submitter, timekeeper, heir, third] = core::array::from_fn(|_| setting.busy_machine());
         let spinner = setting.spinning_machine();
         let (work, sleeper) = ([setting.goroutine(), setting.goroutine()], setting.goroutine());
         set(heir, sleeper, SOON);
-        [keeper, heir, third].into_iter().for_each(|machine| {
+        [timekeeper, heir, third].into_iter().for_each(|machine| {
             run_as(machine, |pinned| machine.go_idle(pinned));
         });
-        Model::unpark_thread(keeper);
-        let keeps = spawn_as(keeper, move |pinned| keeper.wait_for_processor(pinned));
+        Model::unpark_thread(timekeeper);
+        let keeps = spawn_as(timekeeper, move |pinned| timekeeper.wait_for_processor(pinned));
         run_as(submitter, |pinned| work.into_iter().for_each(|work| ready_pinned(pinned, work)));
         keeps.join().unwrap();
-        setting.settle_all([keeper, spinner]);
+        setting.settle_all([timekeeper, spinner]);
         setting.check();
     });
 }
 
-/// An M that goes idle is given another P before it has looked at any timers: the timekeeper, which slept as if all Ps were
-/// held, is to look after those that nobody is behind all the same. `prepare` sets one.
-fn against_a_machine_that_is_given_another_processor(
+/// An M that goes idle is assigned another P before it has checked any timers: the timekeeper, which sleeps as if all Ps
+/// were held, becomes the owner of the timers it leaves, which `prepare` sets.
+fn against_an_m_that_is_assigned_another_p(
     processors: usize,
     prepare: fn(&Setting, &'static Machine<Model>, &'static Goroutine<Model>),
 ) {
@@ -109,9 +109,9 @@ fn against_a_machine_that_is_given_another_processor(
         setting.add_machine();
         let (leaving, idler, sleeper) = (setting.running_machine(), setting.busy_machine(), setting.goroutine());
         prepare(&setting, idler, sleeper);
-        let keeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
+        let timekeeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
         let work = setting.goroutine();
-        run_as(keeper, |pinned| keeper.wait_for_processor(pinned));
+        run_as(timekeeper, |pinned| timekeeper.wait_for_processor(pinned));
         run_as(leaving, |pinned| ready_pinned(pinned, work));
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         run_as(leaving, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
@@ -119,7 +119,7 @@ fn against_a_machine_that_is_given_another_processor(
         if idler.spinning.load(Ordering::Relaxed) {
             setting.settle_all([idler]);
         } else if let Some(processor) = idler.processor() {
-            // Runs what it was woken for, and that takes long.
+            // It runs the G it was woken for, which takes long.
             processor.pop_local();
         }
         setting.check();
@@ -127,29 +127,29 @@ fn against_a_machine_that_is_given_another_processor(
 }
 
 #[test]
-fn a_machine_leaves_timers_behind_for_another_processor() {
-    against_a_machine_that_is_given_another_processor(2, |_, idler, sleeper| set(idler, sleeper, SOON));
+fn m_leaves_timers_behind_for_another_p() {
+    against_an_m_that_is_assigned_another_p(2, |_, idler, sleeper| set(idler, sleeper, SOON));
 }
 
 #[test]
-fn a_machine_changes_processors_beside_timers_left_in_a_system_call() {
-    against_a_machine_that_is_given_another_processor(3, |setting, _, sleeper| {
+fn m_changes_ps_beside_timers_left_in_a_system_call() {
+    against_an_m_that_is_assigned_another_p(3, |setting, _, sleeper| {
         let caller = setting.running_machine();
         set(caller, sleeper, SOON);
         run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
     });
 }
 
-/// There are more Ms than Ps, and all Ps are held: the timekeeper, which has no P to look after, is about to sleep for
-/// ever while `leave` makes the only P, which has timers, idle.
+/// There are more Ms than Ps, and all Ps are held: the timekeeper, which owns no timers, is about to sleep forever while
+/// `leave` makes the only P, which has timers, idle.
 fn against_a_timekeeper_without_timers(leave: fn(&Pinned<Model>)) {
     explore_every_point(move || {
         let setting = Setting::new(1);
         setting.add_machine();
         let (leaving, sleeper) = (setting.running_machine(), setting.goroutine());
         set(leaving, sleeper, SOON);
-        let keeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
-        let keeps = spawn_as(keeper, move |pinned| keeper.wait_for_processor(pinned));
+        let timekeeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
+        let keeps = spawn_as(timekeeper, move |pinned| timekeeper.wait_for_processor(pinned));
         run_as(leaving, leave);
         keeps.join().unwrap();
         setting.check();
@@ -170,9 +170,9 @@ fn handing_off_timers_against_a_timekeeper_without() {
     against_a_timekeeper_without_timers(|_| core::mem::forget(enter_blocking::<Model>().unwrap()));
 }
 
-/// An M leaves a P with timers behind in a system call: the timekeeper looks after them from then on.
+/// An M leaves a P with timers behind in a system call: the timekeeper becomes their owner.
 #[test]
-fn a_system_call_against_a_machine_that_becomes_the_timekeeper() {
+fn system_call_against_an_m_that_becomes_the_timekeeper() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         let (caller, idler) = (setting.running_machine(), setting.busy_machine());
@@ -185,16 +185,16 @@ fn a_system_call_against_a_machine_that_becomes_the_timekeeper() {
     });
 }
 
-/// A P becomes idle by a hand-off, while an M that has left another in a system call, with timers, is not behind those any
-/// more, and the timekeeper sleeps as if all Ps were held.
+/// A P becomes idle by a handoff, after an M has left another P with timers in a system call, while the timekeeper sleeps as
+/// if all Ps were held.
 #[test]
 fn handing_off_beside_timers_left_in_a_system_call() {
     explore_every_point(|| {
         let setting = Setting::new(2);
         setting.add_machine();
         let (caller, blocking, sleeper) = (setting.running_machine(), setting.running_machine(), setting.goroutine());
-        let keeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
-        let keeps = spawn_as(keeper, move |pinned| keeper.wait_for_processor(pinned));
+        let timekeeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
+        let keeps = spawn_as(timekeeper, move |pinned| timekeeper.wait_for_processor(pinned));
         let calls = spawn_as(caller, move |pinned| {
             arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE));
             core::mem::forget(enter_syscall::<Model>());

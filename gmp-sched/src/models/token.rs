@@ -8,7 +8,7 @@ use super::{Unwatched, explore};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::kthread::token::Token;
 
-/// A thread whose saved context is `context`, and which whoever makes it ready "runs" by looking at that.
+/// A thread whose saved context is `context`; making it ready "runs" it by using that.
 struct Parking {
     token: Token<Unwatched>,
     context: Checked,
@@ -28,7 +28,7 @@ impl Parking {
         assert_eq!(self.context.uses(), 1, "run before its context was saved");
     }
 
-    /// Near side and far side of a park; runs on if the token came in between.
+    /// Near side and far side of a park; continues if the token came in between.
     fn park(&self) {
         if self.token.take() {
             return;
@@ -41,7 +41,7 @@ impl Parking {
 }
 
 #[test]
-fn a_token_is_not_lost_and_used_once() {
+fn token_is_consumed_once_and_not_lost() {
     explore(|| {
         let thread = Arc::new(Parking::new());
         let wakers: Vec<_> = (0..2)
@@ -58,15 +58,15 @@ fn a_token_is_not_lost_and_used_once() {
         for waker in wakers {
             waker.join().unwrap();
         }
-        // Either the token came before the park, which then did not block, or exactly one made the thread ready.
+        // Either the token came before the park, which then did not block, or exactly one giver made the thread ready.
         let blocked = thread.context.uses() == 1;
         assert_eq!(thread.made_ready.load(Ordering::Relaxed), u32::from(blocked));
     });
 }
 
-/// Also where the token is there already when it is given again: the thread sees what the second giver did.
+/// If the token is there already when it is given again, the thread sees what the second giver did.
 #[test]
-fn what_the_wakers_did_is_seen_by_the_woken() {
+fn woken_thread_sees_what_all_givers_did() {
     explore(|| {
         let thread = Arc::new((Parking::new(), [AtomicBool::new(false), AtomicBool::new(false)]));
         let wakers: Vec<_> = (0..2)
@@ -78,7 +78,7 @@ fn what_the_wakers_did_is_seen_by_the_woken() {
                 })
             })
             .collect();
-        // Every give is seen by a take, or by the far side of a park, that comes after it.
+        // Every give is seen by a later take or far side of a park.
         let mut seen = [false; 2];
         let mut look = || seen = [0, 1].map(|waker| seen[waker] || thread.1[waker].load(Ordering::Relaxed));
         if thread.0.token.take() {

@@ -1,4 +1,4 @@
-//! Wakes across the border of a scheduler: by an M of another one, and by a thread that is no M.
+//! Wakeups between schedulers: by an M of another one, and by a thread that is not an M.
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_every_point};
@@ -9,7 +9,7 @@ use crate::entities::machine::Machine;
 use crate::library::time::Instant;
 use crate::platform::Pinned;
 
-/// A G that waits for something that others than the Ms of its scheduler may do, so that its wait is no deadlock.
+/// A G whose wait others than the Ms of its scheduler may end, so that it does not count for a deadlock.
 fn waiter(setting: &Setting) -> &'static Goroutine<Model> {
     let goroutine = setting.goroutine();
     let [first, ..] = setting.scheduler.processors() else { unreachable!("a scheduler has a P") };
@@ -17,16 +17,16 @@ fn waiter(setting: &Setting) -> &'static Goroutine<Model> {
     goroutine
 }
 
-fn assert_runs_at_home(goroutine: &'static Goroutine<Model>) {
-    assert_eq!(goroutine.status(), Status::Running, "lost wake-up");
+fn assert_runs_under_its_scheduler(goroutine: &'static Goroutine<Model>) {
+    assert_eq!(goroutine.status(), Status::Running, "lost wakeup");
     let runs =
         |machine: &'static Machine<Model>| machine.current_goroutine().is_some_and(|g| core::ptr::eq(g, goroutine));
     assert!(goroutine.scheduler().machines().any(runs), "a G runs under another scheduler");
 }
 
-/// An M of another scheduler readies a G while the only P of its own goes idle.
+/// An M of another scheduler readies a G while the only P of the G's scheduler goes idle.
 #[test]
-fn a_wake_from_another_scheduler_against_going_idle() {
+fn wake_from_another_scheduler_against_going_idle() {
     explore_every_point(|| {
         let (setting, other) = (Setting::new(1), Setting::new(1));
         let (idler, waker, goroutine) = (setting.busy_machine(), other.running_machine(), waiter(&setting));
@@ -35,12 +35,12 @@ fn a_wake_from_another_scheduler_against_going_idle() {
         idles.join().unwrap();
         setting.settle_all([idler]);
         setting.check();
-        assert_runs_at_home(goroutine);
+        assert_runs_under_its_scheduler(goroutine);
         assert!(waker.held_processor().queue.is_empty(), "a G is on a queue of another scheduler");
     });
 }
 
-/// The Ms of two schedulers ready a G of each other, as each of them might go idle.
+/// The Ms of two schedulers each ready a G of the other one and then go idle.
 #[test]
 fn two_schedulers_ready_each_others_gs() {
     explore(|| {
@@ -63,14 +63,14 @@ fn two_schedulers_ready_each_others_gs() {
         for (setting, (waker, waiter)) in settings.iter().zip(wakers.into_iter().zip(waiters)) {
             setting.settle_all([waker]);
             setting.check();
-            assert_runs_at_home(waiter);
+            assert_runs_under_its_scheduler(waiter);
         }
     });
 }
 
-/// A thread that is no M readies a locked G while the M of that gives its P away and begins to wait for one.
+/// A thread that is not an M readies a locked G while the G's M gives its P away and begins to wait for one.
 #[test]
-fn a_locked_g_is_readied_from_outside() {
+fn locked_g_is_readied_from_outside() {
     explore(|| {
         let setting = Setting::new(1);
         let machine = setting.running_machine();
@@ -83,6 +83,6 @@ fn a_locked_g_is_readied_from_outside() {
         ready_pinned(&Pinned::<Model>::new(), goroutine);
         waits.join().unwrap();
         setting.settle();
-        assert_runs_at_home(goroutine);
+        assert_runs_under_its_scheduler(goroutine);
     });
 }

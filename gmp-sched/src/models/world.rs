@@ -1,4 +1,4 @@
-//! Stopping the world against what the others are at, and starting it again: none is overlooked, and none runs meanwhile.
+//! Stopping the world against other transitions of Ps, and starting it again: no P is missed, and no G runs meanwhile.
 
 use alloc::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::entities::processor::ProcessorStatus;
 use crate::library::time::Instant;
 use crate::platform::Pinned;
 
-/// A machine whose world is to stop.
+/// A scheduler whose world is to be stopped.
 struct Scene {
     setting: Setting,
     stopper: &'static Machine<Model>,
-    /// What Gs use, and the stopper while the world stands.
+    /// Used by Gs, and by the stopper while the world is stopped.
     ground: Arc<Checked>,
 }
 
 impl Scene {
-    /// The stopper runs a G, the other Ps are idle.
+    /// The stopper runs a G; the other Ps are idle.
     fn new(processors: usize) -> Self {
         let setting = Setting::new(processors);
         let stopper = setting.running_machine();
@@ -41,7 +41,7 @@ impl Scene {
         caller
     }
 
-    /// The wish to stop and the first round; tells whether that was enough.
+    /// The request to stop and the first round; returns whether all have stopped.
     fn stop(&self) -> bool {
         let scheduler = self.setting.scheduler;
         let stands = run_as(self.stopper, |pinned| {
@@ -54,26 +54,26 @@ impl Scene {
         stands == Some(true)
     }
 
-    /// All that the others were at is over: they come to where they stop, at the latest when they are asked a second time.
-    /// Then the world starts again, and everyone goes on.
+    /// Lets the others finish: they stop, at the latest when they are asked a second time. Then starts the world and lets
+    /// all continue.
     fn check(&self, stood: bool, others: &[&'static Machine<Model>]) {
         let scheduler = self.setting.scheduler;
         for &machine in others {
             let runs_on = machine.processor().is_some() && machine.current_goroutine().is_some();
-            assert!(!runs_on || is_asked(machine), "a G runs on that nobody asks to stop");
+            assert!(!runs_on || is_asked(machine), "a G keeps running that was not asked to stop");
             give_way(machine);
         }
         self.setting.settle();
         if !stood {
             let is_last_stopped = scheduler.shared.lock().unstopped == 0;
-            assert!(!is_last_stopped || is_unparked(self.stopper), "the last that stopped did not tell the stopper");
+            assert!(!is_last_stopped || is_unparked(self.stopper), "the last that stopped did not wake the stopper");
             assert_eq!(run_as(self.stopper, |pinned| scheduler.has_stopped(pinned.processor())), Some(true));
             self.ground.used();
         }
         for processor in scheduler.processors() {
             use ProcessorStatus::{Running, Stopped, StoppedInSyscall};
             let expected = if self.stopper.held_processor().id() == processor.id() { Running } else { Stopped };
-            assert!([expected, StoppedInSyscall].contains(&processor.status()), "{processor:?} does not stand");
+            assert!([expected, StoppedInSyscall].contains(&processor.status()), "{processor:?} is not stopped");
         }
         run_as(self.stopper, |pinned| scheduler.start_again(pinned));
         self.setting.settle_all(others.iter().copied());
@@ -82,7 +82,7 @@ impl Scene {
     }
 }
 
-/// A G that runs on `machine`, if one does, gives way and the M looks further.
+/// Makes the G on `machine` give way, if one runs; then the M searches.
 fn give_way(machine: &'static Machine<Model>) {
     if machine.processor().is_some() {
         run_as(machine, |pinned| leave(pinned, machine));
@@ -98,7 +98,7 @@ fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     run_next(pinned, machine);
 }
 
-/// The end of a system call of the G that runs on `machine`, which uses `ground` if it runs on.
+/// Ends the system call of the G that runs on `machine`. If the G keeps running, it uses `ground`.
 fn come_back(pinned: &Pinned<Model>, machine: &'static Machine<Model>, ground: &Checked) {
     let me: &'static Goroutine<Model> = machine.running_goroutine();
     if !take_processor_back(pinned, me) {
@@ -125,7 +125,7 @@ fn stopping_against_the_return_from_a_system_call() {
     });
 }
 
-/// The P is taken from the call by sysmon, and handed off.
+/// sysmon retakes the P from the call and hands it off.
 #[test]
 fn stopping_against_a_retake() {
     explore_every_point(|| {
@@ -148,7 +148,7 @@ fn stopping_against_a_retake() {
 }
 
 #[test]
-fn stopping_against_a_hand_off() {
+fn stopping_against_a_handoff() {
     explore_every_point(|| {
         let scene = Scene::new(2);
         scene.setting.add_machine();
@@ -161,7 +161,7 @@ fn stopping_against_a_hand_off() {
 }
 
 #[test]
-fn stopping_against_a_machine_that_goes_idle() {
+fn stopping_against_an_m_that_goes_idle() {
     explore_every_point(|| {
         let scene = Scene::new(2);
         let idler = scene.setting.spinning_machine();
@@ -172,9 +172,9 @@ fn stopping_against_a_machine_that_goes_idle() {
     });
 }
 
-/// A G that runs makes another runnable, for which it wakes an M: with the last idle P, unless that stands already.
+/// A running G makes another runnable, for which it wakes an M: with the last idle P, unless that has been stopped already.
 #[test]
-fn stopping_against_a_goroutine_that_spawns() {
+fn stopping_against_a_g_that_spawns() {
     explore_every_point(|| {
         let scene = Scene::new(3);
         let spawner = scene.setting.running_machine();
@@ -190,7 +190,7 @@ fn stopping_against_a_goroutine_that_spawns() {
     });
 }
 
-/// The world goes on while an M comes back whose P stood with it. Another P is idle.
+/// The world starts while an M returns whose P was stopped with it. Another P is idle.
 #[test]
 fn starting_against_the_return_from_a_system_call() {
     explore_every_point(|| {
@@ -206,9 +206,10 @@ fn starting_against_the_return_from_a_system_call() {
     });
 }
 
-/// What the stopper made runnable while the world stood is run by others when it goes on, and so is what lay on a P.
+/// What the stopper made runnable while the world was stopped is run by others when it starts, and so are the Gs in the P's
+/// queue.
 #[test]
-fn work_is_taken_up_when_the_world_starts() {
+fn stopped_work_is_run_when_the_world_starts() {
     explore_every_point(|| {
         let scene = Scene::new(3);
         let busy = scene.setting.running_machine();
@@ -227,9 +228,9 @@ fn work_is_taken_up_when_the_world_starts() {
     });
 }
 
-/// A P that has timers and nothing else becomes idle by the start: the timekeeper slept as if all Ps were held.
+/// A P with timers and no Gs becomes idle by the start, while the timekeeper sleeps as if all Ps were held.
 #[test]
-fn timers_are_kept_when_the_world_starts() {
+fn timers_are_not_missed_when_the_world_starts() {
     explore_every_point(|| {
         let scene = Scene::new(2);
         let (leaving, sleeper) = (scene.setting.busy_machine(), scene.setting.goroutine());

@@ -11,7 +11,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             child",
         "        if false {
             child",
-        Model("cancel::a_child"),
+        Model("cancel::context_derived_during_cancellation_is_cancelled"),
     ),
     mutant(
         "library/cancel/node.rs",
@@ -20,7 +20,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             me.context_waiter",
         "        if true {
             me.context_waiter",
-        Model("cancel::a_cancellation"),
+        Model("cancel::wait_ends_once_by_cancellation_or_deadline_during_its_commit"),
     ),
     mutant(
         "library/cancel/node.rs",
@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             drop(state);
             arm();
             return;",
-        Model("cancel::a_cancellation"),
+        Model("cancel::wait_ends_once_by_cancellation_or_deadline_during_its_commit"),
     ),
     mutant(
         "library/cancel/node.rs",
@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a cancellation stops at one that has ended",
         "                return others;",
         "                return None;",
-        Model("cancel::two_cancellations"),
+        Model("cancel::two_overlapping_cancellations_end_all_descendants"),
     ),
     mutant(
         "library/cancel/node.rs",
@@ -54,21 +54,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);",
         "            state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });",
-        Model("cancel::two_cancellations"),
+        Model("cancel::two_overlapping_cancellations_end_all_descendants"),
     ),
     mutant(
         "library/time/slot.rs",
         "a firing of an earlier setting gives a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if now < setting.fired {",
-        Model("cancel::a_timer_is_set_anew"),
+        Model("cancel::timer_reset_while_it_fires_delivers_no_stale_tick"),
     ),
     mutant(
         "library/time/slot.rs",
         "a firing that was overtaken gives a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if setting.number != number {",
-        Model("cancel::ticks_come"),
+        Model("cancel::overtaken_tick_is_not_delivered_out_of_order"),
     ),
     mutant(
         "library/time/slot.rs",
@@ -76,7 +76,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        setting.number += 1;
         self.timer.cancel",
         "        self.timer.cancel",
-        Model("cancel::a_timer_is_stopped_while"),
+        Model("cancel::timer_stopped_while_it_fires_leaves_no_tick"),
     ),
     mutant(
         "engine/timers.rs",
@@ -85,6 +85,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 continue;
             }",
         "",
-        Model("cancel::a_timer_is_stopped_in"),
+        Model("cancel::timer_moved_from_a_retired_p_is_stopped_in_a_system_call"),
     ),
 ];

@@ -9,21 +9,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a receiver is not told that its value has moved",
         "            receiver.outcome.store(MOVED, Ordering::Relaxed);",
         "",
-        Model("channel::a_value"),
+        Model("channel::received_value_is_ordered_after_its_send"),
     ),
     mutant(
         "library/chan/channel.rs",
         "a sender that waits is taken for one whose value went directly, and there are others in the buffer",
         "        unsafe { self.ring.push(slot) };",
         "        let _ = slot;",
-        Model("channel::the_buffer"),
+        Model("channel::buffered_values_are_received_in_order"),
     ),
     mutant(
         "library/chan/channel.rs",
         "the length of the buffer is not told",
         "            held.set_len(word, 1);",
         "",
-        Model("channel::the_buffer"),
+        Model("channel::buffered_values_are_received_in_order"),
     ),
     mutant(
         "library/chan/channel.rs",
@@ -33,21 +33,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }
 ",
         "",
-        Model("channel::sender_and_receiver"),
+        Model("channel::send_and_receive_agree_with_a_concurrent_close"),
     ),
     mutant(
         "library/chan/header.rs",
         "a close leaves the senders waiting",
         "        Some([self.header.senders.take_all(), self.header.receivers.take_all()])",
         "        Some([self.header.receivers.take_all(), self.header.receivers.take_all()])",
-        Model("channel::a_close_ends"),
+        Model("channel::close_ends_the_wait_of_a_sender"),
     ),
     mutant(
         "library/chan/header.rs",
         "a close forgets what is in the buffer",
         "self.header.word().0 | RESTRICTED | CLOSED",
         "RESTRICTED | CLOSED",
-        Model("channel::a_look_without"),
+        Model("channel::check_without_lock_of_a_closed_channel_is_of_one_moment"),
     ),
     mutant(
         "library/chan/header.rs",
@@ -56,21 +56,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        let word = self.word_by_now();
         P::point(Site::Channel);
         !self.senders.is_empty() | (word.level() != 0)",
-        Model("channel::a_look_at"),
+        Model("channel::check_without_lock_of_a_queue_is_of_one_moment"),
     ),
     mutant(
         "library/waiter/queue.rs",
         "whoever looks without the lock sees an empty queue without what came before it",
         "        self.first.load(Ordering::Acquire).is_none()",
         "        self.first.load(Ordering::Relaxed).is_none()",
-        Model("channel::a_look_at"),
+        Model("channel::check_without_lock_of_a_queue_is_of_one_moment"),
     ),
     mutant(
         "library/waiter/queue.rs",
         "a queue is empty before what came before that",
         "        self.first.store(None, Ordering::Release);",
         "        self.first.store(None, Ordering::Relaxed);",
-        Model("channel::a_look_at"),
+        Model("channel::check_without_lock_of_a_queue_is_of_one_moment"),
     ),
     mutant(
         "library/waiter/queue.rs",
@@ -84,7 +84,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a waiter is taken whose wait is over",
         "            None => self.claim_of_several(),",
         "            None => self.claim_of_several().or(Some(self.goroutine_of_several())),",
-        Model("channel::a_select"),
+        Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
         "entities/goroutine.rs",
@@ -95,14 +95,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
             self.wait.store(ticket.0 + 1, Ordering::Relaxed);
         }
         is_open",
-        Model("channel::a_select"),
+        Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
         "library/waiter/mod.rs",
         "whoever ends a wait for several does not leave word",
         "        goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
         "",
-        Model("channel::a_select"),
+        Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
         "library/select/locks.rs",
@@ -119,7 +119,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.waiter.write(Waiter::of_several(me, ticket, slot));",
         "        let waiter = self.waiter.write(Waiter::of_several(me, ticket, slot));
         waiter.prepare(me, Ticket::SOLE, slot);",
-        Model("channel::a_select"),
+        Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
         "library/select/locks.rs",
@@ -133,35 +133,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a lock is taken without Acquire",
         "        self.locked.fetch_or(1, Ordering::Acquire) & 1 == 0",
         "        self.locked.fetch_or(1, Ordering::Relaxed) & 1 == 0",
-        Model("lock::a_lock_that_was_free"),
+        Model("lock::holder_of_a_lock_sees_what_the_previous_one_did"),
     ),
     mutant(
         "library/chan/spinning.rs",
         "a lock that was waited for is taken without Acquire",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Relaxed) == 0",
-        Model("lock::a_lock_that_the_far_side"),
+        Model("lock::lock_released_by_a_commit_is_taken_by_one_of_two_waiters"),
     ),
     mutant(
         "library/chan/spinning.rs",
         "a lock that is free when it is looked at is taken without asking again",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Acquire) <= 1",
-        Model("lock::a_lock_that_the_far_side"),
+        Model("lock::lock_released_by_a_commit_is_taken_by_one_of_two_waiters"),
     ),
     mutant(
         "library/chan/spinning.rs",
         "a lock is freed without Release",
         "        self.locked.store(0, Ordering::Release);",
         "        self.locked.store(0, Ordering::Relaxed);",
-        Model("lock::a_lock_that_was_free"),
+        Model("lock::holder_of_a_lock_sees_what_the_previous_one_did"),
     ),
     mutant(
         "engine/switch.rs",
         "the far side frees a lock without Release",
         "    word.store(0, Ordering::Release);",
         "    word.store(0, Ordering::Relaxed);",
-        Model("lock::a_lock_that_the_far_side"),
+        Model("lock::lock_released_by_a_commit_is_taken_by_one_of_two_waiters"),
     ),
     mutant(
         "library/select/mod.rs",
@@ -170,13 +170,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }",
         "        let _ = (self.cases, self.locked);
     }",
-        Model("channel::a_caller"),
+        Model("channel::caller_that_may_not_block_panics_without_lock_and_waiter"),
     ),
     mutant(
         "library/select/mod.rs",
         "a select that parks frees one lock too few",
         "    let unlock = || unlock_each(cases.as_ref());",
         "    let unlock = || unlock_each(&cases.as_ref()[1..]);",
-        Model("channel::a_whole"),
+        Model("channel::whole_select_takes_one_of_two_values"),
     ),
 ];

@@ -9,7 +9,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a parked G is published to its waker without Release",
         "compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed)",
         "compare_exchange(IDLE, WAITING, Ordering::Relaxed, Ordering::Relaxed)",
-        Model("future::waker"),
+        Model("future::waker_against_a_wait_readies_the_g_after_its_value"),
     ),
     mutant(
         "library/future.rs",
@@ -17,28 +17,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()",
         "        self.state.swap(WAITING, Ordering::AcqRel);
         true",
-        Model("future::waker"),
+        Model("future::waker_against_a_wait_readies_the_g_after_its_value"),
     ),
     mutant(
         "library/future.rs",
         "a poll does not see what the caller of the waker did",
         "        self.state.swap(IDLE, Ordering::Acquire);",
         "        self.state.swap(IDLE, Ordering::Relaxed);",
-        Model("future::waker"),
+        Model("future::waker_against_a_wait_readies_the_g_after_its_value"),
     ),
     mutant(
         "library/future.rs",
         "a waker does not publish what its caller did",
         "if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {",
         "if self.state.swap(WOKEN, Ordering::Acquire) == WAITING {",
-        Model("future::waker"),
+        Model("future::waker_against_a_wait_readies_the_g_after_its_value"),
     ),
     mutant(
         "library/future.rs",
         "a waker readies a G whose context it does not see",
         "if self.state.swap(WOKEN, Ordering::AcqRel) == WAITING {",
         "if self.state.swap(WOKEN, Ordering::Release) == WAITING {",
-        Model("future::waker"),
+        Model("future::waker_against_a_wait_readies_the_g_after_its_value"),
     ),
     mutant(
         "library/future.rs",
@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         P::point(Site::Park);
         self.state.swap(WOKEN, Ordering::AcqRel);
         if before == WAITING {",
-        Model("future::two_calls"),
+        Model("future::two_calls_of_a_waker_ready_the_g_once"),
     ),
     mutant(
         "library/coroutine.rs",
@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ",
         "        let _ = inner;
 ",
-        Model("coroutine::sides"),
+        Model("coroutine::sides_of_a_coroutine_alternate_on_any_m"),
     ),
     mutant(
         "library/coroutine.rs",

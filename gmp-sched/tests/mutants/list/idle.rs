@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
         "        P::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
-        Model("idle::a_submitter_against_an_idling"),
+        Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
@@ -23,21 +23,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        fence(Ordering::AcqRel);
         P::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 &&",
-        Model("idle::a_submitter_against_an_idling"),
+        Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
         "timers that are left behind for another P are nobody's",
         "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
         "",
-        Model("timers::a_machine_leaves_timers_behind_for_another_processor"),
+        Model("timers::m_leaves_timers_behind_for_another_p"),
     ),
     mutant(
         "engine/idle.rs",
         "an M that changes Ps tells of the timers that it leaves behind, and not of those in system calls",
         "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
         "            scheduler.tell_timekeeper(left.timers.earliest());",
-        Model("timers::a_machine_changes_processors"),
+        Model("timers::m_changes_ps_beside_timers_left_in_a_system_call"),
     ),
     mutant(
         "engine/idle.rs",
@@ -45,14 +45,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        fence(Ordering::SeqCst);
         self.wait_for_processor",
         "        self.wait_for_processor",
-        Model("idle::a_submitter_against_an_idling"),
+        Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
         "an M that goes idle does not look again",
         "            if scheduler.is_work_visible() && self.take_back() {",
         "            if false {",
-        Model("idle::a_submitter_against_an_idling"),
+        Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
@@ -63,21 +63,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ",
         "                let _ = (owes_look, Self::pass_on_look);
 ",
-        Model("idle::a_submitter_against_a_spinner_that_is_handed"),
+        Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/idle.rs",
         "an M that is given a P for other work overlooks what is next on others",
         "                !queue.is_empty()",
         "                queue.len() != 0",
-        Model("idle::a_submitter_against_a_spinner_that_is_handed"),
+        Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/idle.rs",
         "an M that is given a P overlooks what is behind the next on it",
         "queue.len() + usize::from(queue.next().is_some()) > 1",
         "queue.len() > 1",
-        Model("idle::a_submitter_that_blocks"),
+        Model("idle::submitter_that_blocks_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
         "engine/idle.rs",
@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ",
         "            let is_assigned = self.take_assigned();
 ",
-        Model("idle::a_submitter_against_a_spinner_that_is_handed"),
+        Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/idle.rs",
@@ -108,7 +108,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             }",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             return;",
-        Model("idle::a_waker"),
+        Model("idle::waker_that_finds_no_idle_p_checks_again"),
     ),
     mutant(
         "engine/idle.rs",
@@ -118,7 +118,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 return;
             }",
         "            return;",
-        Model("idle::a_waker"),
+        Model("idle::waker_that_finds_no_idle_p_checks_again"),
     ),
     mutant(
         "engine/idle.rs",
@@ -127,7 +127,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         self.next_processor.store(Some(processor), Ordering::Release);",
         "        self.next_processor.store(Some(processor), Ordering::Release);
         self.spinning.store(errand == Errand::Search, Ordering::Relaxed);",
-        Model("idle::a_submitter_against_an_idling"),
+        Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
@@ -148,7 +148,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M that finds work stays on the idle list",
         "        shared.idle_machines.remove(self);",
         "",
-        Model("idle::a_submitter_against_an_idling"),
+        Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
@@ -168,7 +168,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.spinning.store(true, Ordering::Relaxed);
         scheduler.spinning.fetch_add(1, Ordering::SeqCst);",
         "",
-        Model("idle::a_submitter_of_two"),
+        Model("idle::submitter_of_two_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
         "engine/idle.rs",
@@ -177,7 +177,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
             }",
         "",
-        Model("idle::a_submitter_against_a_spinning"),
+        Model("idle::submitter_against_a_spinning_m_that_gives_up"),
     ),
     mutant(
         "engine/find.rs",
@@ -185,7 +185,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);",
-        Model("idle::a_submitter_against_a_spinner_that_finds_work"),
+        Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
     mutant(
         "engine/find.rs",
@@ -194,6 +194,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         scheduler.wake_processor();",
         "        scheduler.wake_processor();
         scheduler.spinning.fetch_sub(1, Ordering::SeqCst);",
-        Model("idle::a_submitter_against_a_spinner_that_finds_work"),
+        Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
 ];

@@ -9,7 +9,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a waiter's context is published without Release",
         "compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed)",
         "compare_exchange(ATTACHED, waiter, Ordering::Relaxed, Ordering::Relaxed)",
-        Model("join::a_waiter"),
+        Model("join::waiter_against_the_end_of_its_g"),
     ),
     mutant(
         "lifecycle/join.rs",
@@ -17,7 +17,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()",
         "    goroutine.completion.store(waiter, Ordering::Release);
     true",
-        Model("join::a_waiter"),
+        Model("join::waiter_against_the_end_of_its_g"),
     ),
     mutant(
         "lifecycle/join.rs",
@@ -31,21 +31,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a waiter is readied without its context being seen",
         "    match me.completion.swap(RESULT, Ordering::AcqRel) {",
         "    match me.completion.swap(RESULT, Ordering::Release) {",
-        Model("join::a_waiter"),
+        Model("join::waiter_against_the_end_of_its_g"),
     ),
     mutant(
         "lifecycle/join.rs",
         "a handle looks for a result without Acquire",
         "    matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)",
         "    matches!(goroutine.completion.load(Ordering::Relaxed), RESULT | DONE)",
-        Model("join::a_waiter"),
+        Model("join::waiter_against_the_end_of_its_g"),
     ),
     mutant(
         "lifecycle/join.rs",
         "a dropped handle drops the result without Acquire",
         "compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire)",
         "compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Relaxed)",
-        Model("join::a_dropped"),
+        Model("join::dropped_handle_against_the_end_of_its_g"),
     ),
     mutant(
         "lifecycle/join.rs",

@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             match",
         "            C::point(Site::ReadyList);
             match",
-        Model("kthread::a_ready"),
+        Model("kthread::one_ready_thread_against_a_halting_cpu"),
     ),
     mutant(
         "kthread/placement.rs",
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let next",
         "        C::point(Site::ReadyList);
         let next",
-        Model("kthread::a_ready"),
+        Model("kthread::one_ready_thread_against_a_halting_cpu"),
     ),
     mutant(
         "kthread/placement.rs",
@@ -36,7 +36,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             fence(Ordering::SeqCst);
             return None;
         };",
-        Model("kthread::a_ready"),
+        Model("kthread::one_ready_thread_against_a_halting_cpu"),
     ),
     mutant(
         "kthread/placement.rs",
@@ -53,14 +53,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "                ready.push_back(thread);
                 self.cpus[target].ready_length.store(ready.len(), Ordering::Relaxed);",
         "                ready.push_back(thread);",
-        Model("kthread::a_ready"),
+        Model("kthread::one_ready_thread_against_a_halting_cpu"),
     ),
     mutant(
         "kthread/placement.rs",
         "an idle CPU is not kicked",
         "                Some(idle) => C::kick(idle),",
         "                Some(_) => {}",
-        Model("kthread::a_ready"),
+        Model("kthread::one_ready_thread_against_a_halting_cpu"),
     ),
     mutant(
         "kthread/placement.rs",

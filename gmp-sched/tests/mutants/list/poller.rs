@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            match self.word.load(Ordering::Relaxed) & TAG {
                 RAISED => {
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Relaxed, Ordering::Relaxed);",
-        Model("poller::what_the_handler"),
+        Model("poller::woken_g_sees_what_the_handler_did"),
     ),
     mutant(
         "engine/poller.rs",
@@ -45,7 +45,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 _ => RAISED,",
         "                QUEUED => word,
                 _ => RAISED,",
-        Model("poller::the_second"),
+        Model("poller::second_waiter_does_not_disturb_the_first"),
     ),
     mutant(
         "engine/poller.rs",
@@ -54,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 _ => RAISED,",
         "                QUEUED | DELIVERED | PARKING => word,
                 _ => RAISED,",
-        Model("poller::a_wait_against"),
+        Model("poller::wait_against_raises_and_a_poll"),
     ),
     mutant(
         "engine/poller.rs",
@@ -68,7 +68,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the commit of a wait overwrites a raise",
         "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();",
         "self.word.swap(waiting, Ordering::Release) == parking;",
-        Model("poller::a_wait_against"),
+        Model("poller::wait_against_raises_and_a_poll"),
     ),
     mutant(
         "engine/poller.rs",
@@ -76,14 +76,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    ticket.0 << TAG.count_ones() | state",
         "    let _ = ticket;
     1 << TAG.count_ones() | state",
-        Model("poller::a_deadline"),
+        Model("poller::deadline_against_a_"),
     ),
     mutant(
         "engine/poller.rs",
         "the beginning of a wait overwrites a raise",
         "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;",
         "        self.word.swap(with_ticket(PARKING, ticket), Ordering::Acquire);",
-        Model("poller::a_wait_against"),
+        Model("poller::wait_against_raises_and_a_poll"),
     ),
     mutant(
         "engine/poller.rs",
@@ -92,7 +92,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         self.goroutine.store(Some(me), Ordering::Relaxed);",
         "        self.goroutine.store(Some(me), Ordering::Relaxed);
         self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::AcqRel, Ordering::Relaxed).ok()?;",
-        Model("poller::the_second"),
+        Model("poller::second_waiter_does_not_disturb_the_first"),
     ),
     mutant(
         "engine/poller.rs",
@@ -117,28 +117,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a G that both its timer and the commit let go on goes on twice",
         "        waits || !me.claim(ticket)",
         "        waits",
-        Model("poller::a_deadline_against_the_commit"),
+        Model("poller::deadline_against_a_commit_and_a_raise"),
     ),
     mutant(
         "engine/poller.rs",
         "a wait that was ended by its deadline leaves its mark in the word",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| matches!(word & TAG, PARKING | DELIVERED).then_some(EMPTY);",
-        Model("poller::a_deadline"),
+        Model("poller::deadline_against_a_"),
     ),
     mutant(
         "engine/poller.rs",
         "a wait that was ended by its deadline overwrites a raise",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| (word & TAG != QUEUED).then_some(EMPTY);",
-        Model("poller::a_deadline"),
+        Model("poller::deadline_against_a_"),
     ),
     mutant(
         "engine/poller.rs",
         "a raise that found its wait ended by the deadline is dropped",
         "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);",
         "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { EMPTY }, Ordering::Release);",
-        Model("poller::a_deadline_against_a_raise"),
+        Model("poller::deadline_against_a_raise_that_is_polled"),
     ),
     mutant(
         "engine/poller.rs",
@@ -156,7 +156,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a G that a raise has woken does not see what later raises were for",
         "        let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;",
         "        let word = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, ended).ok()?;",
-        Model("poller::two_raises"),
+        Model("poller::two_raises_on_a_single_p_are_seen"),
     ),
     mutant(
         "engine/poller.rs",
@@ -186,7 +186,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 each(goroutine);
             }
             oldest_first = signal.next.load(Ordering::Relaxed);",
-        Model("poller::a_raise_of_a_signal"),
+        Model("poller::raise_of_a_signal_that_was_just_polled_is_kept"),
     ),
     mutant(
         "engine/poller.rs",
@@ -196,7 +196,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             }",
         "            ready.store(Some(self), Ordering::Release);
             break;",
-        Model("poller::two_signals"),
+        Model("poller::two_concurrent_raises_are_both_polled"),
     ),
     mutant(
         "engine/poller.rs",
@@ -210,7 +210,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a raise has no fence before the look for an idle P",
         "        fence(Ordering::SeqCst);",
         "",
-        Model("poller::a_raise_against"),
+        Model("poller::raise_against_an_idling_m"),
     ),
     mutant(
         "engine/poller.rs",
@@ -219,14 +219,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
             return;",
         "            let _ = machine;
             return;",
-        Model("poller::a_raise_against"),
+        Model("poller::raise_against_an_idling_m"),
     ),
     mutant(
         "engine/poller.rs",
         "a raise that finds no idle P asks nobody to give way",
         "            P::request_preemption(machine);",
         "            let _ = machine;",
-        Model("poller::a_raise_while"),
+        Model("poller::raise_while_all_ps_are_busy_asks_a_g_to_give_way"),
     ),
     mutant(
         "engine/idle.rs",
@@ -234,6 +234,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            || self.poller.is_ready()
 ",
         "",
-        Model("poller::a_raise_against"),
+        Model("poller::raise_against_an_idling_m"),
     ),
 ];

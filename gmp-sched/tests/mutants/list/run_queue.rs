@@ -80,14 +80,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "pop empties runnext without Release",
         "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {",
         "        if next.is_some() && self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed) {",
-        Model("run_queue::a_queue_with"),
+        Model("run_queue::queue_with_an_element_is_never_seen_empty"),
     ),
     mutant(
         "base/run_queue.rs",
         "is_empty looks at runnext without Acquire",
         "            let next = self.next.load(Ordering::Acquire);",
         "            let next = self.next.load(Ordering::Relaxed);",
-        Model("run_queue::a_queue_with"),
+        Model("run_queue::queue_with_an_element_is_never_seen_empty"),
     ),
     mutant(
         "base/run_queue.rs",
@@ -96,14 +96,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 return head == tail && next.is_none();
             }",
         "            return head == tail && next.is_none();",
-        Model("run_queue::a_queue_with"),
+        Model("run_queue::queue_with_an_element_is_never_seen_empty"),
     ),
     mutant(
         "base/run_queue.rs",
         "runnext is set without Release",
         "            self.next.store(Some(item), Ordering::Release);",
         "            self.next.store(Some(item), Ordering::Relaxed);",
-        Model("run_queue::the_first_run_next"),
+        Model("run_queue::first_run_next_against_two_thieves"),
     ),
     mutant(
         "base/run_queue.rs",
@@ -181,7 +181,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a thief publishes what it stole without Release",
         "            thief.tail.store(base.wrapping_add(kept), Ordering::Release);",
         "            thief.tail.store(base.wrapping_add(kept), Ordering::Relaxed);",
-        Model("run_queue::a_thief_is_robbed"),
+        Model("run_queue::thief_is_robbed"),
     ),
     mutant(
         "base/run_queue.rs",

@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a P is taken from a system call without Acquire",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed)",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Relaxed, Ordering::Relaxed)",
-        Model("syscall::what_the_caller"),
+        Model("syscall::next_holder_of_a_retaken_p_sees_what_the_caller_did"),
     ),
     mutant(
         "entities/processor.rs",
@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             self.wake_processor();
         }",
         "",
-        Model("syscall::hand_off"),
+        Model("syscall::handoff_against_a_submitter"),
     ),
     mutant(
         "engine/syscall.rs",
@@ -77,7 +77,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        scheduler.put_idle_machine(&mut shared, machine);
     }
     scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);",
-        Model("syscall::the_return"),
+        Model("syscall::return_from_a_system_call_against_the_deadlock_check"),
     ),
     mutant(
         "engine/syscall.rs",
@@ -94,7 +94,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M blocks although it is the only one for its P",
         "                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {",
         "                if (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted {",
-        Model("syscall::every_processor"),
+        Model("syscall::every_p_has_an_m_when_two_block"),
     ),
     mutant(
         "engine/syscall.rs",

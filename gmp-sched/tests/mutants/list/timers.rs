@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         if let Some(machine)",
         "        P::point(Site::Timers);
         if let Some(machine)",
-        Model("timers::a_timer_against_a_machine"),
+        Model("timers::timer_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
         "engine/idle.rs",
@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             if self.earliest_unkept",
         "            P::point(Site::Timers);
             if self.earliest_unkept",
-        Model("timers::a_timer_against_a_timekeeper"),
+        Model("timers::timer_against_a_timekeeper_that_postpones_its_deadline"),
     ),
     mutant(
         "engine/idle.rs",
@@ -31,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 return (earliest != Instant::NEVER).then_some(earliest);
             }",
         "            return (earliest != Instant::NEVER).then_some(earliest);",
-        Model("timers::a_timer_against_a_timekeeper"),
+        Model("timers::timer_against_a_timekeeper_that_postpones_its_deadline"),
     ),
     mutant(
         "engine/idle.rs",
@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the timekeeper that goes back to work keeps the role",
         "            scheduler.set_timekeeper(heir);",
         "",
-        Model("timers::the_timekeeper_goes_back"),
+        Model("timers::timekeeper_that_finds_work_leaves_its_deadline_to_another"),
     ),
     mutant(
         "engine/idle.rs",
@@ -66,14 +66,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a timer that is the earliest now is not told",
         "pinned.machine().scheduler().tell_timekeeper(when);",
         "",
-        Model("timers::a_timer_against_a_machine"),
+        Model("timers::timer_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
         "engine/idle.rs",
         "a timekeeper that means to sleep for ever is not told",
         "            && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)",
         "            && (when.as_nanos() + 1..Instant::NEVER.as_nanos()).contains(&machine.deadline.load(Ordering::Relaxed))",
-        Model("timers::a_processor_with_timers"),
+        Model("timers::p_with_timers_goes_idle_beside_a_timekeeper_without_deadline"),
     ),
     mutant(
         "engine/idle.rs",
@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }
 
     /// Until when",
-        Model("timers::a_system_call"),
+        Model("timers::system_call_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
         "engine/syscall.rs",
@@ -164,7 +164,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            wheel.remove(self);
             home.publish_earliest(&wheel);",
         "            wheel.remove(self);",
-        Model("cancel::a_timer_is_stopped_in"),
+        Model("cancel::timer_moved_from_a_retired_p_is_stopped_in_a_system_call"),
     ),
     mutant(
         "engine/sleep.rs",

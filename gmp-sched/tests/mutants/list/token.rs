@@ -9,21 +9,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a token is given without Release",
         "self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed)",
         "self.state.compare_exchange(state, next, Ordering::Acquire, Ordering::Relaxed)",
-        Model("token::what"),
+        Model("token::woken_thread_sees_what_all_givers_did"),
     ),
     mutant(
         "kthread/token.rs",
         "whoever makes a thread ready does not see its saved context",
         "self.state.compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed)",
         "self.state.compare_exchange(state, next, Ordering::Release, Ordering::Relaxed)",
-        Model("token::a_token"),
+        Model("token::token_is_consumed_once_and_not_lost"),
     ),
     mutant(
         "kthread/token.rs",
         "a context is saved without Release",
         "self.state.compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Relaxed)",
         "self.state.compare_exchange(RUNNING, PARKED, Ordering::Relaxed, Ordering::Relaxed)",
-        Model("token::a_token"),
+        Model("token::token_is_consumed_once_and_not_lost"),
     ),
     mutant(
         "kthread/token.rs",
@@ -41,14 +41,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a token is taken without Acquire",
         "self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Acquire, Ordering::Relaxed)",
         "self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Relaxed, Ordering::Relaxed)",
-        Model("token::what"),
+        Model("token::woken_thread_sees_what_all_givers_did"),
     ),
     mutant(
         "kthread/token.rs",
         "the far side uses a token up without Acquire",
         "        self.state.swap(RUNNING, Ordering::Acquire);",
         "        self.state.swap(RUNNING, Ordering::Relaxed);",
-        Model("token::what"),
+        Model("token::woken_thread_sees_what_all_givers_did"),
     ),
     mutant(
         "kthread/token.rs",
@@ -58,6 +58,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 return false;
             }
             let next = if state == PARKED { RUNNING } else { NOTIFIED };",
-        Model("token::what"),
+        Model("token::woken_thread_sees_what_all_givers_did"),
     ),
 ];

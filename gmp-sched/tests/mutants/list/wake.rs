@@ -9,7 +9,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a waker takes the Gs of all schedulers for its own",
         "        Self(scheduler << Self::SHIFT | Status::Waiting as u32)",
         "        Self((scheduler & 0) << Self::SHIFT | Status::Waiting as u32)",
-        Model("wake::a_wake_from_another_scheduler"),
+        Model("wake::wake_from_another_scheduler_against_going_idle"),
     ),
     mutant(
         "engine/park.rs",
@@ -29,6 +29,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         return;",
         "        drop(shared);
         return;",
-        Model("wake::a_locked_g"),
+        Model("wake::locked_g_is_readied_from_outside"),
     ),
 ];

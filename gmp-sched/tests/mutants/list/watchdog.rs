@@ -47,7 +47,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        fence(Ordering::SeqCst);
         cpus.map",
         "        cpus.map",
-        Model("epoch::an_address_waits_for_a_cpu_that_wakes"),
+        Model("epoch::address_is_reused_while_a_cpu_wakes_by_interrupt"),
     ),
     mutant(
         "kthread/epoch.rs",
@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        fence(Ordering::SeqCst);
         let epoch",
         "        let epoch",
-        Model("epoch::an_address_waits_for_a_cpu_that_wakes"),
+        Model("epoch::address_is_reused_while_a_cpu_wakes_by_interrupt"),
     ),
     mutant(
         "kthread/epoch.rs",
@@ -83,13 +83,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         self.pass(epochs, forget);",
         "        wait();
         let _ = (epochs, forget);",
-        Model("epoch::an_address_waits_for_a_cpu_that_a_non_maskable_interrupt_wakes"),
+        Model("epoch::address_is_reused_while_a_cpu_wakes_by_non_maskable_interrupt"),
     ),
     mutant(
         "kthread/epoch.rs",
         "a CPU that runs is not waited for",
         "word & HALTS != 0 || word >= epoch",
         "word & HALTS != 0 || word + 1 >= epoch",
-        Model("epoch::an_address_waits_for_a_cpu_that_runs"),
+        Model("epoch::address_is_reused_after_a_running_cpu_has_flushed"),
     ),
 ];

@@ -9,7 +9,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M goes idle with its P while the world is to stop",
         "            if shared.has_work() || scheduler.is_stopping() {",
         "            if shared.has_work() {",
-        Model("world::stopping_against_a_machine"),
+        Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
         "engine/find.rs",
@@ -19,7 +19,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             continue;
         }",
         "",
-        Model("world::stopping_against_a_goroutine"),
+        Model("world::stopping_against_a_g_that_spawns"),
     ),
     mutant(
         "engine/syscall.rs",
@@ -29,7 +29,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 return;
             }",
         "",
-        Model("world::stopping_against_a_hand_off"),
+        Model("world::stopping_against_a_handoff"),
     ),
     mutant(
         "engine/syscall.rs",
@@ -102,7 +102,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }
         drop(shared);
         self.world.stopping.store(true, Ordering::Relaxed);",
-        Model("world::stopping_against_a_machine"),
+        Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -139,7 +139,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }
         scheduler.stop_processor",
         "        scheduler.stop_processor",
-        Model("world::stopping_against_a_machine"),
+        Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -201,14 +201,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "                        processor.status.set(ProcessorStatus::Running);
                         P::unpark_thread(self.assign",
         "                        P::unpark_thread(self.assign",
-        Model("world::work_is_taken_up"),
+        Model("world::stopped_work_is_run_when_the_world_starts"),
     ),
     mutant(
         "engine/stop_the_world.rs",
         "the start wakes nobody for the work of the stopper",
         "        self.pass_search_on();",
         "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
-        Model("world::work_is_taken_up"),
+        Model("world::stopped_work_is_run_when_the_world_starts"),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -222,7 +222,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the start does not tell the timekeeper of the timers of idle Ps",
         "            self.tell_timekeeper(earliest);",
         "            let _ = earliest;",
-        Model("world::timers_are_kept"),
+        Model("world::timers_are_not_missed_when_the_world_starts"),
     ),
     mutant(
         "engine/stop_the_world.rs",
