@@ -1,4 +1,4 @@
-//! Channels: what Go's specification says of them, and what Rust adds.
+//! Channels: the rules of Go's specification, and Rust's additions.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,8 +13,8 @@ use gmp_sched::time::Instant;
 
 use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
-/// Lets all others run until they wait. With one P once is enough for each.
-fn let_others_run() {
+/// Yields until all others wait. With one P one yield per G is enough.
+fn yield_until_others_wait() {
     (0..10).for_each(|_| yield_now());
 }
 
@@ -26,7 +26,7 @@ fn sender_and_receiver_wait_for_each_other() {
         sender.send(1).unwrap();
         has_sent.store(true, Ordering::Relaxed);
     });
-    let_others_run();
+    yield_until_others_wait();
     assert!(!sent.load(Ordering::Relaxed), "an unbuffered send does not wait for its receiver");
     assert_eq!(receiver.recv(), Ok(1));
     sending.join().unwrap();
@@ -34,7 +34,7 @@ fn sender_and_receiver_wait_for_each_other() {
 }
 shared_test!(sender_and_receiver_wait_for_each_other);
 
-fn the_buffer_holds_as_many_as_it_says() {
+fn buffer_holds_its_capacity() {
     let (sender, receiver) = channel(3);
     for round in 0..10 {
         for n in 0..3 {
@@ -48,9 +48,9 @@ fn the_buffer_holds_as_many_as_it_says() {
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     }
 }
-shared_test!(the_buffer_holds_as_many_as_it_says);
+shared_test!(buffer_holds_its_capacity);
 
-fn a_closed_channel_is_drained_first() {
+fn closed_channel_drains_before_reporting_closed() {
     let (sender, receiver) = channel(2);
     sender.send(1).unwrap();
     sender.send(2).unwrap();
@@ -58,7 +58,7 @@ fn a_closed_channel_is_drained_first() {
         let sender = sender.clone();
         go(move || sender.send(3))
     };
-    let_others_run();
+    yield_until_others_wait();
     assert!(sender.close() && !sender.close());
     assert_eq!(waiting.join().unwrap(), Err(SendError(3)));
     assert_eq!(sender.send(4), Err(SendError(4)));
@@ -69,9 +69,9 @@ fn a_closed_channel_is_drained_first() {
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
     assert_eq!(receiver.recv_timeout(Duration::from_secs(1000)), Err(RecvTimeoutError::Closed));
 }
-shared_test!(a_closed_channel_is_drained_first);
+shared_test!(closed_channel_drains_before_reporting_closed);
 
-fn the_last_sender_closes() {
+fn dropping_the_last_sender_closes_the_channel() {
     let (sender, receiver) = channel::<u32>(0);
     let senders: Vec<_> = (0..10).map(|_| sender.clone()).collect();
     drop(sender);
@@ -87,9 +87,9 @@ fn the_last_sender_closes() {
     assert_eq!(receiving.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 45);
     assert!(receiver.is_closed());
 }
-shared_test!(the_last_sender_closes);
+shared_test!(dropping_the_last_sender_closes_the_channel);
 
-fn without_receivers_values_come_back() {
+fn send_without_receivers_returns_the_value() {
     let (sender, receiver) = channel(0);
     let waiting: Vec<_> = (0..5)
         .map(|n| {
@@ -97,18 +97,18 @@ fn without_receivers_values_come_back() {
             go(move || sender.send(n))
         })
         .collect();
-    let_others_run();
+    yield_until_others_wait();
     drop(receiver);
     for (n, handle) in (0..).zip(waiting) {
         assert_eq!(handle.join().unwrap(), Err(SendError(n)));
     }
     assert_eq!(sender.send(9), Err(SendError(9)));
 }
-shared_test!(without_receivers_values_come_back);
+shared_test!(send_without_receivers_returns_the_value);
 
-/// What Go shows with one P: the sender goes on before the receiver that it woke; who was woken last runs first of those
-/// that were woken in a row, the others after it in order.
-fn order_at_one_processor_is_gos() {
+/// As in Go with one P: the sender continues before the receiver that it woke; among several woken in a row, the last runs
+/// first, the others after it in order.
+fn order_on_one_p_is_gos() {
     let (log, logged) = channel(100);
     let waiters = |wait: fn(Receiver<u32>)| {
         let (sender, receiver) = channel(0);
@@ -143,10 +143,10 @@ fn order_at_one_processor_is_gos() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert_eq!(entries(), [100, 4, 0, 1, 2, 3]);
 }
-shared_test!(order_at_one_processor_is_gos, procs = &[1]);
+shared_test!(order_on_one_p_is_gos, procs = &[1]);
 
-/// Who waits longest is served first, receivers and senders.
-fn those_who_wait_are_served_in_order() {
+/// Receivers and senders are served in FIFO order.
+fn channel_waiters_are_served_in_order() {
     let (sender, receiver) = channel(2);
     let receiving: Vec<_> = (0..5)
         .map(|_| {
@@ -168,24 +168,24 @@ fn those_who_wait_are_served_in_order() {
     assert_eq!(sender.len(), 2);
     (0..7).for_each(|n| assert_eq!(receiver.recv(), Ok(n)));
 }
-shared_test!(those_who_wait_are_served_in_order, procs = &[1]);
+shared_test!(channel_waiters_are_served_in_order, procs = &[1]);
 
-fn deadlines_end_waits() {
+fn deadline_ends_send_and_receive() {
     let (sender, receiver) = channel(0);
     let short = Duration::from_micros(300);
     assert_eq!(receiver.recv_timeout(short), Err(RecvTimeoutError::Timeout));
     assert_eq!(sender.send_timeout(1, short), Err(SendTimeoutError::Timeout(1)));
     assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Err(RecvTimeoutError::Timeout));
-    // Nobody is left behind in the queues.
+    // No waiter is left in the queues.
     assert_eq!((sender.try_send(2), receiver.try_recv()), (Err(TrySendError::Full(2)), Err(TryRecvError::Empty)));
     let receiving = go(move || receiver.recv_until(Instant::NEVER));
     sender.send(3).unwrap();
     assert_eq!(receiving.join().unwrap(), Ok(3));
 }
-shared_test!(deadlines_end_waits);
+shared_test!(deadline_ends_send_and_receive);
 
-/// Deadlines that end at about the time at which the partner comes: each value goes to one receiver, or back.
-fn deadlines_and_partners_at_once() {
+/// Deadlines that pass at about the time at which the partner comes: each value goes to one receiver, or back.
+fn deadline_and_partner_at_once_lose_no_value() {
     const EACH: u64 = 200;
     for capacity in [0, 1] {
         let (sender, receiver) = channel(capacity);
@@ -222,7 +222,7 @@ fn deadlines_and_partners_at_once() {
         assert_eq!(sent, received);
     }
 }
-shared_test!(deadlines_and_partners_at_once);
+shared_test!(deadline_and_partner_at_once_lose_no_value);
 
 /// Counts itself while it exists.
 struct Counted(Arc<AtomicUsize>);
@@ -243,14 +243,14 @@ impl Drop for Counted {
 fn values_are_dropped_exactly_once() {
     let alive = Arc::new(AtomicUsize::new(0));
     let count = || alive.load(Ordering::Relaxed);
-    // In the buffer when the last receiver goes, which drops it at once.
+    // In the buffer when the last receiver is dropped, which drops it at once.
     let (sender, receiver) = channel(4);
     (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
     assert_eq!(count(), 3);
     drop(receiver);
     assert_eq!(count(), 0);
     drop(sender);
-    // In the buffer when the sender goes first.
+    // In the buffer when the sender is dropped first.
     let (sender, receiver) = channel(4);
     (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
     drop(sender);
@@ -259,7 +259,7 @@ fn values_are_dropped_exactly_once() {
     assert_eq!(count(), 2);
     drop(receiver);
     assert_eq!(count(), 0);
-    // On its way: refused, out of time, given back by a close.
+    // Refused, timed out, returned by a close.
     let (sender, receiver) = channel(0);
     drop(sender.try_send(Counted::new(&alive)));
     drop(sender.send_timeout(Counted::new(&alive), Duration::from_micros(50)));
@@ -269,7 +269,7 @@ fn values_are_dropped_exactly_once() {
         let sender = sender.clone();
         go(move || sender.send(value).map_err(drop))
     };
-    let_others_run();
+    yield_until_others_wait();
     sender.close();
     assert_eq!(waiting.join().unwrap(), Err(()));
     assert_eq!(count(), 0);
@@ -277,7 +277,7 @@ fn values_are_dropped_exactly_once() {
 }
 shared_test!(values_are_dropped_exactly_once);
 
-fn values_of_no_size_and_of_a_large_one() {
+fn zero_sized_and_large_values_are_passed() {
     let (sender, receiver) = channel::<()>(2);
     sender.send(()).unwrap();
     sender.send(()).unwrap();
@@ -295,10 +295,10 @@ fn values_of_no_size_and_of_a_large_one() {
         assert!(receiver.recv().is_err());
     }
 }
-shared_test!(values_of_no_size_and_of_a_large_one);
+shared_test!(zero_sized_and_large_values_are_passed);
 
-/// Of an alignment that stacks do not have by themselves.
-fn values_stay_aligned() {
+/// With a larger alignment than stacks have.
+fn overaligned_values_stay_aligned() {
     #[derive(Clone, Copy)]
     #[repr(align(128))]
     struct Aligned(u8);
@@ -311,25 +311,25 @@ fn values_stay_aligned() {
         }
     }
 }
-shared_test!(values_stay_aligned);
+shared_test!(overaligned_values_stay_aligned);
 
-fn channels_that_are_never_ready() {
+fn never_channels_are_never_ready() {
     let (sender, receiver) = (Sender::never(), Receiver::<u32>::never());
     assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
     assert_eq!(receiver.clone().try_recv(), Err(TryRecvError::Empty));
     assert_eq!(receiver.recv_timeout(Duration::from_micros(50)), Err(RecvTimeoutError::Timeout));
     assert_eq!(sender.send_timeout(2, Duration::from_micros(50)), Err(SendTimeoutError::Timeout(2)));
 }
-shared_test!(channels_that_are_never_ready);
+shared_test!(never_channels_are_never_ready);
 
-fn no_memory_is_an_error() {
+fn channel_without_memory_is_an_error() {
     let made: Result<(Sender<u64>, Receiver<u64>), _> = try_channel(usize::MAX / 16);
     assert!(matches!(made, Err(OutOfResources)));
 }
-shared_test!(no_memory_is_an_error);
+shared_test!(channel_without_memory_is_an_error);
 
 /// Every value arrives once, and those of one sender at one receiver in order.
-fn many_senders_and_receivers() {
+fn every_value_of_many_senders_arrives_once_in_order() {
     const SENDERS: usize = 6;
     const EACH: usize = 2000;
     for capacity in [0, 1, 7, 128] {
@@ -358,10 +358,10 @@ fn many_senders_and_receivers() {
         assert_eq!(received, SENDERS * EACH);
     }
 }
-shared_test!(many_senders_and_receivers);
+shared_test!(every_value_of_many_senders_arrives_once_in_order);
 
-/// Closing while others send and receive: what was sent is received.
-fn closing_loses_nothing_that_was_sent() {
+/// Closes while others send and receive: what was sent is received.
+fn close_loses_no_sent_value() {
     for round in 0..60 {
         let chan = Chan::new(round % 3);
         let sending: Vec<_> = (0..3)
@@ -383,4 +383,4 @@ fn closing_loses_nothing_that_was_sent() {
         assert_eq!(sent, received);
     }
 }
-shared_test!(closing_loses_nothing_that_was_sent);
+shared_test!(close_loses_no_sent_value);

@@ -1,4 +1,4 @@
-//! Programs that everybody knows from Go.
+//! Well-known Go programs.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -9,10 +9,10 @@ use gmp_sched::select;
 
 use super::platform::{Chan, MANY, Receiver, Sender, channel, go, yield_now};
 
-/// Doug McIlroy's prime sieve: a filter for each prime.
+/// Doug McIlroy's prime sieve: one filter per prime.
 fn prime_sieve() {
     fn filter(numbers: Receiver<u32>, passed: Sender<u32>, prime: u32) {
-        // Nobody listens any more once main has what it wants.
+        // Fails when main has received enough.
         for number in numbers {
             if number % prime != 0 && passed.send(number).is_err() {
                 return;
@@ -34,8 +34,8 @@ fn prime_sieve() {
 }
 shared_test!(prime_sieve);
 
-/// A chain of Gs, each of which adds one to what it gets from its right and passes it to its left.
-fn chain_of_many() {
+/// A chain of Gs, each of which adds one to what it receives from the right and sends it to the left.
+fn daisy_chain() {
     let (leftmost, result) = channel(0);
     let mut left: Sender<usize> = leftmost;
     for _ in 0..MANY {
@@ -46,9 +46,9 @@ fn chain_of_many() {
     go(move || left.send(0).unwrap()).detach();
     assert_eq!(result.recv(), Ok(MANY));
 }
-shared_test!(chain_of_many);
+shared_test!(daisy_chain);
 
-/// Ten Gs for each, down to the leaves, which send their numbers up.
+/// A tree of Gs with ten children each; the leaves send their numbers up.
 fn skynet() {
     fn node(parent: Sender<usize>, number: usize, size: usize) {
         if size == 1 {
@@ -69,8 +69,8 @@ fn skynet() {
 }
 shared_test!(skynet);
 
-/// C. A. R. Hoare's bounded buffer: a G between producer and consumer, which listens to the one while it has room and
-/// offers to the other while it has something.
+/// C. A. R. Hoare's bounded buffer: a G between producer and consumer, which receives while it has room and sends while it
+/// has a value.
 fn bounded_buffer() {
     const ROOM: usize = 10;
     fn buffer(from: Receiver<u32>, to: Sender<u32>) {
@@ -97,7 +97,7 @@ fn bounded_buffer() {
     for n in 0..ROOM as u32 {
         producer.send(n).unwrap();
     }
-    // It is full, so this one waits for the consumer.
+    // It is full, so this G waits for the consumer.
     let more = go(move || (ROOM as u32..500).for_each(|n| producer.send(n).unwrap()));
     (0..10).for_each(|_| yield_now());
     assert!(!more.is_finished());
@@ -138,7 +138,7 @@ fn dining_philosophers() {
 }
 shared_test!(dining_philosophers);
 
-/// Powers by squaring, where every product is asked of a pool of Gs over one channel that carries the channels for the
+/// Powers by squaring: every product is requested from a pool of Gs, over one channel that carries the channels for the
 /// answers.
 fn concurrent_power() {
     type Matrix = [[u64; 2]; 2];
@@ -170,7 +170,7 @@ fn concurrent_power() {
         tasks.send((left, right, reply)).unwrap();
         answer
     };
-    // Fibonacci numbers, from the powers of a matrix.
+    // Fibonacci numbers, as powers of a matrix.
     let (mut result, mut base, mut exponent) = (value([[1, 0], [0, 1]]), [[1, 1], [1, 0]], 1_000_000u32);
     while exponent > 0 {
         if exponent % 2 == 1 {

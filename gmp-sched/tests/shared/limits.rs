@@ -1,4 +1,4 @@
-//! Waits with a limit: what a deadline or a context ends says so, and has left nothing behind.
+//! Waits with a limit: a wait ended by a deadline or a context says so, and leaves nothing behind.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,10 +18,10 @@ use super::platform::{
 /// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
-/// What there is to wait for, held or empty so that nobody gets it.
+/// Objects to wait for, all held or empty.
 struct Busy {
     mutex: Mutex<u32>,
-    /// Free, for those who wait to be notified.
+    /// Free, for waiting on the condition variable.
     free: Mutex<()>,
     lock: RwLock<u32>,
     spread: ReadMostlyRwLock<u32>,
@@ -49,7 +49,7 @@ impl Busy {
         }
     }
 
-    /// Waits in one of ways for as long as `limit` says; gives what ended it.
+    /// Waits in the way with this number until `limit`; returns what ended the wait.
     fn wait(&self, way: usize, limit: Limit<'_>) -> ContextError {
         let error = match way {
             0 => self.mutex.lock_until(limit).map(drop).err(),
@@ -92,7 +92,7 @@ impl Busy {
 
 const WAYS: usize = 13;
 
-/// A G waits in each way, with locks that this one holds; `body` comes when all do.
+/// Lets a G wait in each way, for locks that the caller holds, and calls `body` when all wait.
 fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<ContextError> {
     let busy = Arc::new(Busy::new());
     let held = (busy.mutex.lock(), busy.lock.write(), busy.spread.write(), busy.semaphore.acquire(1));
@@ -106,7 +106,7 @@ fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<
     body();
     let errors = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
     drop(held);
-    // All of it is as if nobody had waited.
+    // Everything is as if no G had waited.
     assert!(busy.mutex.try_lock().is_some() && busy.free.try_lock().is_some());
     assert!(busy.lock.try_write().is_some() && busy.spread.try_write().is_some());
     assert_eq!((busy.semaphore.available(), busy.changed.notify_all()), (2, 0));
@@ -115,18 +115,18 @@ fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<
     errors
 }
 
-fn a_cancellation_ends_every_wait() {
+fn cancellation_ends_every_wait() {
     let (context, cancel) = Context::background().with_cancel();
     let (below, _cancel) = context.with_timeout(FOREVER);
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || cancel.cancel());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
-    // Over from the start.
+    // The limit is over from the start.
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || ());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
 }
-shared_test!(a_cancellation_ends_every_wait);
+shared_test!(cancellation_ends_every_wait);
 
-fn a_deadline_ends_every_wait() {
+fn deadline_ends_every_wait() {
     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(5));
     let errors = all_wait(|| (context.clone(), Instant::NEVER), || ());
     assert_eq!(errors, [ContextError::DeadlineExceeded; WAYS]);
@@ -135,10 +135,10 @@ fn a_deadline_ends_every_wait() {
     let past = || (Context::background(), Instant::from_nanos(0));
     assert_eq!(all_wait(past, || ()), [ContextError::DeadlineExceeded; WAYS]);
 }
-shared_test!(a_deadline_ends_every_wait);
+shared_test!(deadline_ends_every_wait);
 
-/// What is to be had without waiting is had, whatever became of the limit.
-fn a_limit_that_is_over_ends_no_success() {
+/// What needs no waiting succeeds, even if the limit is over.
+fn expired_limit_does_not_prevent_success() {
     let (context, cancel) = Context::background().with_cancel();
     cancel.cancel();
     assert!(Mutex::new(()).lock_until(&context).is_ok());
@@ -150,4 +150,4 @@ fn a_limit_that_is_over_ends_no_success() {
     assert_eq!(sender.send_until(2, &context), Ok(()));
     assert_eq!(receiver.recv_until(&context), Ok(2));
 }
-shared_test!(a_limit_that_is_over_ends_no_success);
+shared_test!(expired_limit_does_not_prevent_success);

@@ -10,7 +10,7 @@ use gmp_sched::time::Instant;
 
 use super::platform::{Condvar, JoinHandle, Mutex, ReadMostlyRwLock, RwLock, go, sleep, yield_now};
 
-/// Runs `body` in `count` Gs, numbered in the order in which they get to run with one P, each up to where it waits.
+/// Runs `body` in `count` Gs, numbered in the order in which they run with one P, each up to where it waits.
 fn start_in_order<T: Send + 'static>(
     count: u32,
     body: impl Fn(u32) -> T + Clone + Send + 'static,
@@ -29,7 +29,7 @@ fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
     handles.into_iter().map(|handle| handle.join().unwrap()).collect()
 }
 
-fn a_mutex_loses_no_count() {
+fn mutex_excludes_concurrent_increments() {
     let count = Arc::new(Mutex::new(0u32));
     let handles = start_in_order(8, {
         let count = count.clone();
@@ -47,10 +47,10 @@ fn a_mutex_loses_no_count() {
     join_all(handles);
     assert_eq!(*count.lock(), 8 * 500);
 }
-shared_test!(a_mutex_loses_no_count);
+shared_test!(mutex_excludes_concurrent_increments);
 
-/// The order that Go shows with one P.
-fn a_mutex_is_passed_on_in_order() {
+/// The order is Go's with one P.
+fn mutex_waiters_are_served_in_order() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let held = order.lock();
     let waiting = start_in_order(5, {
@@ -61,9 +61,9 @@ fn a_mutex_is_passed_on_in_order() {
     join_all(waiting);
     assert_eq!(*order.lock(), [0, 1, 2, 3, 4]);
 }
-shared_test!(a_mutex_is_passed_on_in_order, procs = &[1]);
+shared_test!(mutex_waiters_are_served_in_order, procs = &[1]);
 
-fn a_try_does_not_wait() {
+fn try_lock_does_not_wait() {
     let mutex = Mutex::new(1);
     let held = mutex.lock();
     assert!(mutex.is_locked() && mutex.try_lock().is_none());
@@ -74,9 +74,9 @@ fn a_try_does_not_wait() {
     *mutex.try_lock_until(Instant::from_nanos(0)).unwrap() += 1;
     assert_eq!(mutex.into_inner(), 3);
 }
-shared_test!(a_try_does_not_wait);
+shared_test!(try_lock_does_not_wait);
 
-fn a_deadline_ends_the_wait_for_a_mutex() {
+fn deadline_ends_the_wait_for_a_mutex() {
     let mutex = Arc::new(Mutex::new(()));
     let held = mutex.lock();
     let waiting = start_in_order(4, {
@@ -91,10 +91,10 @@ fn a_deadline_ends_the_wait_for_a_mutex() {
     drop(held);
     assert_eq!(join_all(patient), [true; 2]);
 }
-shared_test!(a_deadline_ends_the_wait_for_a_mutex);
+shared_test!(deadline_ends_the_wait_for_a_mutex);
 
-/// Deadlines that come when the mutex is unlocked: it is neither lost nor held by two.
-fn deadlines_and_unlocks_at_the_same_time() {
+/// Deadlines that pass when the mutex is unlocked: it is neither lost nor held twice.
+fn mutex_survives_deadlines_during_unlock() {
     let mutex = Arc::new((Mutex::new(0u32), AtomicBool::new(false)));
     let handles = start_in_order(8, {
         let mutex = mutex.clone();
@@ -118,17 +118,17 @@ fn deadlines_and_unlocks_at_the_same_time() {
     let got: u32 = join_all(handles).into_iter().sum();
     assert_eq!(*mutex.0.try_lock().unwrap(), got);
 }
-shared_test!(deadlines_and_unlocks_at_the_same_time);
+shared_test!(mutex_survives_deadlines_during_unlock);
 
-/// Whoever keeps unlocking and locking hands the mutex over to one that has waited for long.
-fn a_greedy_holder_hands_over() {
+/// A G that unlocks and locks repeatedly hands the mutex over to a waiter that has waited for long.
+fn greedy_holder_hands_over_to_a_starving_waiter() {
     let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
     let greedy = {
         let (mutex, stop) = (mutex.clone(), stop.clone());
         go(move || {
             while !stop.load(Ordering::Relaxed) {
                 let _held = mutex.lock();
-                // The others queue up meanwhile, since with the mutex it lets go of the P.
+                // The others queue meanwhile, because this gives the P up with the mutex held.
                 sleep(Duration::from_micros(200));
             }
         })
@@ -142,9 +142,9 @@ fn a_greedy_holder_hands_over() {
     stop.store(true, Ordering::Relaxed);
     greedy.join().unwrap();
 }
-shared_test!(a_greedy_holder_hands_over);
+shared_test!(greedy_holder_hands_over_to_a_starving_waiter);
 
-fn guards_move_and_shrink() {
+fn mutex_guards_can_be_sent_and_mapped() {
     let mutex = Arc::new(Mutex::new((1, 2)));
     // Any G may unlock it.
     let leaked: &'static Mutex<u32> = alloc::boxed::Box::leak(alloc::boxed::Box::new(Mutex::new(5)));
@@ -156,10 +156,10 @@ fn guards_move_and_shrink() {
     MappedMutexGuard::unlock_fair(second);
     assert_eq!(*mutex.lock(), (1, 7));
 }
-shared_test!(guards_move_and_shrink);
+shared_test!(mutex_guards_can_be_sent_and_mapped);
 
-/// With one P a wait that is unlocked fairly comes next.
-fn a_fair_unlock_lets_the_first_in() {
+/// With one P, a waiter of a mutex that is unlocked fairly runs next.
+fn fair_unlock_hands_over_to_the_first_waiter() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let held = order.lock();
     let waiting = start_in_order(2, {
@@ -173,7 +173,7 @@ fn a_fair_unlock_lets_the_first_in() {
     join_all(waiting);
     assert_eq!(*order.lock(), [0, 1, 2]);
 }
-shared_test!(a_fair_unlock_lets_the_first_in, procs = &[1]);
+shared_test!(fair_unlock_hands_over_to_the_first_waiter, procs = &[1]);
 
 macro_rules! rwlock_tests {
     ($module:ident, $lock:ident) => {
@@ -201,8 +201,8 @@ macro_rules! rwlock_tests {
             }
             shared_test!(readers_share_and_writers_do_not);
 
-            /// Neither reads half of what is written.
-            fn writes_are_seen_whole() {
+            /// No reader sees a half-written value.
+            fn readers_see_no_partial_write() {
                 let lock = Arc::new($lock::new((0u64, 0u64)));
                 let handles = start_in_order(8, {
                     let lock = lock.clone();
@@ -229,10 +229,10 @@ macro_rules! rwlock_tests {
                 join_all(handles);
                 assert_eq!(*lock.read(), (400, 400));
             }
-            shared_test!(writes_are_seen_whole);
+            shared_test!(readers_see_no_partial_write);
 
-            /// When a writer is done all readers that wait come, in the order that Go shows with one P.
-            fn readers_come_in_order() {
+            /// When a writer unlocks, all waiting readers are admitted, in Go's order with one P.
+            fn waiting_readers_are_admitted_in_order() {
                 let (lock, order) = (Arc::new($lock::new(())), Arc::new(Mutex::new(Vec::new())));
                 let writing = lock.write();
                 let waiting = start_in_order(5, {
@@ -246,10 +246,10 @@ macro_rules! rwlock_tests {
                 join_all(waiting);
                 assert_eq!(*order.lock(), [4, 0, 1, 2, 3]);
             }
-            shared_test!(readers_come_in_order, procs = &[1]);
+            shared_test!(waiting_readers_are_admitted_in_order, procs = &[1]);
 
-            /// A writer that waits keeps new readers out.
-            fn a_waiting_writer_comes_before_new_readers() {
+            /// A waiting writer keeps new readers out.
+            fn waiting_writer_precedes_new_readers() {
                 let (lock, order) = (Arc::new($lock::new(())), Arc::new(Mutex::new(Vec::new())));
                 let reading = lock.read();
                 let log = |name: u32, write: bool| {
@@ -274,9 +274,9 @@ macro_rules! rwlock_tests {
                 let order = order.lock();
                 assert_eq!((order[0], order.len()), (9, 6));
             }
-            shared_test!(a_waiting_writer_comes_before_new_readers, procs = &[1]);
+            shared_test!(waiting_writer_precedes_new_readers, procs = &[1]);
 
-            fn guards_go_up_and_down() {
+            fn guards_upgrade_and_downgrade() {
                 let lock = Arc::new($lock::new(1u32));
                 let upgradable = lock.upgradable_read();
                 assert_eq!(*lock.try_read().expect("readers are let in beside it"), *upgradable);
@@ -291,16 +291,16 @@ macro_rules! rwlock_tests {
                 let mut writer = RwLockUpgradableReadGuard::upgrade(upgradable);
                 *writer += 1;
                 let reader = RwLockWriteGuard::downgrade(writer);
-                // The other writer waits, so no new reader comes in; but the one that is in still reads.
+                // The other writer waits, so new readers are kept out; but the admitted one still reads.
                 assert_eq!(*reader, 2);
                 drop(reader);
                 join_all(waiting);
                 assert_eq!(*lock.read(), 20);
             }
-            shared_test!(guards_go_up_and_down);
+            shared_test!(guards_upgrade_and_downgrade);
 
-            /// A writer that gave up leaves the lock as it was: the readers it kept out are let in.
-            fn a_writer_that_gives_up_lets_readers_in() {
+            /// A writer that times out leaves the lock as it was: the readers it kept out are admitted.
+            fn writer_that_times_out_admits_readers() {
                 let lock = Arc::new($lock::new(()));
                 let reading = lock.read();
                 let writer = start_in_order(1, {
@@ -316,7 +316,7 @@ macro_rules! rwlock_tests {
                 drop(reading);
                 assert!(lock.try_write().is_some());
             }
-            shared_test!(a_writer_that_gives_up_lets_readers_in);
+            shared_test!(writer_that_times_out_admits_readers);
         }
     };
 }
@@ -324,7 +324,7 @@ macro_rules! rwlock_tests {
 rwlock_tests!(rwlock, RwLock);
 rwlock_tests!(read_mostly, ReadMostlyRwLock);
 
-/// The orders that Go shows with one P: broadcast, and one signal after the other.
+/// Go's orders with one P: of a broadcast, and of one signal after the other.
 fn condvar_waiters_wake_in_order() {
     for (all_at_once, expected) in [(true, [4, 0, 1, 2, 3]), (false, [0, 1, 2, 3, 4])] {
         let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
@@ -350,7 +350,7 @@ fn condvar_waiters_wake_in_order() {
 }
 shared_test!(condvar_waiters_wake_in_order, procs = &[1]);
 
-fn a_deadline_ends_the_wait_for_a_condvar() {
+fn deadline_ends_the_wait_for_a_condvar() {
     let (mutex, condvar) = (Mutex::new(()), Condvar::new());
     let mut guard = mutex.lock();
     assert!(condvar.wait_for(&mut guard, Duration::from_millis(2)).timed_out());
@@ -359,10 +359,10 @@ fn a_deadline_ends_the_wait_for_a_condvar() {
     assert!(condvar.wait_while_for(&mut guard, |()| true, Duration::from_millis(2)).timed_out());
     assert!(!condvar.wait_while_for(&mut guard, |()| false, Duration::from_millis(2)).timed_out());
 }
-shared_test!(a_deadline_ends_the_wait_for_a_condvar);
+shared_test!(deadline_ends_the_wait_for_a_condvar);
 
-/// Ping-pong: whose turn it is stands under the mutex, and each side waits for its own.
-fn a_condvar_passes_turns() {
+/// Each of four Gs waits until the number under the mutex is its own.
+fn condvar_wakes_the_next_of_four() {
     let turns = Arc::new((Mutex::new(0u32), Condvar::new()));
     let players = start_in_order(4, {
         let turns = turns.clone();
@@ -378,10 +378,10 @@ fn a_condvar_passes_turns() {
     join_all(players);
     assert_eq!(*turns.0.lock(), 200);
 }
-shared_test!(a_condvar_passes_turns);
+shared_test!(condvar_wakes_the_next_of_four);
 
-/// Everything at once, with every lock taken accounted for.
-fn a_bounded_buffer_loses_nothing() {
+/// All locks at once, each use accounted for.
+fn bounded_buffer_loses_no_value() {
     struct Buffer {
         items: Mutex<Vec<u32>>,
         not_empty: Condvar,
@@ -415,4 +415,4 @@ fn a_bounded_buffer_loses_nothing() {
     assert_eq!(buffer.sum.load(Ordering::Relaxed), 3 * (0..100).sum::<u32>());
     assert!(buffer.items.lock().is_empty());
 }
-shared_test!(a_bounded_buffer_loses_nothing);
+shared_test!(bounded_buffer_loses_no_value);

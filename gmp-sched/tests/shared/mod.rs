@@ -1,9 +1,9 @@
-//! Tests of the library that run on every platform: on threads (`tests/library.rs`) and inside the machine
+//! Tests of the library that run on every platform: on threads (`tests/library.rs`) and in the kernel
 //! (`qemu-tests/guest/src/library.rs`). Both include this file as a module.
 //!
-//! What includes it has a module `platform` next to it, with the aliases of one platform and what else differs
-//! ([`MANY`](super::platform::MANY)), and a macro `shared_test!`, which makes the function it names a test for machines
-//! with 1, 2 and 8 Ps, or those it is given by `procs = …`.
+//! The including file has a module `platform` next to it, with the aliases of one platform and what else differs
+//! ([`MANY`](super::platform::MANY)), and a macro `shared_test!`, which runs the function it names with 1, 2 and 8 Ps, or
+//! with the numbers given by `procs = …`.
 
 use super::platform;
 

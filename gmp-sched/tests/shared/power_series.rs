@@ -1,5 +1,5 @@
-//! Doug McIlroy's power series: a series is a G that is asked for its next coefficient by a channel for the answer, sent
-//! over a channel.
+//! Doug McIlroy's power series: a series is a G that receives requests for its next coefficient, each with a channel for the
+//! answer.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use gmp_sched::select;
 
 use super::platform::{Receiver, Sender, channel, go};
 
-/// Numerator and denominator, reduced.
+/// A fraction in lowest terms.
 type Ratio = (i64, i64);
 type Series = Sender<Sender<Ratio>>;
 
@@ -34,14 +34,14 @@ fn next(series: &Series) -> Ratio {
     answer.recv().unwrap()
 }
 
-/// A series whose coefficients are what `coefficient` gives, one after the other, when they are asked for.
+/// A series whose coefficients are returned by `coefficient` one by one, on request.
 fn series(mut coefficient: impl FnMut() -> Ratio + Send + 'static) -> Series {
     let (requests, asked) = channel::<Sender<Ratio>>(0);
     go(move || asked.iter().for_each(|reply| reply.send(coefficient()).unwrap())).detach();
     requests
 }
 
-/// The same series twice; what one side is behind the other is kept for it.
+/// The same series twice; coefficients that one copy has not requested yet are stored for it.
 fn split(source: Series) -> [Series; 2] {
     let (requests, mut asked): (Vec<_>, Vec<_>) = (0..2).map(|_| channel::<Sender<Ratio>>(0)).unzip();
     go(move || {
@@ -76,7 +76,7 @@ fn added(a: Series, b: Series) -> Series {
     series(move || sum(next(&a), next(&b)))
 }
 
-/// x times the series.
+/// The series times x.
 fn shifted(of: Series) -> Series {
     let mut first = true;
     series(move || if core::mem::take(&mut first) { (0, 1) } else { next(&of) })
@@ -96,7 +96,7 @@ fn multiplied(a: Series, b: Series) -> Series {
     })
 }
 
-/// The series with 1 as its first coefficient whose derivative is itself.
+/// The series with the first coefficient 1 that equals its own derivative.
 fn exponential() -> Series {
     let (mut n, mut last) = (0, (1, 1));
     series(move || {
@@ -108,7 +108,7 @@ fn exponential() -> Series {
     })
 }
 
-/// The square of the exponential series is that of exp(2x).
+/// The square of the exponential series is the series of exp(2x).
 fn square_of_the_exponential() {
     let square = multiplied(exponential(), exponential());
     let coefficients: Vec<_> = (0..7).map(|_| next(&square)).collect();

@@ -1,4 +1,4 @@
-//! Select: what Go's specification says of it, ordered selects, deadlines.
+//! Select: the rules of Go's specification, ordered selects, deadlines.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,9 +13,9 @@ use gmp_sched::time::Instant;
 
 use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
-fn every_ready_case_has_its_chance() {
+fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
-    // All of four, and four among more than a word has bits.
+    // All of four, and four among more cases than a word has bits.
     for cases in [4, 100] {
         let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
         let ready = [0, cases / 4, cases / 2, cases - 1];
@@ -30,14 +30,14 @@ fn every_ready_case_has_its_chance() {
             chosen[ready.iter().position(|&one| one == number).unwrap()] += 1;
             chans[number].send(()).unwrap();
         }
-        // A fair choice strays so far once in a thousand millions.
+        // A fair choice deviates this much with a probability of 10⁻⁹.
         assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
     }
 }
-shared_test!(every_ready_case_has_its_chance);
+shared_test!(ready_cases_are_chosen_with_equal_probability);
 
-/// Whether they are found ready or have to wait.
-fn cases_on_one_channel_have_the_same_chance() {
+/// Both if they are found ready and if they have to wait.
+fn cases_on_one_channel_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
     let (sender, receiver) = channel(0);
     let sending = go(move || {
@@ -59,10 +59,10 @@ fn cases_on_one_channel_have_the_same_chance() {
     // As above.
     assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
 }
-shared_test!(cases_on_one_channel_have_the_same_chance);
+shared_test!(cases_on_one_channel_are_chosen_with_equal_probability);
 
-/// That comes upon both of its cases, which wait for one channel, at one instant.
-fn ordered_takes_the_first_of_two_cases_on_one_channel() {
+/// A sender finds both cases of a select that waits on one channel, at one instant.
+fn ordered_select_takes_the_first_of_two_cases_on_one_channel() {
     const ROUNDS: usize = 200;
     let (sender, receiver) = channel(0);
     let sending = go(move || {
@@ -79,9 +79,9 @@ fn ordered_takes_the_first_of_two_cases_on_one_channel() {
     }
     sending.join().unwrap();
 }
-shared_test!(ordered_takes_the_first_of_two_cases_on_one_channel);
+shared_test!(ordered_select_takes_the_first_of_two_cases_on_one_channel);
 
-fn ordered_takes_the_first() {
+fn ordered_select_takes_the_first_ready_case() {
     let (one, two, three) = (Chan::new(1), Chan::new(1), Chan::new(1));
     for _ in 0..50 {
         two.send(2).unwrap();
@@ -95,10 +95,10 @@ fn ordered_takes_the_first() {
         assert_eq!((value, three.recv()), (Ok(2), Ok(3)));
     }
 }
-shared_test!(ordered_takes_the_first);
+shared_test!(ordered_select_takes_the_first_ready_case);
 
-/// What is sent after `done` was closed is never received by an ordered select that has `done` in front.
-fn ordered_is_ordered_at_one_instant() {
+/// A value sent after `done` was closed is never received by an ordered select with `done` as its first case.
+fn ordered_select_checks_all_cases_at_one_instant() {
     for round in 0..200 {
         let (close, done) = channel::<()>(0);
         let (sender, work) = channel(4);
@@ -113,14 +113,14 @@ fn ordered_is_ordered_at_one_instant() {
         });
         (0..round % 20).for_each(|_| sender.send(false).unwrap());
         drop(close);
-        // Nobody receives any more.
+        // The receiver is gone.
         while sender.try_send(true).is_ok() {}
         consumer.join().unwrap();
     }
 }
-shared_test!(ordered_is_ordered_at_one_instant);
+shared_test!(ordered_select_checks_all_cases_at_one_instant);
 
-fn default_is_for_when_nothing_is_ready() {
+fn default_is_taken_only_if_no_case_is_ready() {
     let (sender, receiver) = channel(1);
     let poll = |value| {
         select! {
@@ -137,10 +137,10 @@ fn default_is_for_when_nothing_is_ready() {
         default => {}
     }
 }
-shared_test!(default_is_for_when_nothing_is_ready);
+shared_test!(default_is_taken_only_if_no_case_is_ready);
 
-/// A token goes to and fro between two channels, and is in one of them at every instant; so `default` is never right.
-fn default_looks_at_one_instant() {
+/// A token moves between two channels, and is in one of them at every instant; so `default` must never be taken.
+fn default_is_not_taken_while_one_of_two_channels_is_ready() {
     let chans = [Chan::new(2), Chan::new(2)];
     let stop = Arc::new(AtomicBool::new(false));
     chans[0].send(()).unwrap();
@@ -149,7 +149,7 @@ fn default_looks_at_one_instant() {
         go(move || {
             while !stop.load(Ordering::Relaxed) {
                 for (from, to) in [(0, 1), (1, 0)] {
-                    // There before it leaves here.
+                    // Sent there before it is received here.
                     chans[to].send(()).unwrap();
                     chans[from].recv().unwrap();
                     yield_now();
@@ -161,7 +161,7 @@ fn default_looks_at_one_instant() {
         let found = select! {
             recv(chans[0].receiver()) => 0,
             recv(chans[1].receiver()) => 1,
-            default => panic!("a token was overlooked"),
+            default => panic!("a token was missed"),
         };
         chans[found].send(()).unwrap();
         yield_now();
@@ -169,9 +169,9 @@ fn default_looks_at_one_instant() {
     stop.store(true, Ordering::Relaxed);
     mover.join().unwrap();
 }
-shared_test!(default_looks_at_one_instant);
+shared_test!(default_is_not_taken_while_one_of_two_channels_is_ready);
 
-fn a_select_never_talks_to_itself() {
+fn select_never_exchanges_a_value_with_itself() {
     let chan = Chan::new(0);
     for _ in 0..20 {
         select! {
@@ -180,7 +180,7 @@ fn a_select_never_talks_to_itself() {
             timeout(Duration::from_micros(20)) => {}
         }
     }
-    // Two of them talk to each other.
+    // Two of them exchange values with each other.
     let other = {
         let chan = chan.clone();
         go(move || {
@@ -197,9 +197,9 @@ fn a_select_never_talks_to_itself() {
     let there = other.join().unwrap();
     assert!((here, there) == (0, 3) || (here, there) == (2, 0), "{here} {there}");
 }
-shared_test!(a_select_never_talks_to_itself);
+shared_test!(select_never_exchanges_a_value_with_itself);
 
-fn one_channel_in_several_cases() {
+fn channel_in_several_cases_is_selected_once() {
     let (sender, receiver) = channel(0);
     let sending = go(move || (0..30).for_each(|n| sender.send(n).unwrap()));
     for n in 0..30 {
@@ -217,24 +217,24 @@ fn one_channel_in_several_cases() {
     };
     assert_eq!(closed, Err(RecvError));
 }
-shared_test!(one_channel_in_several_cases);
+shared_test!(channel_in_several_cases_is_selected_once);
 
-fn a_value_that_is_not_sent_stays() {
+fn unsent_value_stays_in_its_case() {
     let (sender, receiver) = channel(0);
     let (other, ready) = channel(1);
     other.send(1).unwrap();
     let (mut sending, mut receiving) = (send(&sender, alloc::boxed::Box::new(7)), recv(&ready));
     assert_eq!(Select::new(&mut [sending.case(), receiving.case()]).wait(), 1);
     assert_eq!(receiving.into_result(), Some(Ok(1)));
-    // The same case once more.
+    // The same case again.
     assert_eq!(Select::new(&mut [sending.case()]).wait_timeout(Duration::from_micros(20)), None);
     drop(receiver);
     assert_eq!(Select::new(&mut [sending.case()]).wait(), 0);
     assert_eq!(sending.into_result().unwrap().unwrap_err().into_inner(), alloc::boxed::Box::new(7));
 }
-shared_test!(a_value_that_is_not_sent_stays);
+shared_test!(unsent_value_stays_in_its_case);
 
-fn closing_ends_selects() {
+fn close_ends_selects() {
     let (chan, other) = (Chan::new(0), Chan::<u8>::new(0));
     let receiving: Vec<_> = (0..3)
         .map(|_| {
@@ -270,9 +270,9 @@ fn closing_ends_selects() {
         assert_eq!(handle.join().unwrap(), Err(SendError(n)));
     }
 }
-shared_test!(closing_ends_selects);
+shared_test!(close_ends_selects);
 
-fn deadlines_end_selects() {
+fn deadline_ends_selects() {
     let (sender, receiver) = (Sender::never(), Receiver::<u8>::never());
     assert_eq!(
         Select::new(&mut [recv(&receiver).case()]).wait_until(Instant::from_nanos(1)),
@@ -292,10 +292,10 @@ fn deadlines_end_selects() {
     };
     assert_eq!(value, Ok(4));
 }
-shared_test!(deadlines_end_selects);
+shared_test!(deadline_ends_selects);
 
-/// Every value that was sent is received once, whoever selects with whom; without deadlines and with.
-fn nothing_is_lost_or_taken_twice() {
+/// Every sent value is received once by some select; without deadlines and with them.
+fn selects_lose_and_duplicate_no_value() {
     const EACH: usize = 600;
     for (capacity, timeout) in [(0, None), (1, None), (3, Some(20)), (0, Some(5))] {
         let chans: Vec<_> = (0..3).map(|_| Chan::new(capacity)).collect();
@@ -343,15 +343,15 @@ fn nothing_is_lost_or_taken_twice() {
             })
             .collect();
         let sent: usize = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
-        // In front of `stop` come the values that are still in the buffers.
+        // Before `stop` come the values that are still in the buffers.
         stop.close();
         let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
         assert_eq!(sent, received);
     }
 }
-shared_test!(nothing_is_lost_or_taken_twice);
+shared_test!(selects_lose_and_duplicate_no_value);
 
-/// Values of selects that are given up, refused, or never looked at again.
+/// Values of selects that are given up or refused, and results that are never taken.
 fn values_in_selects_are_dropped_exactly_once() {
     struct Counted(Arc<AtomicUsize>);
     impl Drop for Counted {
@@ -362,7 +362,7 @@ fn values_in_selects_are_dropped_exactly_once() {
     let drops = Arc::new(AtomicUsize::new(0));
     let value = || Counted(drops.clone());
     let (sender, receiver) = channel(1);
-    // Sent; refused; out of time; the case dropped; received and not looked at; received and received again.
+    // Sent; refused; timed out; case dropped; received but not taken; received again.
     select! { send(sender, value()) => {} };
     select! { send(sender, value()) => unreachable!(), default => {} };
     select! { send(sender, value()) => unreachable!(), timeout(Duration::from_micros(20)) => {} };
@@ -382,9 +382,8 @@ fn values_in_selects_are_dropped_exactly_once() {
 }
 shared_test!(values_in_selects_are_dropped_exactly_once);
 
-/// A value that is not sent is still there for the next time, and dropped once; there is nothing to send where there is
-/// none.
-fn a_value_to_send_from_stays_until_it_is_sent() {
+/// A value that is not sent stays for the next select, and is dropped once; without a value the case is never chosen.
+fn send_from_leaves_the_value_until_it_is_sent() {
     let alive = Arc::new(());
     let mut value = Some(alive.clone());
     let (sender, receiver) = channel(0);
@@ -403,7 +402,7 @@ fn a_value_to_send_from_stays_until_it_is_sent() {
     let receiving = go(move || (receiver.recv().unwrap(), receiver));
     select! { send_from(sender, value) -> sent => sent.unwrap() }
     assert!(value.is_none());
-    // Nothing to send, though somebody would receive it or the channel is closed.
+    // Nothing to send, though there is a receiver or the channel is closed.
     assert!(poll(&mut value).is_none());
     let (received, receiver) = receiving.join().unwrap();
     drop((received, receiver));
@@ -414,10 +413,10 @@ fn a_value_to_send_from_stays_until_it_is_sent() {
     assert!(value.is_none() && Arc::strong_count(&alive) == 2);
     drop(refused);
 }
-shared_test!(a_value_to_send_from_stays_until_it_is_sent);
+shared_test!(send_from_leaves_the_value_until_it_is_sent);
 
-/// Values go through Gs that keep one at most, with every reason not to send it just now: none is lost or comes twice.
-fn nothing_is_lost_on_the_way_through() {
+/// Gs that store at most one value forward values by selects, which often cannot send at once: none is lost or duplicated.
+fn send_from_forwards_every_value_once() {
     const COUNT: usize = 400;
     for capacity in [0, 1] {
         let (first, mut input) = channel::<usize>(capacity);
@@ -432,7 +431,7 @@ fn nothing_is_lost_on_the_way_through() {
                     select! {
                         send_from(output, held) -> sent => {
                             sent.unwrap();
-                            // Ready for one more.
+                            // Room for one more.
                             core::mem::swap(&mut from, &mut never);
                         }
                         recv(from) -> value => match value {
@@ -452,10 +451,10 @@ fn nothing_is_lost_on_the_way_through() {
         assert!(input.iter().eq(0..COUNT));
     }
 }
-shared_test!(nothing_is_lost_on_the_way_through);
+shared_test!(send_from_forwards_every_value_once);
 
-/// More cases than a word has bits, and more than sorting treats as few.
-fn a_select_of_many_cases() {
+/// More cases than a word has bits, and more than the sort handles by insertion alone.
+fn select_of_more_than_64_cases() {
     const CASES: usize = 900;
     let chans: Vec<_> = (0..CASES).map(|_| Chan::new(0)).collect();
     for round in 0..5 {
@@ -469,11 +468,10 @@ fn a_select_of_many_cases() {
         sending.join().unwrap();
     }
 }
-shared_test!(a_select_of_many_cases);
+shared_test!(select_of_more_than_64_cases);
 
-/// What a body may do: leave the loop, put another receiver in place of one that is done with, as in Go one sets it to
-/// nil.
-fn bodies_may_do_what_they_like() {
+/// A body may leave a loop, or replace a receiver that is done by a `never`, as in Go one sets it to nil.
+fn select_bodies_may_break_and_assign() {
     let (sender, mut first) = channel(0);
     let (other, mut second) = channel(0);
     go(move || (0..3).for_each(|n| sender.send(n).unwrap())).detach();
@@ -504,4 +502,4 @@ fn bodies_may_do_what_they_like() {
     };
     assert_eq!(sum, 4);
 }
-shared_test!(bodies_may_do_what_they_like);
+shared_test!(select_bodies_may_break_and_assign);

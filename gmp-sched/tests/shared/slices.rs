@@ -1,4 +1,4 @@
-//! Slices: a runnable G waits a bounded number of them, whatever the others do.
+//! Slices: a runnable G waits for a bounded number of them, whatever the others do.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,11 +7,11 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::platform::{channel, go, syscall, yield_now};
 
-/// After so many steps a G ends by itself that would have given way long before: a failure does not hang.
+/// A G ends by itself after this many steps, long after it should have given way, so that a failing test does not hang.
 const MOST: usize = 30_000_000;
 
-/// Gs that make system calls in a loop, more than there are Ps, each too short for its P to be taken away.
-fn short_system_calls_leave_the_others_their_turns() {
+/// Gs that make system calls in a loop, more than there are Ps, each too short for its P to be retaken.
+fn short_system_calls_do_not_starve_other_gs() {
     let (round, callers) = (Arc::new(AtomicUsize::new(1)), 4);
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..callers).map(|_| AtomicUsize::new(0)).collect());
     let handles: Vec<_> = (0..callers)
@@ -29,7 +29,7 @@ fn short_system_calls_leave_the_others_their_turns() {
         .collect();
     for number in 1..=3 {
         round.store(number, Ordering::Relaxed);
-        // All others have a turn in each round, and so has this one.
+        // All others run in each round, so this one does, too.
         while seen.iter().any(|seen| seen.load(Ordering::Relaxed) < number) {
             yield_now();
         }
@@ -39,10 +39,10 @@ fn short_system_calls_leave_the_others_their_turns() {
         assert!(handle.join().unwrap() < MOST, "a G was never made to give way");
     }
 }
-shared_test!(short_system_calls_leave_the_others_their_turns, procs = &[1, 2]);
+shared_test!(short_system_calls_do_not_starve_other_gs, procs = &[1, 2]);
 
-/// Each of two Gs readies the other and waits for it: they share a slice, and then it is over.
-fn two_that_wake_each_other_leave_the_others_their_turns() {
+/// Two Gs that ready each other share one slice, which ends like any other.
+fn two_gs_that_ready_each_other_do_not_starve_others() {
     let done = Arc::new(AtomicBool::new(false));
     let (to_first, from_second) = channel::<()>(0);
     let (to_second, from_first) = channel::<()>(0);
@@ -63,10 +63,10 @@ fn two_that_wake_each_other_leave_the_others_their_turns() {
     assert!(first.join().unwrap() < MOST / 10, "two Gs kept their P for themselves");
     second.join().unwrap();
 }
-shared_test!(two_that_wake_each_other_leave_the_others_their_turns, procs = &[1]);
+shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
 
-/// A G computes, and what it spawned waits on its P; on the other P a G does nothing but yield.
-fn a_goroutine_that_yields_alone_makes_way_for_those_of_other_processors() {
+/// A hog computes, and the G it has spawned waits in its P's queue; on the other P a G does nothing but yield.
+fn g_that_yields_alone_steals_from_other_ps() {
     let [is_alone, is_found, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let hog = {
         let (is_alone, is_found, is_over) = (is_alone.clone(), is_found.clone(), is_over.clone());
@@ -83,10 +83,10 @@ fn a_goroutine_that_yields_alone_makes_way_for_those_of_other_processors() {
     };
     while !is_over.load(Ordering::Relaxed) {
         yield_now();
-        // The other P is the hog's, which spins until it sees this.
+        // The other P runs the hog, which spins until it sees this.
         is_alone.store(true, Ordering::Relaxed);
     }
     assert!(hog.join().unwrap() < 100 * MOST, "nobody looked at the other P");
     assert!(is_found.load(Ordering::Relaxed));
 }
-shared_test!(a_goroutine_that_yields_alone_makes_way_for_those_of_other_processors, procs = &[2]);
+shared_test!(g_that_yields_alone_steals_from_other_ps, procs = &[2]);

@@ -17,7 +17,7 @@ use super::platform::{Context, Receiver, Timer, block_on, channel, go, now, pull
 /// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
-fn a_cancellation_reaches_all_below_and_none_above() {
+fn cancellation_ends_descendants_but_not_ancestors() {
     let (top, cancel_top) = Context::background().with_cancel();
     let (left, cancel_left) = top.with_cancel();
     let (right, _cancel_right) = top.with_value(7u8).with_timeout(FOREVER);
@@ -42,9 +42,9 @@ fn a_cancellation_reaches_all_below_and_none_above() {
     }
     assert_eq!((right.value::<u8>(), left.value::<u8>()), (Some(&7), None));
 }
-shared_test!(a_cancellation_reaches_all_below_and_none_above);
+shared_test!(cancellation_ends_descendants_but_not_ancestors);
 
-fn a_deadline_ends_what_waits_with_it() {
+fn context_deadline_ends_its_waits() {
     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(3));
     let deadline = context.deadline().unwrap();
     let (below, _cancel_below) = context.with_timeout(FOREVER);
@@ -62,9 +62,9 @@ fn a_deadline_ends_what_waits_with_it() {
     assert!(!function.stop());
     assert!(context.without_cancel().check().is_ok());
 }
-shared_test!(a_deadline_ends_what_waits_with_it);
+shared_test!(context_deadline_ends_its_waits);
 
-fn a_select_ends_with_its_context() {
+fn cancellation_ends_a_select_on_done() {
     let (cancelled, cancel) = Context::background().with_cancel();
     let (late, _cancel_late) = cancelled.with_timeout(FOREVER);
     let (timed, _cancel_timed) = Context::background().with_timeout(Duration::from_millis(2));
@@ -82,7 +82,7 @@ fn a_select_ends_with_its_context() {
         .collect();
     sleep(Duration::from_millis(1));
     cancel.cancel();
-    // Closed before `cancel` returns, also for those who ask later.
+    // Closed before `cancel` returns, also for later calls of `done`.
     assert!(cancelled.done().is_closed());
     let (canceled, exceeded) = (Some(ContextError::Canceled), Some(ContextError::DeadlineExceeded));
     for (waiting, expected) in waiting.into_iter().zip([canceled, canceled, exceeded]) {
@@ -91,9 +91,9 @@ fn a_select_ends_with_its_context() {
     assert!(timed.done().recv().is_err());
     assert!(!Context::background().done().is_closed());
 }
-shared_test!(a_select_ends_with_its_context);
+shared_test!(cancellation_ends_a_select_on_done);
 
-fn children_borrow_from_their_parent() {
+fn scope_children_borrow_from_their_parent() {
     let words = ["go", "to", "the", "goroutines"];
     let mut lengths = vec![0; words.len()];
     let total: usize = scope(|scope| {
@@ -113,9 +113,9 @@ fn children_borrow_from_their_parent() {
     });
     assert_eq!((lengths, total), (vec![2, 2, 3, 10], 17));
 }
-shared_test!(children_borrow_from_their_parent);
+shared_test!(scope_children_borrow_from_their_parent);
 
-fn a_scope_waits_for_children_nobody_joins() {
+fn scope_waits_for_children_that_are_not_joined() {
     for round in 0..50 {
         let finished = AtomicUsize::new(0);
         scope(|scope| {
@@ -132,9 +132,9 @@ fn a_scope_waits_for_children_nobody_joins() {
         assert_eq!(finished.load(Ordering::Relaxed), 10);
     }
 }
-shared_test!(a_scope_waits_for_children_nobody_joins);
+shared_test!(scope_waits_for_children_that_are_not_joined);
 
-fn the_first_error_ends_a_scope() {
+fn first_error_cancels_a_scope() {
     let told = AtomicUsize::new(0);
     let result: Result<(), String> = try_scope(&Context::background(), |scope| {
         for _ in 0..5 {
@@ -157,15 +157,15 @@ fn the_first_error_ends_a_scope() {
     });
     assert_eq!(given, Ok(5));
 }
-shared_test!(the_first_error_ends_a_scope);
+shared_test!(first_error_cancels_a_scope);
 
 struct Tree {
     value: u32,
     children: Vec<Tree>,
 }
 
-/// The values of two trees, walked side by side by recursion. (Go's talks call it "same fringe".)
-fn coroutines_walk_trees_side_by_side() {
+/// The values of two trees, compared by two recursive walks. (In Go's talks: "same fringe".)
+fn coroutines_compare_fringes_of_two_trees() {
     fn tree(depth: u32, value: u32) -> Tree {
         let children =
             if depth == 0 { Vec::new() } else { vec![tree(depth - 1, 2 * value), tree(depth - 1, 2 * value + 1)] };
@@ -184,12 +184,12 @@ fn coroutines_walk_trees_side_by_side() {
     }
     assert!(leaves(tree(8, 1)).eq(256..512));
     assert!(leaves(tree(6, 1)).eq(leaves(tree(6, 1))));
-    // One that is left in the middle ends all the same.
+    // Dropping an unfinished coroutine ends it.
     assert_eq!(leaves(tree(6, 1)).take(3).collect::<Vec<_>>(), [64, 65, 66]);
 }
-shared_test!(coroutines_walk_trees_side_by_side);
+shared_test!(coroutines_compare_fringes_of_two_trees);
 
-fn a_coroutine_may_block_and_move() {
+fn coroutine_may_block_and_migrate() {
     let mut values = pull(|yielder| {
         for value in 0..20 {
             sleep(Duration::from_micros(100));
@@ -203,9 +203,9 @@ fn a_coroutine_may_block_and_move() {
     let rest = go(move || values.collect::<Vec<i32>>()).join().unwrap();
     assert!(first.into_iter().chain(rest).eq(0..20));
 }
-shared_test!(a_coroutine_may_block_and_move);
+shared_test!(coroutine_may_block_and_migrate);
 
-fn a_future_is_polled_again_when_it_is_woken() {
+fn woken_future_is_polled_again() {
     let (sender, wakers) = channel::<Waker>(0);
     let waiting = go(move || {
         let mut polls = 0;
@@ -224,7 +224,7 @@ fn a_future_is_polled_again_when_it_is_woken() {
         stale.push(waker);
     }
     assert_eq!((waiting.join().unwrap(), stale.len()), (4, 3));
-    // Long after: these wake nobody.
+    // Long after the future is done: these wake no G.
     stale.into_iter().for_each(Waker::wake);
 }
-shared_test!(a_future_is_polled_again_when_it_is_woken);
+shared_test!(woken_future_is_polled_again);

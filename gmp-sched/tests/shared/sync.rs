@@ -1,4 +1,4 @@
-//! Wait groups, what is done once, semaphores, barriers.
+//! Wait groups, `Once` and its cells, semaphores, barriers.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -17,7 +17,7 @@ fn join_all<T: Send + 'static>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
     handles.into_iter().map(|handle| handle.join().unwrap()).collect()
 }
 
-fn a_wait_group_waits_for_all() {
+fn wait_group_waits_for_all_tasks() {
     let (group, count) = (Arc::new(WaitGroup::new()), Arc::new(AtomicU32::new(0)));
     for round in 1..=20 {
         for n in 0..25 {
@@ -34,10 +34,10 @@ fn a_wait_group_waits_for_all() {
         assert_eq!(count.load(Ordering::Relaxed), round * 25);
     }
 }
-shared_test!(a_wait_group_waits_for_all);
+shared_test!(wait_group_waits_for_all_tasks);
 
-/// The order that Go shows with one P; and the group is ready for use again before they have run.
-fn those_who_wait_for_a_group_wake_in_order() {
+/// The order is Go's with one P. The group can be reused before the waiters have run.
+fn wait_group_waiters_wake_in_order() {
     let (group, order) = (Arc::new(WaitGroup::new()), Arc::new(Mutex::new(Vec::new())));
     group.add(1);
     let waiting: Vec<_> = (0..5)
@@ -58,9 +58,9 @@ fn those_who_wait_for_a_group_wake_in_order() {
     join_all(waiting);
     assert_eq!(*order.lock(), [4, 0, 1, 2, 3]);
 }
-shared_test!(those_who_wait_for_a_group_wake_in_order, procs = &[1]);
+shared_test!(wait_group_waiters_wake_in_order, procs = &[1]);
 
-fn a_deadline_ends_the_wait_for_a_group() {
+fn deadline_ends_the_wait_for_a_group() {
     let group = Arc::new(WaitGroup::new());
     assert!(group.wait_timeout(Duration::ZERO));
     group.add(1);
@@ -73,9 +73,9 @@ fn a_deadline_ends_the_wait_for_a_group() {
     group.done();
     assert!(patient.join().unwrap());
 }
-shared_test!(a_deadline_ends_the_wait_for_a_group);
+shared_test!(deadline_ends_the_wait_for_a_group);
 
-fn one_does_it_and_the_others_wait() {
+fn once_runs_one_function_and_others_wait() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let once = Arc::new(Once::new());
     let before = CALLS.load(Ordering::Relaxed);
@@ -94,9 +94,9 @@ fn one_does_it_and_the_others_wait() {
     assert!(join_all(all).into_iter().all(|seen| seen == before + 1));
     assert!(once.is_done());
 }
-shared_test!(one_does_it_and_the_others_wait);
+shared_test!(once_runs_one_function_and_others_wait);
 
-fn cells_are_filled_once() {
+fn once_cell_is_initialised_once() {
     static LAZY: Lazy<String> = Lazy::new(|| "made".to_string());
     let cell = Arc::new(OnceCell::new());
     let all: Vec<_> = (0..8u32)
@@ -116,9 +116,9 @@ fn cells_are_filled_once() {
     assert_eq!(cell.set(5), Err(5));
     assert_eq!(Arc::try_unwrap(cell).unwrap().into_inner(), Some(value));
 }
-shared_test!(cells_are_filled_once);
+shared_test!(once_cell_is_initialised_once);
 
-fn permits_are_counted() {
+fn semaphore_never_exceeds_its_permits() {
     const SIZE: u32 = 6;
     let shared = Arc::new((Semaphore::new(SIZE), AtomicU32::new(0)));
     let all: Vec<_> = (0..8)
@@ -144,10 +144,10 @@ fn permits_are_counted() {
     join_all(all);
     assert_eq!(shared.0.available(), SIZE);
 }
-shared_test!(permits_are_counted);
+shared_test!(semaphore_never_exceeds_its_permits);
 
-/// Who asks for many is not passed by those who ask for few; when it gives up, these get theirs.
-fn permits_go_first_come_first_served() {
+/// A request for many permits is not overtaken by requests for few; when it times out, these are granted.
+fn large_request_for_permits_is_not_overtaken() {
     let semaphore = Arc::new(Semaphore::new(3));
     let held = semaphore.acquire(2);
     let large = {
@@ -168,9 +168,9 @@ fn permits_go_first_come_first_served() {
     drop(held);
     assert_eq!(semaphore.available(), 3);
 }
-shared_test!(permits_go_first_come_first_served);
+shared_test!(large_request_for_permits_is_not_overtaken);
 
-fn a_barrier_lets_all_through_at_once() {
+fn barrier_releases_all_when_the_last_arrives() {
     const SIZE: u32 = 5;
     let shared = Arc::new((Barrier::new(SIZE), AtomicU32::new(0)));
     let all: Vec<_> = (0..SIZE)
@@ -192,10 +192,10 @@ fn a_barrier_lets_all_through_at_once() {
         .collect();
     assert_eq!(join_all(all).into_iter().sum::<u32>(), 20);
 }
-shared_test!(a_barrier_lets_all_through_at_once);
+shared_test!(barrier_releases_all_when_the_last_arrives);
 
-/// Go's `errgroup.WithContext`: the first error ends what the others wait for, and none beside or above them.
-fn the_first_error_cancels_the_group() {
+/// Go's `errgroup.WithContext`: the first error ends the waits of the group, but not those of its parent or siblings.
+fn first_error_cancels_the_group() {
     let (above, _cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);
     let told = Arc::new(AtomicU32::new(0));
@@ -207,7 +207,7 @@ fn the_first_error_cancels_the_group() {
     for number in 0..6 {
         let (context, never) = (context.clone(), never.clone());
         let body = move || match number {
-            // The first to fail, since the others wait for that.
+            // The first to fail, because the others wait for that.
             3 => Err("first".to_string()),
             4 => {
                 let _ = never.recv_until(&context);
@@ -223,22 +223,22 @@ fn the_first_error_cancels_the_group() {
     assert_eq!(group.wait(), Err("first".to_string()));
     assert_eq!((context.err(), above.err()), (Some(ContextError::Canceled), None));
     assert_eq!(told.load(Ordering::Relaxed), 1);
-    // Without an error it is cancelled when all are through, and nobody is told.
+    // Without an error it is cancelled when all have ended, and no hook is called.
     let (group, context) = ErrorGroup::<()>::new().with_context(&above);
     let seen = context.clone();
     group.go(move || if seen.is_done() { Err(()) } else { Ok(()) });
     let group = group.on_cancel(|| unreachable!("nobody failed"));
     assert_eq!((group.wait(), context.err()), (Ok(()), Some(ContextError::Canceled)));
-    // And with the one above.
+    // And together with its parent.
     let (above, cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);
     group.go(move || Err::<(), _>(context.wait()));
     cancel.cancel();
     assert_eq!(group.wait(), Err(ContextError::Canceled));
 }
-shared_test!(the_first_error_cancels_the_group);
+shared_test!(first_error_cancels_the_group);
 
-fn a_group_runs_no_more_than_its_limit() {
+fn error_group_respects_its_limit() {
     const LIMIT: u32 = 3;
     let group = ErrorGroup::<()>::with_limit(LIMIT);
     let (under_way, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -257,7 +257,7 @@ fn a_group_runs_no_more_than_its_limit() {
     }
     assert_eq!(group.wait(), Ok(()));
     assert!(most.load(Ordering::Relaxed) <= LIMIT);
-    // Full, it takes no more.
+    // At the limit, it accepts no more.
     let (open, gate) = channel::<()>(0);
     let group = ErrorGroup::<()>::with_limit(1);
     group.go(move || gate.recv().map_err(|_| ()).or(Ok(())));
@@ -265,4 +265,4 @@ fn a_group_runs_no_more_than_its_limit() {
     drop(open);
     assert_eq!(group.wait(), Ok(()));
 }
-shared_test!(a_group_runs_no_more_than_its_limit);
+shared_test!(error_group_respects_its_limit);

@@ -1,5 +1,5 @@
-//! Timers, tickers, functions that run later: what Go's documentation says of them. None of this asks how long something
-//! took, only that nothing is early.
+//! Timers, tickers, delayed functions: the rules of Go's documentation. No test measures how long something took, only that
+//! nothing happens early.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ fn milliseconds(number: u64) -> Duration {
 /// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
-fn sleepers_are_not_early() {
+fn sleep_never_returns_early() {
     let sleepers: Vec<_> = [7u64, 1, 4, 0, 2]
         .map(|number| {
             go(move || {
@@ -35,9 +35,9 @@ fn sleepers_are_not_early() {
         .collect();
     assert!(sleepers.into_iter().all(|sleeper| sleeper.join().unwrap()));
 }
-shared_test!(sleepers_are_not_early);
+shared_test!(sleep_never_returns_early);
 
-fn a_timer_fires_once_for_each_setting() {
+fn timer_fires_once_per_setting() {
     let start = now();
     let timer = Timer::new(milliseconds(2));
     let tick = timer.wait();
@@ -47,12 +47,12 @@ fn a_timer_fires_once_for_each_setting() {
     timer.wait();
     assert!(timer.wait_until(milliseconds(3)).is_err());
 }
-shared_test!(a_timer_fires_once_for_each_setting);
+shared_test!(timer_fires_once_per_setting);
 
-fn stop_and_reset_take_a_tick_back() {
+fn stop_and_reset_drop_a_pending_tick() {
     let timer = Timer::new(Duration::ZERO);
     sleep(milliseconds(2));
-    // It has fired by now, or will not: either way nothing is there afterwards.
+    // It has fired by now, or will not: in both cases there is no tick afterwards.
     assert!(timer.stop());
     assert!(timer.try_wait().is_none() && !timer.stop());
     timer.reset(Duration::ZERO);
@@ -62,9 +62,9 @@ fn stop_and_reset_take_a_tick_back() {
     assert!(timer.wait_until(milliseconds(2)).is_err());
     assert!(timer.stop());
 }
-shared_test!(stop_and_reset_take_a_tick_back);
+shared_test!(stop_and_reset_drop_a_pending_tick);
 
-fn each_tick_wakes_one_of_those_who_wait() {
+fn each_tick_wakes_one_waiter() {
     let ticker = Arc::new(Ticker::new(milliseconds(1)));
     let waiting: Vec<_> = (0..6)
         .map(|_| {
@@ -79,9 +79,9 @@ fn each_tick_wakes_one_of_those_who_wait() {
     ticker.stop();
     assert!(ticker.wait_until(milliseconds(3)).is_err());
 }
-shared_test!(each_tick_wakes_one_of_those_who_wait);
+shared_test!(each_tick_wakes_one_waiter);
 
-fn a_ticker_keeps_its_beat_and_drops_what_is_late() {
+fn ticker_drops_late_ticks_and_keeps_its_phase() {
     let interval = milliseconds(2);
     let start = now();
     let ticker = Ticker::new(interval);
@@ -89,16 +89,16 @@ fn a_ticker_keeps_its_beat_and_drops_what_is_late() {
         assert!(ticker.wait().since(start) >= interval * count);
     }
     sleep(interval * 6);
-    // However many were missed, one is there.
+    // However many were missed, there is one tick.
     ticker.wait();
     let next = ticker.wait();
     assert!(next.since(start) >= interval * 9);
     ticker.reset(FOREVER);
     assert!(ticker.try_wait().is_none());
 }
-shared_test!(a_ticker_keeps_its_beat_and_drops_what_is_late);
+shared_test!(ticker_drops_late_ticks_and_keeps_its_phase);
 
-fn functions_run_later_unless_they_are_stopped() {
+fn after_func_runs_unless_stopped() {
     let ran = Arc::new(AtomicUsize::new(0));
     let run = |after: Duration| {
         let ran = ran.clone();
@@ -122,10 +122,10 @@ fn functions_run_later_unless_they_are_stopped() {
         yield_now();
     }
 }
-shared_test!(functions_run_later_unless_they_are_stopped);
+shared_test!(after_func_runs_unless_stopped);
 
-/// What a timer's G allocates or blocks on is its own affair: the function runs in a G like any other.
-fn functions_may_do_whatever_a_goroutine_may() {
+/// The function runs in a G like any other, so it may allocate and block.
+fn after_func_may_block_and_allocate() {
     let done = Arc::new(AtomicBool::new(false));
     let said = done.clone();
     after_func(milliseconds(1), move || {
@@ -138,21 +138,21 @@ fn functions_may_do_whatever_a_goroutine_may() {
         yield_now();
     }
 }
-shared_test!(functions_may_do_whatever_a_goroutine_may);
+shared_test!(after_func_may_block_and_allocate);
 
-fn a_limit_is_whichever_comes_first() {
+fn limit_ends_by_the_first_of_deadline_and_context() {
     let timer = Timer::new(FOREVER);
     let start = now();
     let limit = Limit::from(FOREVER).and(start.after(milliseconds(2)));
-    // The host may have stopped this machine for as long.
+    // The host may have suspended this computer for as long.
     assert!(limit.err().is_none() || now().since(start) >= milliseconds(2));
     assert!(timer.wait_until(limit).is_err());
     assert!(now().since(start) >= milliseconds(2) && limit.err().is_some());
 }
-shared_test!(a_limit_is_whichever_comes_first);
+shared_test!(limit_ends_by_the_first_of_deadline_and_context);
 
-/// Go's idiom: whichever of all that ends a wait comes first.
-fn a_select_takes_timers_tickers_and_contexts() {
+/// Go's idiom: the select ends by the first of all these.
+fn select_waits_for_timers_tickers_and_contexts() {
     let (context, cancel) = Context::background().with_cancel();
     let start = now();
     let (timer, ticker) = (Timer::new(milliseconds(4)), Ticker::new(milliseconds(1)));
@@ -185,10 +185,10 @@ fn a_select_takes_timers_tickers_and_contexts() {
     assert_eq!(error, context.err());
     select! { recv(after(milliseconds(2))) -> tick => assert!(tick.unwrap() <= now()) }
 }
-shared_test!(a_select_takes_timers_tickers_and_contexts);
+shared_test!(select_waits_for_timers_tickers_and_contexts);
 
-/// A timer that is stopped or set anew while a select waits for it, or has not looked yet.
-fn a_select_gets_no_stale_tick() {
+/// A timer that is stopped or reset while a select waits for it, or before.
+fn select_receives_no_stale_tick() {
     let timer = Arc::new(Timer::new(FOREVER));
     let selecting = {
         let timer = timer.clone();
@@ -201,20 +201,20 @@ fn a_select_gets_no_stale_tick() {
     assert!(selecting.join().unwrap().since(start) >= milliseconds(2));
     timer.reset(Duration::ZERO);
     sleep(milliseconds(2));
-    // It has fired, and nobody has looked.
+    // It has fired, and the tick has not been received.
     assert!(timer.reset(FOREVER));
     let mut case = recv(&*timer);
     assert_eq!(Select::new(&mut [case.case()]).poll(), None);
     assert_eq!(Select::new(&mut [case.case()]).wait_timeout(milliseconds(1)), None);
-    // A timer that others look at again and again, without ever letting anybody else run, fires all the same.
+    // A timer that is polled in a loop, without ever entering the scheduler, fires nevertheless.
     timer.reset(milliseconds(1));
     while Select::new(&mut [recv(&timer).case()]).poll().is_none() {}
     assert!(!timer.stop());
 }
-shared_test!(a_select_gets_no_stale_tick);
+shared_test!(select_receives_no_stale_tick);
 
-/// Each tick goes to one of those who select and those who wait.
-fn selects_share_the_ticks() {
+/// Each tick goes to one of the selects and waits.
+fn ticks_are_shared_by_selects_and_waits() {
     let ticker = Arc::new(Ticker::new(milliseconds(1)));
     let waiting: Vec<_> = (0..6)
         .map(|number| {
@@ -233,4 +233,4 @@ fn selects_share_the_ticks() {
     ticks.dedup();
     assert_eq!(ticks.len(), 6, "a tick was given twice");
 }
-shared_test!(selects_share_the_ticks);
+shared_test!(ticks_are_shared_by_selects_and_waits);
