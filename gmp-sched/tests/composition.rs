@@ -1,9 +1,10 @@
-//! The protocols of the scheduler together: small programs on a machine of 2 CPUs, with 3 Ps, 3 Ms at first and 3 Gs, of which
-//! every run is explored, within bounds. See `sim::exhaustive` for what that covers, and for what it does not.
+//! The protocols of the scheduler together: small programs on 2 CPUs with 3 Ps, 3 Ms at first and 3 Gs, of which every run
+//! is explored, within bounds. See `sim::exhaustive` for what that covers and what it does not.
 //!
-//! Each test prints the number of states. An ordinary run takes the turn from a CPU that could go on once per run at most, or never in
-//! the largest programs; an optimised one twice, and once. `GMP_SWITCHES=3` chooses another bound, and `GMP_SWITCHES=all` none. With
-//! none the first of these programs has a million states; the others have not been run to their end:
+//! Each test prints the number of states. An ordinary run switches away from a CPU that could continue at most once per run,
+//! or never in the largest programs; an optimised build twice, and once. `GMP_SWITCHES=3` chooses another bound, and
+//! `GMP_SWITCHES=all` none. Without a bound the first of these programs has a million states; the others have not been run
+//! to the end:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
@@ -20,17 +21,17 @@ use gmp_sched::syscall::syscall;
 #[global_allocator]
 static MEMORY: exhaustive::Memory = exhaustive::Memory;
 
-/// A time that is over only when the clock goes on.
+/// A deadline that passes only if the clock advances while a CPU is busy.
 const A_WHILE: Duration = Duration::from_micros(1);
 
-/// How often the turn may be taken from a CPU that could go on, in a program that is not optimised.
+/// How often to switch away from a CPU that could continue, in a build that is not optimised.
 #[derive(Clone, Copy)]
 enum Size {
     Large = 0,
     Small = 1,
 }
 
-/// Explores `program`, in which the clock goes on that often while a CPU is busy, and prints how much there was to explore.
+/// Explores `program`, in which the clock advances this often while a CPU is busy, and prints the number of states.
 fn explore(name: &str, size: Size, ticks: u32, program: fn()) -> Census {
     let switches = match env::var("GMP_SWITCHES").as_deref() {
         Err(_) => Some(size as u32 + u32::from(!cfg!(debug_assertions))),
@@ -75,9 +76,9 @@ fn handing_off_while_others_submit() {
     });
 }
 
-/// So long that sysmon takes the P away.
+/// Long enough for sysmon to retake the P.
 #[test]
-fn system_calls_that_last() {
+fn long_system_calls_are_retaken() {
     explore("submit, idle, system call, sysmon", Size::Large, 2, || {
         let first = sim::go(|| {
             syscall::<Sim, _>(|| (0..3).for_each(|_| sim::work(A_WHILE)));
@@ -115,7 +116,7 @@ fn changing_the_number_of_processors() {
 }
 
 #[test]
-fn keeping_the_time() {
+fn timekeeping() {
     explore("idle, hand-off, timekeeper", Size::Large, 1, || {
         let first = sim::go(|| sim::sleep(A_WHILE));
         let second = sim::go(|| sim::block(2 * A_WHILE));
@@ -141,7 +142,7 @@ fn everything_together() {
     });
 }
 
-/// A program that has many different runs soon.
+/// A program with many different runs.
 fn two_children() {
     let first = sim::go(|| sim::syscall(A_WHILE));
     let second = sim::go(|| sim::block(A_WHILE));
@@ -151,9 +152,9 @@ fn two_children() {
     second.join().unwrap();
 }
 
-/// All runs of a few steps lead to the same states whether or not what follows a known state is left out.
+/// All runs of a few steps lead to the same states, with and without pruning of what follows a known state.
 #[test]
-fn pruning_leaves_no_state_out() {
+fn pruning_misses_no_state() {
     let setting = Setting { steps: Some(10), ticks: 1, ..Setting::default() };
     let pruned = exhaustive::explore(setting, two_children).unwrap();
     let all = exhaustive::explore(Setting { prunes: false, ..setting }, two_children).unwrap();
@@ -162,9 +163,9 @@ fn pruning_leaves_no_state_out() {
     assert!(all.transitions > 2 * pruned.transitions, "{all:?}, {pruned:?}");
 }
 
-/// The explorer finds a G that only one order of the steps leaves without a wake-up.
+/// The explorer finds a G that only one order of the steps leaves without a wakeup.
 #[test]
-fn a_deadlock_in_one_order_is_found() {
+fn deadlock_in_one_order_is_found() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -8,11 +8,11 @@ use std::process::Command;
 #[test]
 fn loom_models_hold() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    // A directory of its own next to where this test was built: other flags, other artifacts.
+    // A target directory of its own beside this test's, because other flags build other artifacts.
     let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
     let status = Command::new(env!("CARGO"))
         .args(["test", "--release", "--lib"])
-        // loom is to be fast, the engine to check itself.
+        // Optimised, for loom, with the engine's debug assertions.
         .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
         .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
         .arg("--manifest-path")
@@ -20,7 +20,7 @@ fn loom_models_hold() {
         .args(["models::", "--target-dir"])
         .arg(target)
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        // What the models do not use is not part of their build.
+        // The models do not use all of the crate.
         .env("RUSTFLAGS", "--cfg gmp_loom -D warnings")
         .status()
         .expect("cargo runs");

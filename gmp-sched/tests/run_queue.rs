@@ -1,4 +1,4 @@
-//! The local run queue against simple models: one thread checks every answer, several check that nothing is lost.
+//! The local run queue against simple models: one thread checks every result, several check that no element is lost.
 #![cfg(not(gmp_loom))]
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ struct Unwatched;
 
 impl Points for Unwatched {}
 
-/// Elements to queue: each is a place in this array.
+/// Elements to queue: each is an entry of this array.
 static ITEMS: [u8; 1 << 16] = [0; 1 << 16];
 
 fn item(number: usize) -> &'static u8 {
@@ -29,12 +29,12 @@ fn number(item: &'static u8) -> usize {
 enum Step {
     PushNext,
     PushBack,
-    /// As many, of which all that fit.
+    /// Several at once, as many as fit.
     PushBackAll(usize),
     Pop,
     /// By an owner that knows of no thieves at this moment.
     PopAlone,
-    /// A yield to the next in the ring.
+    /// A yield to the next G in the ring.
     PopAndPushBack,
     DrainHalf,
     Steal,
@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..1500)
 }
 
-/// What the queue is: a slot and a FIFO.
+/// The model of the queue: a slot and a FIFO.
 #[derive(Default)]
 struct Model {
     next: Option<usize>,
@@ -126,7 +126,7 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
             Step::Steal | Step::StealWithNext => {
                 let with_next = matches!(step, Step::StealWithNext);
                 let thief = RunQueue::<u8, Unwatched, CAPACITY>::new();
-                // The last of the stolen is given out, the others stand in the thief's ring in order.
+                // The last of the stolen is returned; the others are in the thief's ring in order.
                 let last = queue.steal_into(&thief, queue.next().filter(|_| with_next)).map(number);
                 let mut stolen = Vec::new();
                 while let Some((item, _)) = thief.pop() {
@@ -155,7 +155,7 @@ proptest! {
 
 #[test]
 fn counters_wrap_around() {
-    // Free-running 32-bit positions are too far to walk to; wrapping of the slots is not.
+    // The free-running 32-bit positions cannot be tested to their end; the wrapping of indices can.
     let queue = RunQueue::<u8, Unwatched, 4>::new();
     for count in 0..100_000 {
         queue.push_back(item(count)).unwrap();
@@ -167,7 +167,7 @@ fn counters_wrap_around() {
 
 /// An owner that pushes, pops and overflows, and three thieves: every element is taken exactly once.
 #[test]
-fn nothing_is_lost_or_taken_twice_among_threads() {
+fn every_element_is_taken_once_among_threads() {
     const ELEMENTS: usize = ITEMS.len();
     let queue = Arc::new(RunQueue::<u8, Unwatched>::new());
     let done = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! What borrows from the frames that are left behind would dangle.
+//! References into the abandoned frames would dangle.
 
 use gmp_sched::JoinError;
 use gmp_sched::native::{self, Native};

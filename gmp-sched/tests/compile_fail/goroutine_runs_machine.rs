@@ -1,4 +1,4 @@
-//! The loop of an M is for its thread.
+//! Only the thread of an M may run its loop.
 
 use gmp_sched::machine::Machine;
 use gmp_sched::native::Native;

@@ -1,4 +1,4 @@
-//! A pin too few lets a G change its M while it uses what belongs to that one.
+//! A missing pin would let a G migrate while it uses its M's data.
 
 use gmp_sched::native::Native;
 use gmp_sched::platform::{Pinned, Platform};

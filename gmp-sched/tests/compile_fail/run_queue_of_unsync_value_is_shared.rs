@@ -1,4 +1,4 @@
-//! A thief would get a reference to a value that only its owner's thread may use.
+//! A thief would get a reference to a value that only its owner's thread may access.
 
 use std::cell::Cell;
 use std::thread;

@@ -1,4 +1,4 @@
-// A scope that has been left waits for nobody.
+// A scope that has been left waits for no children.
 
 use gmp_sched::native;
 

@@ -1,4 +1,4 @@
-// What is dropped before the scope waits cannot be borrowed by a child.
+// A child must not borrow a value that is dropped before the scope waits.
 
 use gmp_sched::native;
 

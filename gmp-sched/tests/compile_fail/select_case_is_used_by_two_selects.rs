@@ -1,4 +1,4 @@
-//! A case that could be done twice would send its value twice.
+//! A case that could be used twice would send its value twice.
 
 use gmp_sched::native::channel;
 use gmp_sched::select::{Select, send};

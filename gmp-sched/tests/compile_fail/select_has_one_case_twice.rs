@@ -1,4 +1,4 @@
-//! Two cases of one value could both be done by one select.
+//! Two cases of one value could both send it in one select.
 
 use gmp_sched::native::Receiver;
 use gmp_sched::select::{Select, recv};

@@ -1,4 +1,4 @@
-//! A G may run on any thread, so what it captures has to be `Send`.
+//! A G may run on any thread, so its captures must be `Send`.
 
 use std::rc::Rc;
 

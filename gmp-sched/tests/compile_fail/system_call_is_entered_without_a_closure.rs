@@ -1,4 +1,4 @@
-// A guard that could be leaked would let a G go on in its system call, without a P.
+// With a guard, which could be leaked, a G could continue in its system call, without a P.
 
 use gmp_sched::native::{self, Native};
 

@@ -1,9 +1,8 @@
-//! The public interface, fuzzed: random programs of safe calls, most of which somebody should not make, by two schedulers and a
-//! thread that is no M on the same objects. Nothing may be sent or
-//! dropped twice, overwritten or left hanging.
+//! A fuzz test of the public interface: random programs of safe calls, many of them misuses, by two schedulers and a foreign
+//! thread on the same objects. No value may be sent or dropped twice, overwritten or lost, and no wait may hang.
 //!
-//! `GMP_FUZZ_SEED=17` repeats one program (on threads, so not its exact course), `GMP_FUZZ_SECONDS=600` runs more of them for
-//! so long.
+//! `GMP_FUZZ_SEED=17` repeats one program (on threads, so not its exact course). `GMP_FUZZ_SECONDS=600` runs programs for so
+//! long.
 #![cfg(not(gmp_loom))]
 #![deny(unsafe_code)]
 
@@ -24,13 +23,13 @@ use gmp_sched::scheduler::Scheduler;
 use program::{Outside, Shared};
 use value::broken;
 
-/// Programs of an ordinary run.
+/// Number of programs in an ordinary run.
 const PROGRAMS: u64 = 60;
 
 /// A program that has not ended by then hangs: it takes some milliseconds.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// The schedulers of the program that runs, for a report of what hangs.
+/// The schedulers of the current program, for the report of a hang.
 static SCHEDULERS: Mutex<[Option<&Scheduler<Native>>; 2]> = Mutex::new([None; 2]);
 
 /// Runs one program on two schedulers.
@@ -52,7 +51,7 @@ fn run(seed: u64) {
                     for root in 0..6 {
                         program::start(&shared, seed.wrapping_mul(97) + 13 * root + number as u64, 20);
                     }
-                    // Until the Gs of the other scheduler have ended as well: what is lost there may be found here.
+                    // Until the Gs of the other scheduler have ended, too, so that a G lost there is detected here.
                     while shared.running.load(Ordering::Acquire) != 0 {
                         native::sleep(Duration::from_micros(200));
                     }
@@ -64,10 +63,10 @@ fn run(seed: u64) {
         scheduler.join().expect("main does not panic");
     }
     let alive = shared.alive.clone();
-    // The thread outside ends when nobody can give it work any more.
+    // The foreign thread ends when no G can give it work any more.
     drop(Arc::try_unwrap(shared).unwrap_or_else(|_| broken("a G that has ended keeps what it shared")));
     thread_outside.join().expect("it catches every panic");
-    // Some may be left: of handles that were leaked, and of calls that panicked with them.
+    // Some may be left: those of leaked handles, and those of calls that panicked with them.
     let left = alive.load(Ordering::Relaxed);
     if left < 0 {
         broken(&format!("{left} values are left: some were dropped twice"));
@@ -75,10 +74,10 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn random_programs_of_safe_calls_break_nothing() {
+fn random_safe_programs_break_no_invariant() {
     let seconds = env::var("GMP_FUZZ_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));
     let first = env::var("GMP_FUZZ_SEED").ok().map(|text| text.parse().expect("a number"));
-    // Their panics are part of the programs, and too many to be read.
+    // Their panics are part of the programs, and too many to print.
     panic::set_hook(Box::new(|_| {}));
     let current = Arc::new(AtomicU64::new(first.unwrap_or(0)));
     let watched = current.clone();

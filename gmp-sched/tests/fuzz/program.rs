@@ -1,7 +1,7 @@
-//! Random programs of safe calls on objects that all Gs, of both schedulers, share.
+//! Random programs of safe calls on objects that all Gs of both schedulers share.
 //!
-//! Every wait has a limit, so that each program comes to an end whatever its Gs do to each other: they drop handles and guards
-//! anywhere, leave locks locked, close channels, panic, call in system calls what must not be called there.
+//! Every wait has a limit, so that each program ends whatever its Gs do to each other: they drop handles and guards
+//! anywhere, leave locks locked, close channels, panic, and make calls in system calls that are not allowed there.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -26,7 +26,7 @@ use super::value::{Canary, Value, broken};
 /// What the Gs of a program share.
 pub(crate) struct Shared {
     channels: [Chan<Value>; 4],
-    /// The last one may be left locked for good; nobody waits for it without a limit.
+    /// The last one may stay locked forever; waits for it always have a limit.
     mutexes: [Mutex<[u64; 8]>; 3],
     lock: RwLock<[u64; 8]>,
     condvar: Condvar,
@@ -34,18 +34,18 @@ pub(crate) struct Shared {
     once: Once,
     lazy: Lazy<Value>,
     root: (Context, CancelHandle),
-    /// Work for the thread that is no M.
+    /// Work for the foreign thread.
     pub(crate) outside: mpsc::Sender<Outside>,
-    /// Values that have been made and not been dropped.
+    /// Number of values that have been made and not dropped.
     pub(crate) alive: Arc<AtomicI64>,
-    /// Gs that have not ended.
+    /// Number of Gs that have not ended.
     pub(crate) running: AtomicI64,
 }
 
-/// What is done on a thread that is no M.
+/// A task for the foreign thread.
 pub(crate) type Outside = Box<dyn FnOnce() + Send>;
 
-/// A panic's payload that panics when it is dropped.
+/// A panic payload that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -56,7 +56,7 @@ impl Drop for Bomb {
     }
 }
 
-/// A G that runs; its end, however it comes, is counted.
+/// Counts a G while it runs, however it ends.
 struct Running(Arc<Shared>);
 
 impl Running {
@@ -91,10 +91,10 @@ impl Shared {
     }
 }
 
-/// The longest a single call waits.
+/// The longest wait of a single call.
 const SHORT: Duration = Duration::from_micros(200);
 
-/// Spawns one of the first Gs of a program, which does `steps` things.
+/// Spawns one of the first Gs of a program, which takes `steps` steps.
 pub(crate) fn start(shared: &Arc<Shared>, seed: u64, steps: u32) {
     let running = Running::new(shared);
     go(move || Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth: 0 }.steps(steps)).detach();
@@ -107,14 +107,14 @@ struct Fuzzer<'a> {
     depth: u32,
 }
 
-/// Deeper than that nothing is spawned.
+/// Maximum depth of spawns.
 const DEEPEST: u32 = 2;
 
 impl<'a> Fuzzer<'a> {
     fn steps(&mut self, steps: u32) {
         for _ in 0..steps {
             let canary = Canary::new(self.random.u64(..));
-            // A panic of a G that nobody joins ends the process, by rights.
+            // A panic of a G that is not joined ends the process, as documented.
             defuse(catch_unwind(AssertUnwindSafe(|| self.step())));
             canary.verify();
         }
@@ -202,14 +202,14 @@ impl<'a> Fuzzer<'a> {
         }
     }
 
-    /// Cases that are kept, used again where that is possible, and dropped in every state.
+    /// Cases that are stored, reused where possible, and dropped in every state.
     fn select_cases(&mut self) {
         let (value, limit, rounds) = (self.value(), self.limit(), self.random.u32(1..3));
         let [one, two] = [(); 2].map(|()| self.channel().clone());
         let (mut receiving, mut sending) = (recv(one.receiver()), send(two.sender(), value));
         let _ = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..rounds {
-                // Of a case whose value has been sent this panics.
+                // Panics for a case whose value has been sent.
                 let mut cases = [receiving.case(), sending.case()];
                 let select = Select::new(&mut cases);
                 let _ = if self.random.bool() { select.poll() } else { select.wait_timeout(limit) };
@@ -229,7 +229,7 @@ impl<'a> Fuzzer<'a> {
         let next = numbers[0] + 1;
         numbers.fill(next);
         if waits {
-            // In a system call this panics.
+            // Panics in a system call.
             yield_now();
             if numbers.iter().any(|&number| number != next) {
                 broken("two Gs were under one lock");
@@ -258,7 +258,7 @@ impl<'a> Fuzzer<'a> {
         }
     }
 
-    /// Waits with one mutex or the other: who comes second with another one than the first panics, and keeps its lock.
+    /// Waits with one mutex or the other: if another G waits with the other mutex, this panics, and keeps its lock.
     fn condvar(&mut self) {
         let (limit, all) = (self.limit(), self.random.bool());
         if self.random.bool() {
@@ -279,7 +279,7 @@ impl<'a> Fuzzer<'a> {
         let (limit, permits) = (self.limit(), self.random.u32(1..4));
         let acquired = self.shared.semaphore.acquire_timeout(permits, limit);
         if self.random.u32(..8) == 0 {
-            // More than there ever were: refused, or other permits are there from now on.
+            // More than there ever were: this panics, or the number of permits changes.
             let _ = catch_unwind(AssertUnwindSafe(|| self.shared.semaphore.release(u32::MAX)));
         }
         if self.random.bool() {
@@ -339,7 +339,7 @@ impl<'a> Fuzzer<'a> {
         }
         let running = Running::new(self.shared);
         let (seed, depth, how) = (self.random.u64(..), self.depth + 1, self.random.u32(..6));
-        // One that nobody joins must not panic, and the result of one that is leaked is never dropped.
+        // A child that is not joined must not panic, and the result of one whose handle is leaked is never dropped.
         let fate = match how {
             0 => self.random.u32(..8),
             1 => 2,
@@ -365,7 +365,7 @@ impl<'a> Fuzzer<'a> {
         }
     }
 
-    /// What waits or spawns must not be called in a system call; what does neither may.
+    /// Calls that wait or spawn must not be made in a system call; other calls may be.
     fn system_call(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();
@@ -383,7 +383,7 @@ impl<'a> Fuzzer<'a> {
         }
     }
 
-    /// Has the thread that is no M do something that may wake a G.
+    /// Makes the foreign thread do something that may wake a G.
     fn wake_from_outside(&mut self) {
         let (shared, value, which, index) =
             (self.shared.clone(), self.value(), self.random.u32(..7), self.random.usize(..4));
@@ -397,14 +397,14 @@ impl<'a> Fuzzer<'a> {
                 3 => drop(shared.semaphore.try_acquire(1)),
                 4 => _ = shared.condvar.notify_all(),
                 5 => _ = shared.lock.try_write().map(|mut numbers| numbers.fill(0)),
-                // Waiting is for Gs.
+                // Only Gs may wait.
                 _ => _ = catch_unwind(AssertUnwindSafe(|| channel.recv())),
             }
             drop(running);
         });
     }
 
-    /// Has `body` called on a thread that is no M.
+    /// Calls `body` on a foreign thread.
     fn outside(&self, body: impl FnOnce() + Send + 'static) {
         if self.shared.outside.send(Box::new(body)).is_err() {
             broken("the thread outside has ended");
@@ -467,7 +467,7 @@ impl<'a> Fuzzer<'a> {
         defuse(taken);
     }
 
-    /// A future that is woken from anywhere: at once, by a G, by the thread outside; and once more after its end.
+    /// A future that is woken at once, by a G, or by the foreign thread; and once more after its end.
     fn future(&mut self) {
         let (how, mut polls) = (self.random.u32(..3), 0);
         let outside = self.shared.outside.clone();
@@ -520,7 +520,7 @@ impl<'a> Fuzzer<'a> {
             }
             3 => {
                 let world = native::stop_the_world();
-                // Nothing that waits, while nobody runs who could end the wait.
+                // Without waits, because no other G runs that could end them.
                 let value = self.channel().receiver().try_recv();
                 drop(world);
                 verify(value.ok());
@@ -535,7 +535,7 @@ fn verify(value: Option<Value>) {
     value.inspect(Value::verify);
 }
 
-/// Drops what a panic left, which may panic again.
+/// Drops a panic's payload, which may panic again.
 fn defuse(ended: thread::Result<()>) {
     if let Err(payload) = ended {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));

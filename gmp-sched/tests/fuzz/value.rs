@@ -1,22 +1,22 @@
-//! Values that notice what must not happen to them: being dropped twice, read after their end, or lost.
+//! Values that detect what must not happen to them: being dropped twice, read after their end, or lost.
 
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Ends the process: an invariant does not hold. (A panic would be one of those that the programs catch.)
+/// Ends the process because an invariant does not hold. (A panic would be caught by the program under test.)
 pub(crate) fn broken(what: &str) -> ! {
     eprintln!("fuzz: {what}");
     process::abort();
 }
 
-/// A value on its way through channels and results.
+/// A value that is passed through channels and results.
 #[derive(Debug)]
 pub(crate) struct Value {
     number: u64,
     /// The complement of `number`, until it is dropped.
     check: u64,
-    /// On the heap, so that a copy that is dropped as well frees it twice, which the allocator notices.
+    /// On the heap, so that a duplicate causes a double free, which the allocator detects.
     boxed: Box<u64>,
     alive: Arc<AtomicI64>,
 }
@@ -42,7 +42,7 @@ impl Drop for Value {
     }
 }
 
-/// Numbers on the stack of a G, which nobody else may write.
+/// Numbers on the stack of a G, which no other G may write.
 pub(crate) struct Canary([u64; 32]);
 
 impl Canary {
@@ -50,7 +50,7 @@ impl Canary {
         Self(std::array::from_fn(|index| seed.rotate_left(index as u32)))
     }
 
-    /// What children of a scope do with it: they borrow it from a frame of another G.
+    /// What the children of a scope do with it: they borrow it from a frame of another G.
     pub(crate) fn verify(&self) {
         let numbers = std::hint::black_box(&self.0);
         if numbers.iter().enumerate().any(|(index, &number)| number != numbers[0].rotate_left(index as u32)) {
@@ -62,7 +62,7 @@ impl Canary {
 impl Drop for Canary {
     fn drop(&mut self) {
         self.verify();
-        // Whoever still borrows it finds out.
+        // Invalidated, so that a G that still borrows it notices.
         self.0 = std::hint::black_box([0x5AFE_DEAD; 32]);
     }
 }

@@ -5,16 +5,16 @@
 extern crate alloc;
 extern crate std;
 
-/// The platform under test, as `shared` wants it.
+/// The platform under test, as `shared` needs it.
 mod platform {
     pub(crate) use gmp_sched::native::*;
 
-    /// How many Gs a test may have at the same time, where it takes many. Before Linux 6.13 each stack takes two mappings of
-    /// the 65,530 that a process may have, and a scheduler keeps its stacks to the end of it.
+    /// Maximum number of concurrent Gs of a test that takes many. Before Linux 6.13 each stack takes two of the 65,530
+    /// mappings of a process, and a scheduler keeps its stacks until it ends.
     pub(crate) const MANY: usize = 2_000;
 }
 
-/// Makes the function of that name a test, with schedulers of 1, 2 and 8 Ps or of as many as it wants.
+/// Makes the named function a test, with schedulers of 1, 2 and 8 Ps or of the given numbers.
 macro_rules! shared_test {
     ($name:ident) => {
         shared_test!($name, procs = &[1, 2, 8]);

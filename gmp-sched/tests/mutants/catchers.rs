@@ -1,5 +1,4 @@
-//! Who there is to catch mutants, as the source has it: a model that is added is asked for its mutant at once, without a
-//! build of all of them.
+//! The tests that can catch mutants, as found in the source, so that the check of a new model needs no build of all mutants.
 
 use std::path::Path;
 use std::{fs, io};
@@ -7,7 +6,7 @@ use std::{fs, io};
 use crate::crate_directory;
 use crate::list::{Catcher, Mutant};
 
-/// The tests in one file of source: a function each below the attribute, in macros as well.
+/// The tests in one source file: a function below each attribute, also in macros.
 fn tests_in(source: &str) -> Vec<&str> {
     let mut is_test = false;
     let mut tests = Vec::new();
@@ -23,7 +22,7 @@ fn tests_in(source: &str) -> Vec<&str> {
     tests
 }
 
-/// The paths and names of all tests in and below a directory of the crate: `models::idle::a_name`.
+/// The paths and names of all tests in a directory of the crate: `models::idle::a_name`.
 fn tests_below(directory: &Path, path: &str) -> io::Result<Vec<String>> {
     let mut tests = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -39,7 +38,7 @@ fn tests_below(directory: &Path, path: &str) -> io::Result<Vec<String>> {
     Ok(tests)
 }
 
-/// Everything that a mutant may name.
+/// All names that a mutant may use.
 pub(crate) struct Catchers {
     models: Vec<String>,
     properties: Vec<String>,

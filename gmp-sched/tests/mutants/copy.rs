@@ -1,4 +1,4 @@
-//! A copy of the workspace, to be broken and tried.
+//! A copy of the workspace, in which mutants are built and run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,14 +8,14 @@ use crate::crate_directory;
 use crate::fit::mutate;
 use crate::list::{Catcher, Mutant};
 
-/// What became of a mutant.
+/// The result of a mutant.
 pub(crate) enum Fate {
     /// These tests failed.
     Caught(Vec<String>),
     Survived,
-    /// It says nothing: it does not compile, or nothing is run by its catcher's name.
+    /// No result: it does not compile, or no test has its catcher's name.
     Void(String),
-    /// It is no change at all, for this reason.
+    /// Undetectable, for this reason.
     Equivalent(&'static str),
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// A fresh copy; what an earlier one has built is kept.
+    /// A new copy of the source; build artifacts are kept.
     pub(crate) fn new(worker: usize) -> io::Result<Self> {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants-{worker}"));
         let workspace = place.join("source");
@@ -36,7 +36,7 @@ impl Copy {
         copy_directory(crate_directory().parent().expect("the crate is in a workspace"), &workspace)?;
         let target = place.join("target");
         for kind in ["loom", "host"] {
-            // A run that was interrupted may have left things there that do not fit together.
+            // An interrupted run may have left artifacts that do not match.
             let incremental = target.join(kind).join("release/incremental");
             if incremental.exists() {
                 fs::remove_dir_all(incremental)?;
@@ -61,12 +61,12 @@ impl Copy {
         fate
     }
 
-    /// Cargo on the copy, with what builds and runs the catcher.
+    /// The cargo command that builds and runs the catcher on the copy.
     fn cargo(&self, catcher: Catcher) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args(["test", "--release", "--no-fail-fast", "--package", "gmp-sched"])
-            // Quickly built, which takes longer than what is run, and checking itself.
+            // Built without much optimisation, because the build takes longer than the run, and with debug assertions.
             .args(["--config", "profile.release.incremental=true"])
             .args(["--config", "profile.release.debug=false"])
             .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
@@ -110,7 +110,7 @@ fn binary_of(file: &str) -> &str {
     file.split('/').next().expect("there is a first part")
 }
 
-/// Reads what the test programs wrote.
+/// Parses the output of the test programs.
 fn fate_of(ran: &Output) -> Fate {
     let output = String::from_utf8_lossy(&ran.stdout);
     let failed: Vec<String> = output
@@ -122,13 +122,13 @@ fn fate_of(ran: &Output) -> Fate {
     match (ran.status.success(), failed.is_empty(), is_any_run) {
         (true, _, true) => Fate::Survived,
         (false, false, true) => Fate::Caught(failed),
-        // A panic where there must be none takes the process along.
+        // A panic that must not happen ends the whole process.
         (false, true, true) => Fate::Caught(vec!["aborted".to_string()]),
         (_, _, false) => Fate::Void(output.into_owned() + &String::from_utf8_lossy(&ran.stderr)),
     }
 }
 
-/// Copies source: what is built and what git keeps is left behind.
+/// Copies the source, without build artifacts and `.git`.
 fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -31,7 +31,7 @@ fn crate_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A line of the table.
+/// A row of the table.
 struct Outcome {
     mutant: &'static Mutant,
     fate: Fate,
@@ -61,7 +61,7 @@ fn every_mutant_is_caught() {
     let mutants: Vec<&'static Mutant> =
         mutants().filter(|mutant| wanted.split('|').any(|words| mutant.is_called(words))).collect();
     assert!(!mutants.is_empty(), "no mutant is called \"{wanted}\"");
-    // Two are in the middle of their builds or runs at a time: some of what they do, cargo does one after the other.
+    // Two at a time build or run: cargo does some of its work sequentially.
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 2).min(mutants.len());
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn every_mutant_is_caught() {
     assert!(bad.is_empty(), "{} of {} mutants were not caught", bad.len(), outcomes.len());
 }
 
-/// The table, in the order of the list.
+/// Prints the table, in the order of the list.
 fn summarize(outcomes: &[Outcome]) {
     println!("\n{} mutants:", outcomes.len());
     for mutant in mutants() {

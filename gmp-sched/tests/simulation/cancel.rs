@@ -1,4 +1,4 @@
-//! Contexts on the simulated machine: cancellations, deadlines and wake-ups that race.
+//! Contexts in the simulator: concurrent cancellations, deadlines and wakeups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// What those who wait wait for.
+/// What the waiters wait for.
 struct Things {
     chan: Chan<u64>,
     semaphore: Semaphore,
@@ -26,7 +26,7 @@ struct Things {
     group: WaitGroup,
 }
 
-/// Waits for a timer or one of `things` for as long as `limit` says.
+/// Waits for a timer or one of `things` until `limit`.
 fn wait_for_something(
     what: u64,
     timer: &Timer,
@@ -61,10 +61,10 @@ fn wait_for_something(
     }
 }
 
-/// Gs wait for all sorts of things with contexts anywhere in a tree, of which parts are cancelled meanwhile. Each wait
-/// ends for a reason that holds, nobody is forgotten, and what a context said once it says for good.
+/// Gs wait for various things with contexts anywhere in a tree, parts of which are cancelled meanwhile. Each wait ends for a
+/// reason that is true, no waiter is lost, and the reason that a context reports never changes.
 #[test]
-fn every_wait_ends_for_a_reason_that_holds() {
+fn every_limited_wait_ends_for_a_true_reason() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let mut tree = vec![Context::background().with_cancel()];
@@ -126,15 +126,15 @@ fn every_wait_ends_for_a_reason_that_holds() {
         for handle in waiting {
             handle.join().unwrap();
         }
-        // Whoever gave up has left nothing behind.
+        // A G that gave up has left nothing behind.
         assert!(things.semaphore.try_acquire(1).is_some() && things.lock.try_write().is_some());
         assert!(things.mutex.try_lock().is_some() && !things.changed.notify_one());
     });
 }
 
-/// A function runs once if its context ended before it was taken back, by a cancellation, by the deadline, or by both.
+/// A function runs once if its context ended, by a cancellation or the deadline or both, before the function was stopped.
 #[test]
-fn a_function_runs_when_its_context_is_done() {
+fn context_function_runs_once_unless_stopped() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let ran = Arc::new(AtomicUsize::new(0));
@@ -169,9 +169,9 @@ fn a_function_runs_when_its_context_is_done() {
     });
 }
 
-/// Contexts are made below one that is being cancelled: none escapes.
+/// Contexts are derived from one that is being cancelled: all are cancelled.
 #[test]
-fn no_child_escapes_a_cancellation() {
+fn context_derived_during_cancellation_is_cancelled() {
     explore(|seed| {
         let (top, cancel) = Context::background().with_cancel();
         let makers: Vec<_> = (0..3)

@@ -1,6 +1,6 @@
-//! Channels and selects on the simulated machine: random programs, one for each seed, whose every operation is written
-//! down with its beginning and end, and judged afterwards. A failure names the seed:
-//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation channels::`.
+//! Channels and selects in the simulator: random programs, one for each seed. The history of all operations, each with its
+//! beginning and end, is checked afterwards. A failure shows the seed: `GMP_SIM_SEED=17 cargo test -p gmp-sched --test
+//! simulation channels::`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +14,9 @@ use gmp_sched::sim::{self, Chan};
 
 use crate::explore::{Random, explore};
 
-/// What a G of a random program does between two steps on channels.
+/// What a G of a random program does between two operations on channels.
 trait Pause {
-    /// Lets time pass, or does not.
+    /// Spends some time, or none.
     fn pause(&mut self);
 }
 
@@ -32,7 +32,7 @@ impl Pause for Random {
     }
 }
 
-/// From when to when something went on, on a clock that ticks with every question.
+/// The interval of an operation, on a clock that advances with every reading.
 #[derive(Clone, Copy, Debug)]
 struct During {
     from: usize,
@@ -45,7 +45,7 @@ impl During {
     }
 }
 
-/// What was done with one channel.
+/// An operation on a channel, with its result.
 #[derive(Clone, Copy, Debug)]
 enum Done {
     Sent(u64),
@@ -56,7 +56,7 @@ enum Done {
     Closed,
 }
 
-/// All that was done, with which channel, and when.
+/// The history: all operations, with channel and interval.
 #[derive(Debug, Default)]
 struct History {
     clock: AtomicUsize,
@@ -73,8 +73,8 @@ impl History {
         self.events.lock().unwrap().push((channel, done, during));
     }
 
-    /// Whether a FIFO queue of that capacity, which does each of these things at one instant between its beginning and its
-    /// end, can have done them: not a complete judge, but one that knows every single rule.
+    /// Checks that the history is one that a FIFO queue of this capacity can have, if each operation takes effect at one
+    /// instant between its beginning and its end. Not a complete check of linearizability, but one of every single rule.
     fn judge(&self, channel: usize, capacity: usize) {
         let events = self.events.lock().unwrap();
         let of_channel = || events.iter().filter(move |event| event.0 == channel).map(|event| (event.1, event.2));
@@ -115,7 +115,7 @@ impl History {
                     begun(&sent),
                     ended(&received)
                 ),
-                Done::FoundClosed => assert!(is_closed, "closed, but nobody had begun to close it"),
+                Done::FoundClosed => assert!(is_closed, "closed, but no close had begun"),
                 Done::Sent(value) => {
                     let was_closed =
                         |(done, close): (Done, During)| matches!(done, Done::Closed) && close.is_before(during);
@@ -129,7 +129,7 @@ impl History {
         }
     }
 
-    /// What was sent to that channel and not received.
+    /// The values that were sent to this channel and not received.
     fn left(&self, channel: usize) -> usize {
         let events = self.events.lock().unwrap();
         let count = |is: fn(&Done) -> bool| events.iter().filter(|event| event.0 == channel && is(&event.1)).count();
@@ -137,7 +137,7 @@ impl History {
     }
 }
 
-/// A value that knows how many of its kind there are.
+/// A value that counts how many of its kind exist.
 #[derive(Debug)]
 struct Value(u64, Arc<AtomicUsize>);
 
@@ -172,7 +172,7 @@ impl Setting {
         Value::new(number, &self.alive)
     }
 
-    /// Sends in one of the ways there are to send.
+    /// Sends in one of several ways.
     fn send(&self, channel: usize, number: u64, random: &mut Random) {
         let (value, sender) = (self.value(number), self.chans[channel].sender());
         let from = self.history.now();
@@ -194,7 +194,7 @@ impl Setting {
         self.history.add(channel, done, from);
     }
 
-    /// Receives in one of the ways there are to receive; tells `false` when nothing more comes.
+    /// Receives in one of several ways; returns `false` when the channel is closed and drained.
     fn receive(&self, channel: usize, random: &mut Random) -> bool {
         let receiver = self.chans[channel].receiver();
         let from = self.history.now();
@@ -223,7 +223,7 @@ impl Setting {
         self.history.add(channel, Done::Closed, from);
     }
 
-    /// Judges all channels, which are drained, and drops them; then every value is gone.
+    /// Checks the history of all channels, which are drained, and drops them; then no value exists any more.
     fn judge(self) {
         let mut in_buffers = 0;
         for (channel, chan) in self.chans.iter().enumerate() {
@@ -240,7 +240,7 @@ impl Setting {
 }
 
 #[test]
-fn one_channel_is_a_queue() {
+fn channel_is_linearizable_to_a_queue() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let setting = Setting::new([[0, 0, 1, 3][random.below(4) as usize]]);
@@ -278,7 +278,7 @@ fn one_channel_is_a_queue() {
     });
 }
 
-/// Selects with each other, with plain operations, with deadlines, with default, with closes.
+/// Selects against each other, against plain operations, with deadlines, with default, and with closes.
 #[test]
 fn selects_are_atomic() {
     explore(|seed| {
@@ -298,7 +298,7 @@ fn selects_are_atomic() {
                 })
             })
             .collect();
-        // Plain partners for those that are left alone.
+        // Plain partners for selects that remain without one.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
             sim::go(move || {
@@ -330,7 +330,7 @@ fn selects_are_atomic() {
     });
 }
 
-/// One select over some of the channels, in both directions, that ends when `stop` is closed.
+/// Selects over some of the channels, in both directions, until `stop` is closed.
 fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Random) {
     let chosen = |random: &mut Random| -> Vec<usize> {
         (0..random.below(3)).map(|_| random.below(setting.chans.len() as u64) as usize).collect()
@@ -354,7 +354,7 @@ fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Ran
         _ => Some(select.wait()),
     };
     let Some(chosen) = chosen else { return };
-    // The case that was chosen has a result, and no other.
+    // The chosen case has a result, and no other case has one.
     let mut results = vec![stopping.into_result().is_some()];
     for (case, channel) in receiving.into_iter().zip(from_channels) {
         let result = case.into_result();
@@ -374,9 +374,9 @@ fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Ran
     assert!(results.iter().enumerate().all(|(number, &has_result)| has_result == (number == chosen)));
 }
 
-/// A token goes to and fro between two channels and is in one of them at every instant.
+/// A token moves between two channels, and is in one of them at every instant.
 #[test]
-fn default_looks_at_one_instant() {
+fn default_is_not_taken_while_one_of_two_channels_is_ready() {
     explore(|seed| {
         let chans = [Chan::new(2), Chan::new(2)];
         chans[0].send(()).unwrap();
@@ -385,7 +385,7 @@ fn default_looks_at_one_instant() {
             sim::go(move || {
                 let mut random = Random::new(seed);
                 for n in 0..12 {
-                    // There before it leaves here.
+                    // Sent there before it is received here.
                     chans[(n + 1) % 2].send(()).unwrap();
                     chans[n % 2].recv().unwrap();
                     random.pause();
@@ -397,7 +397,7 @@ fn default_looks_at_one_instant() {
             let found = select! {
                 recv(chans[0].receiver()) => 0,
                 recv(chans[1].receiver()) => 1,
-                default => panic!("a token was overlooked"),
+                default => panic!("a token was missed"),
             };
             chans[found].send(()).unwrap();
             random.pause();
@@ -406,9 +406,9 @@ fn default_looks_at_one_instant() {
     });
 }
 
-/// What was sent after the first channel was closed is not received by an ordered select that has this in front.
+/// A value sent after the first channel was closed is not received by an ordered select with that channel as its first case.
 #[test]
-fn ordered_is_ordered_at_one_instant() {
+fn ordered_select_checks_all_cases_at_one_instant() {
     explore(|seed| {
         let (done, work) = (Chan::<()>::new(0), Chan::new(3));
         let consumers: Vec<_> = (0..1 + seed % 3)
@@ -438,9 +438,9 @@ fn ordered_is_ordered_at_one_instant() {
     });
 }
 
-/// The last handles of both sides go at the same time as values do.
+/// The last handles of both sides are dropped while values are sent.
 #[test]
-fn handles_and_values_end_together() {
+fn handles_and_values_are_dropped_concurrently() {
     explore(|seed| {
         let alive = Arc::new(AtomicUsize::new(0));
         let mut random = Random::new(seed);

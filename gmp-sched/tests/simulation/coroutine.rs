@@ -1,4 +1,4 @@
-//! Coroutines and futures on the simulated machine, under preemption.
+//! Coroutines and futures in the simulator, under preemption.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use crate::anything::anything;
 use crate::explore::{Random, explore};
 
 /// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run, and
-/// each body is dropped exactly once, also if it has not begun. Now and then one side or the other is locked to its M, for
-/// one value or for several, as the oracle watches.
+/// each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M, for one value or
+/// several, which the oracle checks.
 #[test]
-fn coroutines_give_all_their_values_in_order() {
+fn coroutines_yield_all_values_in_order() {
     struct Counted(Arc<AtomicUsize>);
     impl Drop for Counted {
         fn drop(&mut self) {
@@ -39,7 +39,7 @@ fn coroutines_give_all_their_values_in_order() {
                 anything(&mut random);
                 lock_or_unlock(&mut random, &mut locked);
                 if !yielder.yield_value(number) {
-                    assert!(!yielder.yield_value(number), "no more is wanted, and it stays so");
+                    assert!(!yielder.yield_value(number), "no more values are wanted, and that does not change");
                     anything(&mut random);
                     return;
                 }
@@ -64,7 +64,7 @@ fn coroutines_give_all_their_values_in_order() {
                     match random.below(3) {
                         0 => values.stop(),
                         1 => drop(values),
-                        // The other half is asked for by somebody else.
+                        // Another G takes the second half.
                         _ => assert_eq!(go(move || values.count()).join().unwrap() as u64, 8 - wanted.min(8)),
                     }
                 })
@@ -75,7 +75,7 @@ fn coroutines_give_all_their_values_in_order() {
     });
 }
 
-/// A word that is set once, with the waker of who waits for that.
+/// A word that is set once, with the waker of the G that waits for that.
 #[derive(Default)]
 struct Event {
     state: Mutex<(bool, Option<Waker>)>,
@@ -101,9 +101,9 @@ impl Event {
     }
 }
 
-/// Futures are woken by other Gs, once, twice and long after they are done.
+/// Futures are woken by other Gs, once, twice, and long after they are done.
 #[test]
-fn no_wake_up_of_a_future_is_lost() {
+fn no_wakeup_of_a_future_is_lost() {
     explore(|seed| {
         let events: Arc<Vec<Event>> = Arc::new((0..6).map(|_| Event::default()).collect());
         let waiting: Vec<_> = (0..3)

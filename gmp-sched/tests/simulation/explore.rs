@@ -1,8 +1,7 @@
-//! Programs on the simulated machine, one for each seed. A failure names the seed, and the seed repeats it:
-//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation TEST`. `GMP_SIM_SEEDS=1000000` runs more of them,
-//! `GMP_SIM_SEEDS=2000..4000` others.
+//! Programs in the simulator, one for each seed. A failure shows the seed, which repeats it: `GMP_SIM_SEED=17 cargo test -p
+//! gmp-sched --test simulation TEST`. `GMP_SIM_SEEDS=1000000` runs more of them, `GMP_SIM_SEEDS=2000..4000` others.
 //!
-//! A scheduler is never freed, so each test runs its seeds in processes of its own, one after the other.
+//! A scheduler is never freed, so each test runs its seeds in several processes, one after the other.
 
 use std::env;
 use std::fs;
@@ -13,15 +12,16 @@ use std::thread;
 
 use gmp_sched::sim::{self, Config};
 
-/// Seeds of an ordinary run of each program, and of one process.
+/// Number of seeds in an ordinary run of each program, and in one process.
 const SEEDS: u64 = 2000;
 
-/// Set for the process that runs the seeds itself.
+/// Set in the environment of a child process that runs seeds.
 const IS_CHILD: &str = "GMP_SIM_CHILD";
 
-/// Seeds with which a program failed once that [`SEEDS`] do not include. An ordinary run of that program repeats them.
+/// Seeds beyond [`SEEDS`] with which a program has failed once. An ordinary run of the program includes them.
 const KNOWN: [Known; 2] = [
-    // An M that had just stopped spinning was given a P for other work, and no longer searched for what others had left to it.
+    // An M that had just stopped spinning was assigned a P for other work, and no longer searched for what others relied on
+    // it to find.
     Known { seed: 39235, program: "writers_are_alone_and_nobody_is_forgotten" },
     // The start of the world put Ps on the idle list without counting as spinning.
     Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },
@@ -34,7 +34,7 @@ struct Known {
     program: &'static str,
 }
 
-/// A seed with a name that is no program's would never be run.
+/// A seed whose name matches no program would never be run.
 #[test]
 fn every_known_seed_names_a_program() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation");
@@ -46,13 +46,13 @@ fn every_known_seed_names_a_program() {
     }
 }
 
-/// The known seeds of `test`; of all programs, if the calling thread does not have the name of its test.
+/// The known seeds of `test`; of all programs, if the calling thread is not named after its test.
 fn known(test: Option<&str>) -> impl Iterator<Item = u64> {
     let program = test.map(|test| test.rsplit("::").next().expect("there is a last part"));
     KNOWN.iter().filter(move |known| program.is_none_or(|program| program == known.program)).map(|known| known.seed)
 }
 
-/// The seeds to run: all, or the one to be repeated.
+/// The seeds to run: all, or the one to repeat.
 fn seeds() -> Range<u64> {
     let number = |text: &str| text.parse().expect("a number, or two as in 0..1000");
     if let Ok(seed) = env::var("GMP_SIM_SEED") {
@@ -67,7 +67,7 @@ fn seeds() -> Range<u64> {
     }
 }
 
-/// Runs the calling test with those seeds in another process, whose memory is freed at its end.
+/// Runs the calling test with these seeds in a child process, whose memory is freed at its end.
 fn run_apart(test: &str, seeds: Range<u64>) {
     let mut command = Command::new(env::current_exe().expect("the running program has a path"));
     command
@@ -83,7 +83,7 @@ fn run_apart(test: &str, seeds: Range<u64>) {
     );
 }
 
-/// Runs `program` with every seed on machines of all sizes, and shows what went wrong first.
+/// Runs `program` with every seed on computers of all sizes, and reports the first failure.
 pub(crate) fn explore(program: fn(u64)) {
     explore_with(0, program);
 }
@@ -92,7 +92,7 @@ pub(crate) fn explore(program: fn(u64)) {
 pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     let seeds = seeds();
     let is_repeated = env::var_os("GMP_SIM_SEED").is_some() || env::var_os(IS_CHILD).is_some();
-    // The harness names the thread of each test after it, except with one thread, when all run on its own.
+    // The harness names the thread of each test after it, except with one thread, when all tests run on the main thread.
     let current = thread::current();
     let test = current.name().filter(|&name| name != "main");
     if let Some(test) = test.filter(|_| !is_repeated) {
@@ -107,7 +107,7 @@ pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     let is_ordinary = seeds == (0..SEEDS);
     for seed in seeds.chain(known(test).filter(|_| is_ordinary)) {
         let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
-        // With more Ps than CPUs threads have to take turns.
+        // With more Ps than CPUs, threads share CPUs.
         let processors = [cpus, cpus, 1.max(cpus / 2), 1, 2 * cpus][seed as usize / 6 % 5];
         let config = Config { cpus, processors, procs_limit, seed, ..Config::default() };
         if let Err(failure) = sim::run(config, move || program(seed)) {

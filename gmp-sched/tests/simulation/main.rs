@@ -1,4 +1,4 @@
-//! Programs on the simulated machine, each run from many seeds under the simulator's oracles.
+//! Programs in the simulator, each run from many seeds and checked by the simulator's oracles.
 //!
 //! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation time::` repeats one seed; see `explore` for more.
 #![cfg(not(gmp_loom))]

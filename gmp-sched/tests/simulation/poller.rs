@@ -1,4 +1,4 @@
-//! Gs that wait for devices: no raise is lost, none counts twice, deadlines end waits.
+//! Gs that wait for devices: no raise is lost or counted twice, and deadlines end waits.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn signal<P: Platform>() -> &'static Signal<P> {
 }
 
 #[test]
-fn goroutines_with_devices_of_their_own() {
+fn devices_are_served_while_all_ps_are_busy() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let workers: Vec<_> = (0..1 + random.below(12))
@@ -42,7 +42,7 @@ fn goroutines_with_devices_of_their_own() {
 }
 
 #[test]
-fn deadlines_and_raises_end_a_wait_once() {
+fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
     explore(|seed| {
         let waiters: Vec<_> = (0..4)
             .map(|number| {
@@ -51,7 +51,7 @@ fn deadlines_and_raises_end_a_wait_once() {
                     let device = signal::<Sim>();
                     let mut outstanding = 0;
                     for _ in 0..10 {
-                        // One raise at a time, so that each can be told from the next.
+                        // One raise at a time, so that raises can be told apart.
                         if outstanding == 0 {
                             sim::start_device(device, Duration::from_nanos(random.below(3_000)));
                             outstanding = 1;
@@ -78,7 +78,7 @@ fn deadlines_and_raises_end_a_wait_once() {
 }
 
 #[test]
-fn a_device_wakes_a_sleeping_machine_and_is_no_deadlock() {
+fn wait_for_a_device_is_no_deadlock() {
     for cpus in [1, 2, 8] {
         let config = Config { cpus, processors: cpus, seed: cpus as u64, ..Config::default() };
         let report = sim::run(config, || {

@@ -1,4 +1,4 @@
-//! Random programs on the simulated machine, one for each seed.
+//! Random programs in the simulator, one for each seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -41,19 +41,19 @@ fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
 }
 
 #[test]
-fn trees_of_everything() {
+fn trees_of_gs_with_all_operations() {
     explore(|seed| {
         let finished = Arc::new(AtomicUsize::new(0));
         let roots: Vec<_> = (0..3).map(|root| sim::go(tree(seed * 11 + root, 2, finished.clone()))).collect();
         roots.into_iter().for_each(|root| root.join().unwrap());
-        // Detached ones may take longer.
+        // Detached Gs may take longer.
         while finished.load(Ordering::Relaxed) < 3 * 13 {
             sim::sleep(Duration::from_millis(1));
         }
     });
 }
 
-/// What all Gs of a program with stops have in common.
+/// What the Gs of a program with stops share.
 #[derive(Default)]
 struct Scene {
     is_stopped: AtomicBool,
@@ -61,13 +61,13 @@ struct Scene {
 }
 
 impl Scene {
-    /// A step of a G that may only run while the world does.
+    /// A step of a G that may only run while the world is not stopped.
     fn step(&self) {
         assert!(!self.is_stopped.load(Ordering::Relaxed), "a G runs while the world is stopped");
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Stops the world for about that long.
+    /// Stops the world for about this long.
     fn stop(&self, time: Duration) {
         let world = sim::stop_the_world();
         assert!(!self.is_stopped.swap(true, Ordering::Relaxed), "stopped twice");
@@ -113,7 +113,7 @@ impl Scene {
                         assert_eq!(sim::machine(), machine, "a locked G changed its M");
                         self.step();
                     }
-                    // A G that ends with the lock left over sets its M free, too.
+                    // A G that ends while locked unlocks its M.
                     if depth < 2 && random.below(3) == 0 { std::mem::forget(locked) } else { drop(locked) }
                 }
                 10 | 11 if depth > 0 => {
@@ -129,10 +129,10 @@ impl Scene {
     }
 }
 
-/// The world is stopped, the number of Ps changed, and Gs locked to their Ms, by several at once, while the others do all
-/// there is to do.
+/// Several Gs stop the world, change the number of Ps, and lock themselves to their Ms at the same time, while the others do
+/// everything a G can do.
 #[test]
-fn stopping_and_resizing_the_world() {
+fn world_is_stopped_and_resized_under_load() {
     explore_with(64, |seed| {
         let scene = Arc::new(Scene::default());
         let actors: Vec<_> = (0..6)
@@ -145,9 +145,9 @@ fn stopping_and_resizing_the_world() {
     });
 }
 
-/// Locked Gs hand a baton round: each hop is from M to M.
+/// Locked Gs pass a baton round: each hop is from M to M.
 #[test]
-fn locked_goroutines_ready_each_other() {
+fn locked_gs_pass_batons_between_ms() {
     explore_with(8, |seed| {
         const PLACES: usize = 4;
         let ring: Arc<Vec<Baton>> = Arc::new((0..PLACES).map(|_| Baton::default()).collect());
@@ -179,16 +179,16 @@ fn locked_goroutines_ready_each_other() {
     });
 }
 
-/// An M that is given a P to run its locked G on has the interrupts that the P's timers want.
+/// An M that is assigned a P for its locked G gets the interrupts for the P's timers.
 #[test]
-fn a_locked_goroutine_that_computes_does_not_make_timers_late() {
+fn computing_locked_g_does_not_delay_timers() {
     for seed in 0..300 {
         let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
         let run = sim::run(config, move || {
             let hog = sim::go(|| {
                 let _locked = sim::lock_thread();
                 for _ in 0..6 {
-                    // Others come first, so that the M gives its P away and is given one again.
+                    // Other Gs run first, so that the M gives its P away and is assigned one again.
                     sim::yield_now();
                     sim::work(Duration::from_millis(9));
                 }
@@ -207,9 +207,9 @@ fn a_locked_goroutine_that_computes_does_not_make_timers_late() {
     }
 }
 
-/// Everyone waits, locked Gs among them: their Ms are idle as far as that is concerned.
+/// All Gs wait, including locked ones, whose Ms count as idle then.
 #[test]
-fn a_deadlock_of_locked_goroutines_is_found() {
+fn deadlock_of_locked_gs_is_detected() {
     for seed in 0..200 {
         let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
         let failure = sim::run(config, || {
@@ -228,7 +228,7 @@ fn a_deadlock_of_locked_goroutines_is_found() {
     }
 }
 
-/// Gs that never call anything are asked to stand still, and need not come to the end of their slices.
+/// Gs that never call the scheduler are asked to stop, before their slices end.
 #[test]
 fn hogs_do_not_keep_the_world_from_stopping() {
     explore(|seed| {
@@ -250,13 +250,13 @@ fn hogs_do_not_keep_the_world_from_stopping() {
         stop.store(true, Ordering::Relaxed);
         hogs.into_iter().for_each(|hog| hog.join().unwrap());
         let longest = sim::longest_stop();
-        assert!(longest < Duration::from_millis(8), "it took {longest:?} until the world stood");
+        assert!(longest < Duration::from_millis(8), "stopping the world took {longest:?}");
     });
 }
 
-/// Gs that compute while the world is stopped and started go on where they were, as a rule. Go: at most 25% elsewhere.
+/// When the world starts, most Gs that were computing continue on the same CPU. Go: at most 25% elsewhere.
 #[test]
-fn those_that_spin_keep_their_places_when_the_world_starts() {
+fn computing_gs_keep_their_cpus_when_the_world_starts() {
     let places = || {
         let pinned = Pinned::<Sim>::new();
         (pinned.machine().id(), pinned.processor().id())
@@ -299,13 +299,13 @@ fn those_that_spin_keep_their_places_when_the_world_starts() {
         run.unwrap();
     }
     let (moved, of) = (moved.load(Ordering::Relaxed), seeds as usize * (rounds - 1) * spinners);
-    assert!(moved * 4 <= of, "{moved} of {of} were elsewhere");
+    assert!(moved * 4 <= of, "{moved} of {of} continued elsewhere");
 }
 
-/// A semaphore of one G: what park and ready are for.
+/// A binary semaphore for one waiter, built from park and ready.
 #[derive(Default)]
 struct Baton {
-    /// 0: nobody waits and none is there; 1: one is there; else the waiting G.
+    /// 0: free and no waiter; 1: raised; otherwise the waiting G.
     state: AtomicU64,
 }
 
@@ -322,9 +322,9 @@ impl Baton {
     fn give(&self) {
         let waiter = self.state.swap(1, Ordering::AcqRel);
         if waiter > 1 {
-            // SAFETY: a value above 1 is the address of a G that parked in `take`, put there by its commit.
+            // SAFETY: a value above 1 is the address of a G that parked in `take`, stored by its commit.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) };
-            // SAFETY: as above, and the exchange gave it to us alone.
+            // SAFETY: as above, and the exchange took it out, so only this caller has it.
             unsafe { ready::<Sim>(waiter) };
         }
     }
@@ -361,7 +361,7 @@ fn batons_in_a_ring_are_never_lost() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn same_seed_repeats_the_run() {
     let run = || {
         let config = Config { cpus: 4, processors: 4, seed: 42, ..Config::default() };
         let report = sim::run(config, || {
@@ -379,14 +379,14 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn a_deadlock_is_found_and_told() {
+fn deadlock_is_detected_and_reported() {
     let config = Config { cpus: 2, processors: 2, seed: 3, ..Config::default() };
     let failure = sim::run(config, || park::<Sim>(WaitReason::Parked, |_, _| true)).unwrap_err();
     assert!(failure.message.contains("all goroutines are asleep - deadlock!"), "{failure}");
 }
 
 #[test]
-fn a_panic_is_told_with_the_seed() {
+fn panic_is_reported_with_the_seed() {
     let config = Config { cpus: 2, processors: 2, seed: 5, ..Config::default() };
     let failure = sim::run(config, || {
         let dies: sim::JoinHandle<()> = sim::go(|| panic!("on purpose"));
@@ -396,9 +396,9 @@ fn a_panic_is_told_with_the_seed() {
     assert_eq!((failure.config.seed, &*failure.message), (5, "on purpose"));
 }
 
-/// Gs that end themselves: their joiners are told, their slots are never used again, all others go on.
+/// Gs that exit: their joiners get an error, their slots are reused, and all others continue.
 #[test]
-fn goroutines_that_exit_take_nobody_along() {
+fn exiting_gs_do_not_end_others() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let all: Vec<_> = (0..12u64)
@@ -433,7 +433,7 @@ fn goroutines_that_exit_take_nobody_along() {
 }
 
 #[test]
-fn when_main_exits_the_others_finish_and_then_nobody_is_left() {
+fn others_finish_after_main_exits_then_deadlock_is_reported() {
     for seed in 0..50 {
         let finished = Arc::new(AtomicUsize::new(0));
         let others = finished.clone();

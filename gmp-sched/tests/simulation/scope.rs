@@ -1,4 +1,4 @@
-//! Scopes on the simulated machine: children that borrow, end at any time, and are cancelled.
+//! Scopes in the simulator: children that borrow, end at any time, and are cancelled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use gmp_sched::sim::{self, Config, Context, Sim, scope, try_scope};
 use crate::anything::{anything, microseconds};
 use crate::explore::{Random, explore};
 
-/// Looks, when it is dropped, at what it borrows.
+/// When dropped, reads what it borrows.
 struct Borrows<'a> {
     alive: &'a AtomicUsize,
     dropped: &'a AtomicUsize,
@@ -25,10 +25,10 @@ impl Drop for Borrows<'_> {
 
 const ALIVE: usize = 0xA11E;
 
-/// Children, and theirs, use the parent's frame until they and their results are gone, whatever is done with their
-/// handles; when the scope is over all of that has happened.
+/// Children and grandchildren use the parent's frame until they have ended and their results are dropped, whatever is done
+/// with their handles. When the scope is over all of that has happened.
 #[test]
-fn nothing_outlives_its_scope() {
+fn scope_ends_after_its_children_and_their_results() {
     explore(|seed| {
         let mut random = Random::new(seed);
         for round in 0..3 {
@@ -71,7 +71,7 @@ fn nothing_outlives_its_scope() {
     });
 }
 
-/// Its children borrow from frames that a panic would unwind.
+/// The children borrow from frames that a panic would unwind.
 #[test]
 fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     let failure = sim::run(Config::default(), || {
@@ -85,9 +85,9 @@ fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     assert!(message.starts_with("fatal error: a G cannot wait for the children of its scope"), "{message}");
 }
 
-/// The error of a scope is one of its children's, and the children that wait are told.
+/// The error of a scope is the first of its children's, and cancels the children that wait.
 #[test]
-fn the_first_error_is_the_scopes_and_cancels_it() {
+fn first_error_is_the_scopes_and_cancels_it() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let (above, cancel) = Context::background().with_timeout(microseconds(1 + random.below(400)));

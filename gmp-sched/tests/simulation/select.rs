@@ -1,5 +1,5 @@
-//! Selects with more cases than a word has bits, on the simulated machine: a random program for each seed.
-//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation select::`.
+//! Selects with more cases than a word has bits, in the simulator: a random program for each seed. `GMP_SIM_SEED=17 cargo
+//! test -p gmp-sched --test simulation select::` repeats one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use gmp_sched::sim::{self, Chan};
 
 use crate::explore::{Random, explore};
 
-/// Each of several Gs receives from all channels, in an order of its own, while others send: they find channels busy, and wait
-/// for their locks holding others. Each value comes to one of them, and nobody waits for ever.
+/// Several Gs each receive from all channels, in different orders, while others send: they find channels locked, and wait
+/// for locks while they hold others. Each value is received by one of them, and none waits forever.
 #[test]
-fn selects_of_many_cases_share_their_channels() {
+fn selects_of_many_cases_share_channels() {
     const EACH: u64 = 3;
     explore(|seed| {
         let mut random = Random::new(seed);

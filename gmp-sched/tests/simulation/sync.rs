@@ -1,4 +1,4 @@
-//! Locks and the rest of `sync` on the simulated machine: random programs, one for each seed, with oracles.
+//! Locks and the rest of `sync` in the simulator: random programs, one for each seed, with oracles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use gmp_sched::sync::{OneCount, RawRwLock, Readers, SpreadCounts};
 
 use crate::explore::{Random, explore};
 
-/// Something to do while others wait, or before one waits: everything that moves Gs about.
+/// What a G does before it waits, or while others wait: everything that makes Gs migrate.
 fn pass_time(random: &mut Random) {
     let time = Duration::from_nanos(random.below(60_000));
     match random.below(10) {
@@ -24,7 +24,7 @@ fn pass_time(random: &mut Random) {
     }
 }
 
-/// A short time to wait at most, often shorter than the wait would take.
+/// A short timeout, often shorter than the wait would take.
 fn patience(random: &mut Random) -> Duration {
     Duration::from_nanos(random.below(100_000))
 }
@@ -41,7 +41,7 @@ fn in_goroutines(seed: u64, count: u64, body: impl Fn(&mut Random, u64) + Clone 
 }
 
 #[test]
-fn a_mutex_lets_one_in_and_forgets_nobody() {
+fn mutex_has_one_holder_and_loses_no_waiter() {
     explore(|seed| {
         let mutex = Arc::new((Mutex::new(0u32), AtomicBool::new(false)));
         let entered = Arc::new(AtomicU32::new(0));
@@ -71,9 +71,9 @@ fn a_mutex_lets_one_in_and_forgets_nobody() {
     });
 }
 
-/// Gs that have waited for more than a millisecond get the mutex in the order in which they came.
+/// Gs that have waited for more than a millisecond get the mutex in FIFO order.
 #[test]
-fn those_who_wait_long_are_served_in_order() {
+fn starving_mutex_waiters_are_served_in_order() {
     explore(|seed| {
         let mutex = Arc::new(Mutex::new(Vec::new()));
         let held = mutex.lock();
@@ -92,9 +92,9 @@ fn those_who_wait_long_are_served_in_order() {
     });
 }
 
-/// One that locks again as soon as it has unlocked does not keep others out, where these have a P to run on.
+/// A G that locks again as soon as it has unlocked does not keep others out, if they have a P to run on.
 #[test]
-fn a_greedy_holder_starves_nobody() {
+fn greedy_mutex_holder_does_not_starve_waiters() {
     explore(|seed| {
         let mutex = Arc::new(Mutex::new(0u32));
         let stop = Arc::new(AtomicBool::new(false));
@@ -111,8 +111,8 @@ fn a_greedy_holder_starves_nobody() {
             let (before, turns) = (sim::elapsed(), *mutex.lock());
             let _ = turns;
             let waited = sim::elapsed() - before;
-            // A millisecond of unfairness, the turn that goes on, with one P the slice of the other, and with more Ps than
-            // CPUs the turns of threads.
+            // A millisecond until starvation, plus the current critical section; with one P, the slice of the other G; with
+            // more Ps than CPUs, the granularity of threads.
             let config = sim::config();
             let turns = if config.processors > config.cpus { 40 } else { 0 };
             assert!(waited < Duration::from_millis(25 + turns), "waited for {waited:?}");
@@ -122,7 +122,7 @@ fn a_greedy_holder_starves_nobody() {
     });
 }
 
-/// What readers and writers see of each other.
+/// Checks what readers and writers see of each other.
 #[derive(Default)]
 struct Ledger {
     readers: AtomicU32,
@@ -175,7 +175,7 @@ fn readers_and_writers<R: Readers>(seed: u64) {
             pass_time(random);
         }
     });
-    assert!(lock.try_write().is_some(), "somebody still has it");
+    assert!(lock.try_write().is_some(), "the lock is still held");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn writers_are_alone_and_nobody_is_forgotten() {
     });
 }
 
-/// Neither do readers that keep coming keep a writer out, nor writers a reader.
+/// A continuous stream of readers does not starve a writer, nor one of writers a reader.
 fn nobody_starves<R: Readers>(seed: u64) {
     let lock = Arc::new(lock_api::RwLock::<RawRwLock<Sim, R>, ()>::new(()));
     let stop = Arc::new(AtomicBool::new(false));
@@ -224,13 +224,13 @@ fn nobody_starves<R: Readers>(seed: u64) {
 }
 
 #[test]
-fn crowds_keep_nobody_out() {
+fn readers_and_writers_do_not_starve_each_other() {
     explore(|seed| if seed % 2 == 0 { nobody_starves::<OneCount>(seed) } else { nobody_starves::<SpreadCounts>(seed) });
 }
 
-/// A bounded buffer: what is put in comes out once, with waits that time out in between.
+/// A bounded buffer: each item is taken out once, with waits that time out in between.
 #[test]
-fn a_buffer_of_condvars_loses_nothing() {
+fn bounded_buffer_of_condvars_loses_no_item() {
     #[derive(Default)]
     struct Buffer {
         items: Mutex<Vec<u64>>,
@@ -251,7 +251,8 @@ fn a_buffer_of_condvars_loses_nothing() {
                     shared.not_empty.notify_one();
                 } else {
                     while items.is_empty() {
-                        // A wait that was notified passes it on by taking the item; one that timed out was not.
+                        // A notified waiter takes the item, which passes the notification on; one that timed out was not
+                        // notified.
                         shared.not_empty.wait_for(&mut items, patience(random));
                     }
                     sums.0.fetch_add(items.remove(0), Ordering::Relaxed);
@@ -267,9 +268,9 @@ fn a_buffer_of_condvars_loses_nothing() {
     });
 }
 
-/// As many waits end by a notification as were notified, with deadlines that come at the same time.
+/// As many waits end by a notification as were notified, with deadlines that pass at the same time.
 #[test]
-fn notifications_and_deadlines_end_each_wait_once() {
+fn condvar_wait_ends_once_by_notification_or_deadline() {
     explore(|seed| {
         let pair = Arc::new((Mutex::new(()), Condvar::new()));
         let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)));
@@ -319,7 +320,7 @@ fn condvar_waiters_are_notified_in_order() {
 }
 
 #[test]
-fn a_wait_group_waits_for_all_again_and_again() {
+fn wait_group_is_reused_round_after_round() {
     explore(|seed| {
         let group = Arc::new(WaitGroup::new());
         let mut random = Random::new(seed);
@@ -349,14 +350,14 @@ fn a_wait_group_waits_for_all_again_and_again() {
                 .collect();
             group.wait();
             assert_eq!(finished.load(Ordering::Relaxed), count);
-            // Nobody adds while others still wait for zero.
+            // No G adds while others still wait for zero.
             waiting.into_iter().for_each(|handle| handle.join().unwrap());
         }
     });
 }
 
 #[test]
-fn what_is_done_once_is_done_once_and_before_anyone_goes_on() {
+fn once_runs_once_before_any_caller_returns() {
     explore(|seed| {
         let shared = Arc::new((Once::new(), AtomicU32::new(0)));
         let state = shared.clone();
@@ -372,7 +373,7 @@ fn what_is_done_once_is_done_once_and_before_anyone_goes_on() {
 }
 
 #[test]
-fn permits_are_neither_lost_nor_made() {
+fn permits_are_conserved() {
     explore(|seed| {
         const SIZE: u32 = 5;
         let shared = Arc::new((Semaphore::new(SIZE), AtomicU32::new(0)));
@@ -400,9 +401,9 @@ fn permits_are_neither_lost_nor_made() {
     });
 }
 
-/// Whoever asks first gets first, though others ask for less.
+/// Requests for permits are granted in order, even if later ones ask for fewer.
 #[test]
-fn permits_go_in_the_order_of_the_requests() {
+fn permits_are_granted_in_order_of_requests() {
     explore(|_| {
         let shared = Arc::new((Semaphore::new(4), Mutex::new(Vec::new())));
         let held = shared.0.acquire(4);
@@ -414,7 +415,7 @@ fn permits_go_in_the_order_of_the_requests() {
                 let handle = sim::go(move || {
                     let permit = shared.0.acquire(wanted);
                     shared.1.lock().push(number);
-                    // Nobody else gets any before this is seen.
+                    // No other G gets a permit before this is seen.
                     sim::sleep(Duration::from_millis(1));
                     drop(permit);
                 });
@@ -425,13 +426,13 @@ fn permits_go_in_the_order_of_the_requests() {
         drop(held);
         waiting.into_iter().for_each(|handle| handle.join().unwrap());
         let order = shared.1.lock();
-        // The first two go together, and so do the last two.
+        // The first two are granted together, and so are the last two.
         assert_eq!(order[..2].iter().sum::<usize>() * 100 + order[2] * 10 + order[3..].iter().sum::<usize>(), 127);
     });
 }
 
 #[test]
-fn nobody_passes_a_barrier_alone() {
+fn barrier_holds_until_all_arrive() {
     explore(|seed| {
         const SIZE: u64 = 4;
         let shared = Arc::new((Barrier::new(SIZE as u32), AtomicU64::new(0), AtomicU64::new(0)));

@@ -1,4 +1,4 @@
-//! Bubbles on the simulated machine.
+//! Bubbles in the simulator.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::explore::{Random, explore};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Trees of Gs that sleep: whatever the machine does, each wakes to the nanosecond, in bubbles side by side, which are
-/// used again afterwards.
+/// Trees of sleeping Gs: whatever the platform does, each wakes at the exact nanosecond, in concurrent bubbles, which are
+/// reused afterwards.
 #[test]
-fn every_sleep_is_exact_on_any_machine() {
+fn sleeps_in_a_bubble_are_exact() {
     fn tree(seed: u64, depth: u64) -> Duration {
         let mut random = Random::new(seed);
         let (start, nap) = (sim::now(), Duration::from_nanos(random.below(1_000_000_000_000)));
@@ -44,10 +44,10 @@ fn every_sleep_is_exact_on_any_machine() {
     });
 }
 
-/// Gs of two bubbles work for an hour each time, and talk with each other and, through channels from outside, with a G of
-/// no bubble: whatever the machine does, talking takes no time.
+/// Gs of two bubbles work for an hour at a time, communicate with each other and, through channels from outside, with a G in
+/// no bubble: whatever the platform does, the communication takes no time.
 #[test]
-fn outer_channels_hold_the_clock_on_any_machine() {
+fn channels_from_outside_hold_the_clock_of_a_bubble() {
     fn client(seed: u64, requests: sim::Sender<u64>, answers: sim::Receiver<u64>) {
         let mut random = Random::new(seed);
         let (inner, results) = sim::channel(random.below(3) as usize);

@@ -1,4 +1,4 @@
-//! Timers, tickers and functions that run later, on the simulated machine.
+//! Timers, tickers and delayed functions in the simulator.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// More than a machine that is busy with the program itself may be late.
+/// More than the delay of a CPU that is busy with the program itself.
 const LATE: Duration = Duration::from_millis(20);
 
-/// The settings of a timer: when each is due, and which one stands.
+/// The settings of a timer: when each is due, and which is the current one.
 #[derive(Default)]
 struct Settings {
     due: Mutex<Vec<Instant>>,
@@ -35,16 +35,16 @@ impl Settings {
         self.standing.store(setting, Ordering::Relaxed);
     }
 
-    /// No tick that somebody gets who asked when `standing` stood is earlier.
+    /// A receiver that began to wait during setting `standing` gets no tick earlier than this.
     fn earliest_since(&self, standing: usize) -> Instant {
         *self.due.lock().unwrap()[standing..].iter().min().unwrap()
     }
 }
 
-/// One G sets and stops a timer again and again while others take its ticks. Nobody ever gets a tick of a setting that
-/// was stopped or replaced before he asked, and no setting gives two.
+/// One G sets and stops a timer repeatedly while others receive its ticks. No tick is of a setting that was stopped or
+/// replaced before the receiver began to wait, and no setting has two ticks.
 #[test]
-fn no_stale_tick_is_ever_taken() {
+fn no_stale_tick_is_received() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let shared = Arc::new((Timer::new(Duration::from_secs(3600)), Settings::default()));
@@ -88,7 +88,7 @@ fn no_stale_tick_is_ever_taken() {
             match random.below(4) {
                 0 => {
                     timer.stop();
-                    // Nothing is there to take, however long one waits, until somebody sets it again.
+                    // There is no tick, however long one waits, until the timer is set again.
                     assert!(timer.try_wait().is_none());
                     assert!(timer.wait_until(now().after(pause)).is_err());
                     assert!(!timer.stop());
@@ -106,7 +106,7 @@ fn no_stale_tick_is_ever_taken() {
 }
 
 #[test]
-fn a_timer_ends_a_wait_in_time_once_for_each_setting() {
+fn timer_ends_one_wait_per_setting_in_time() {
     explore(|seed| {
         let waiting: Vec<_> = (0..6u64)
             .map(|number| {
@@ -130,9 +130,9 @@ fn a_timer_ends_a_wait_in_time_once_for_each_setting() {
     });
 }
 
-/// The n-th tick comes no earlier than n intervals, and a ticker that nobody waits for drops all but one.
+/// The n-th tick comes no earlier than n intervals, and a ticker without receivers keeps only one tick.
 #[test]
-fn tickers_drop_what_nobody_takes_and_keep_their_beat() {
+fn tickers_drop_late_ticks_and_keep_their_phase() {
     explore(|seed| {
         let handles: Vec<_> = (0..3u64)
             .map(|number| {
@@ -151,7 +151,7 @@ fn tickers_drop_what_nobody_takes_and_keep_their_beat() {
                         last = tick;
                     }
                     sim::sleep(interval * 3);
-                    // One at most is kept.
+                    // At most one is kept.
                     while ticker.try_wait().is_none() {
                         sim::sleep(interval);
                     }
@@ -168,9 +168,9 @@ fn tickers_drop_what_nobody_takes_and_keep_their_beat() {
     });
 }
 
-/// A function that is to run later runs once or not at all, as `stop` tells, and what it holds is dropped once.
+/// A delayed function runs once or not at all, as `stop` returns, and is dropped once.
 #[test]
-fn a_function_runs_exactly_if_it_was_not_stopped() {
+fn after_func_runs_exactly_if_not_stopped() {
     struct Dropped(Arc<AtomicUsize>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -214,9 +214,10 @@ fn a_function_runs_exactly_if_it_was_not_stopped() {
     });
 }
 
-/// Gs sleep for so short a time that others find them due while they are still leaving. Each goes on once, and not too early.
+/// Gs sleep for so short a time that others find their timers due while they are still leaving. Each wakes once, and not too
+/// early.
 #[test]
-fn the_shortest_sleeps_end_after_the_sleeper_has_left() {
+fn shortest_sleeps_end_after_the_sleeper_has_left() {
     explore(|seed| {
         let sleeping: Vec<_> = (0..2 + seed % 7)
             .map(|sleeper| {
@@ -237,9 +238,9 @@ fn the_shortest_sleeps_end_after_the_sleeper_has_left() {
     });
 }
 
-/// Gs whose timers are due again and again, always some of them, do not keep the others from running.
+/// Gs whose timers are always due do not starve the others.
 #[test]
-fn timers_that_are_always_due_leave_others_their_turn() {
+fn timers_that_are_always_due_do_not_starve_other_gs() {
     explore(|seed| {
         keep_timers_due(seed, LATE, || {
             for _ in 0..2 {
@@ -250,9 +251,9 @@ fn timers_that_are_always_due_leave_others_their_turn() {
 }
 
 #[test]
-fn timers_that_are_always_due_leave_the_global_queue_its_turn() {
+fn timers_that_are_always_due_do_not_starve_the_global_queue() {
     explore(|seed| {
-        // With more Ps than CPUs each switch from M to M may take a slice of the CPU.
+        // With more Ps than CPUs, each switch from M to M may take a slice of the CPU.
         keep_timers_due(seed, 4 * LATE, || {
             // A locked G waits on a list beside the global queue.
             let _locked = sim::lock_thread();
@@ -263,7 +264,7 @@ fn timers_that_are_always_due_leave_the_global_queue_its_turn() {
     });
 }
 
-/// Calls `others`, which must not take longer than `limit`, while sixteen Gs do nothing but sleep for a moment each.
+/// Calls `others`, which must not take longer than `limit`, while sixteen Gs do nothing but sleep for very short times.
 fn keep_timers_due(seed: u64, limit: Duration, others: impl FnOnce()) {
     // Each run has thousands of sleeps.
     if !seed.is_multiple_of(8) {

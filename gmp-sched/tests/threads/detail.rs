@@ -1,4 +1,4 @@
-//! What a running scheduler says of itself.
+//! The reports of a running scheduler.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use crate::entered::THREADS;
 use gmp_sched::native;
 use gmp_sched::platform::Pinned;
 
-/// The line and the table, read by the main G of a scheduler in which another G sleeps and a third has not begun.
+/// The line and the table, written by the main G of a scheduler in which another G sleeps and a third has not begun.
 fn written() -> (String, String) {
     THREADS.run(2, || {
         let sleeper = native::go(|| native::sleep(Duration::from_millis(300)));
-        // The sleeper waits when the one that finished behind it has run.
+        // The sleeper waits when the G that was queued behind it has finished.
         while !native::go(|| true).join().unwrap() {}
         native::sleep(Duration::from_millis(20));
         let scheduler = Pinned::<native::Native>::new().machine().scheduler();
@@ -21,7 +21,7 @@ fn written() -> (String, String) {
 }
 
 #[test]
-fn the_trace_is_a_line_in_gos_form() {
+fn schedtrace_line_has_gos_form() {
     let (trace, _) = written();
     let words: Vec<_> = trace.split(' ').collect();
     assert_eq!(words[0], "SCHED");
@@ -35,7 +35,7 @@ fn the_trace_is_a_line_in_gos_form() {
 }
 
 #[test]
-fn the_table_has_every_processor_machine_and_goroutine() {
+fn scheddetail_lists_every_p_m_and_g() {
     let (_, detail) = written();
     for line in ["\n  P0: status=", "\n  P1: status=", "\n  M0: p=", "\n  M1: p="] {
         assert!(detail.contains(line), "{detail}");

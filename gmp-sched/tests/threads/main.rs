@@ -1,5 +1,4 @@
-//! The scheduler on operating-system threads, from outside the crate: what programs see, and what misuse of the safe
-//! interface ends in.
+//! The scheduler on operating-system threads, from outside the crate: the public interface, and misuses of it by safe code.
 #![cfg(not(gmp_loom))]
 
 mod detail;

@@ -1,5 +1,4 @@
-//! The order in which Gs run with one P, where Go's is deterministic (go1.27, measured), on threads and on the
-//! simulated machine.
+//! The order in which Gs run with one P, where Go's is deterministic (go1.27, measured), on threads and in the simulator.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use crate::entered::THREADS;
 use gmp_sched::native;
 use gmp_sched::sim::{self, Config};
 
-/// Who ran, in order.
+/// Which Gs ran, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u32>>>);
 
@@ -48,9 +47,9 @@ macro_rules! on_both {
     }};
 }
 
-/// A new G is next; the one it displaces goes to the tail of the ring.
+/// A new G goes to `runnext`; the one it displaces goes to the tail of the ring.
 #[test]
-fn the_last_spawned_runs_first_and_the_others_in_order() {
+fn last_spawned_runs_first_and_others_in_order() {
     let order = on_both!(platform, log, {
         let spawned: Vec<_> = (0..10)
             .map(|number| {
@@ -64,7 +63,7 @@ fn the_last_spawned_runs_first_and_the_others_in_order() {
 }
 
 #[test]
-fn those_that_yield_take_turns() {
+fn yielding_gs_rotate() {
     let order = on_both!(platform, log, {
         let yielding: Vec<_> = (0..3)
             .map(|number| {
@@ -81,10 +80,10 @@ fn those_that_yield_take_turns() {
     assert_eq!(order, [20, 0, 10, 21, 1, 11]);
 }
 
-/// More Gs than the ring has room for: half of a full ring goes to the tail of the global queue, and the global queue
-/// is looked at once in 61 turns until the ring is empty.
+/// More Gs than the ring has room for: half of a full ring goes to the tail of the global queue, and the global queue is
+/// checked every 61 ticks until the ring is empty.
 #[test]
-fn nobody_is_passed_over_when_the_ring_overflows() {
+fn no_g_is_skipped_when_the_ring_overflows() {
     let order = on_both!(platform, log, {
         let spawned: Vec<_> = (0..600)
             .map(|number| {
@@ -94,14 +93,14 @@ fn nobody_is_passed_over_when_the_ring_overflows() {
             .collect();
         spawned.into_iter().for_each(|handle| handle.join().unwrap());
     });
-    // 0 to 127 with 256 were moved away, 128 to 255 with 385, 257 to 384 with 514. The rest stood in the ring.
+    // 0 to 127 were moved away when 256 came, 128 to 255 with 385, 257 to 384 with 514. The rest was in the ring.
     let is_ring = |number: u32| number >= 386 && number != 514;
     let ring: Vec<u32> = order.iter().copied().filter(|&number| is_ring(number)).collect();
     assert_eq!(order[0], 599);
     assert!(ring[1..].is_sorted(), "{order:?}");
     let global: Vec<usize> = (0..order.len()).filter(|&turn| !is_ring(order[turn])).collect();
     assert_eq!((ring.len(), global.len()), (213, 387));
-    // While the ring lasts, one turn in 61 is the global queue's.
+    // While the ring lasts, every 61st G is from the global queue.
     assert!(global[0] <= 61 && global[1] - global[0] == 61 && global[2] - global[1] == 61, "{global:?}");
     assert_eq!(global[..3].iter().map(|&turn| order[turn]).collect::<Vec<_>>(), [0, 1, 2]);
     let mut all = order;
@@ -141,7 +140,7 @@ fn hogs_rotate_in_slices() {
         assert_eq!(order[..6], [2, 0, 1, 2, 0, 1], "seed {seed}");
         for pair in turns[..6].windows(2) {
             let slice = pair[1].1 - pair[0].1;
-            // A hog may have to finish what it was at before it can say that it goes on.
+            // A hog may have to finish its current step before it can report that it runs.
             let bounds = Duration::from_micros(9_900)..=Duration::from_millis(21);
             assert!(bounds.contains(&slice), "seed {seed}: a slice of {slice:?}");
         }

@@ -55,7 +55,7 @@ fn raises_from_other_threads_are_never_lost() {
 }
 
 #[test]
-fn a_timeout_ends_a_wait() {
+fn timeout_ends_a_wait_for_a_signal() {
     THREADS.run(1, || {
         let device = signal::<Native>();
         let start = native::now();

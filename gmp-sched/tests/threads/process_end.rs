@@ -1,5 +1,5 @@
-//! How a process on threads ends, and what it says then. Each test runs itself once more as a child process, by an
-//! environment variable, and reads what that one wrote.
+//! How a process on threads ends, and what it prints. Each test runs itself again as a child process, chosen by an
+//! environment variable, and reads the child's output.
 
 use std::env;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use gmp_sched::native;
 
 const IS_CHILD: &str = "GMP_IS_CHILD";
 
-/// Runs `body` in a child process, which the calling test named `test` becomes; returns what it wrote and its status.
+/// Runs `body` in a child process of the test named `test`; returns its output and status.
 fn in_child(test: &str, body: fn()) -> Option<(Output, String)> {
     if env::var_os(IS_CHILD).is_some() {
         body();
@@ -55,7 +55,7 @@ fn stack_overflow_names_goroutine_and_stack_size() {
 fn segmentation_fault_outside_of_stacks_is_no_overflow() {
     let ended = in_child("segmentation_fault_outside_of_stacks_is_no_overflow", || {
         THREADS.run(1, || {
-            // SAFETY: none: this is the fault to be made. Nothing is mapped at the first page.
+            // SAFETY: none: this is the intended fault. Nothing is mapped at the first page.
             unsafe { black_box(std::ptr::without_provenance_mut::<u8>(8)).write_volatile(1) }
         });
     });
@@ -65,8 +65,8 @@ fn segmentation_fault_outside_of_stacks_is_no_overflow() {
 }
 
 #[test]
-fn other_goroutines_run_on_after_main_exits() {
-    let ended = in_child("other_goroutines_run_on_after_main_exits", || {
+fn others_run_after_main_exits() {
+    let ended = in_child("others_run_after_main_exits", || {
         THREADS.run(2, || {
             for n in 0..4 {
                 native::go(move || {

@@ -1,4 +1,4 @@
-//! Two schedulers in one process that exchange values: each G runs under its own scheduler only, whoever wakes it.
+//! Two schedulers in one process that exchange values: each G runs only under its own scheduler, whatever wakes it.
 #![deny(unsafe_code)]
 
 use std::sync::Arc;
@@ -20,13 +20,13 @@ fn here() -> usize {
     core::ptr::from_ref(Pinned::<Native>::new().machine().scheduler()).addr()
 }
 
-/// Runs both at once, each as the main G of a scheduler of its own.
+/// Runs both at the same time, each as the main G of a scheduler of its own.
 fn together<A: Send + 'static, B: Send + 'static>(
     procs: usize,
     first: impl FnOnce() -> A + Send + 'static,
     second: impl FnOnce() -> B + Send + 'static,
 ) -> (A, B) {
-    // Until both run, one of them would wait for nobody.
+    // Until both run, because one without a partner would report a deadlock.
     let expected = Arc::new(native::expect_wakes());
     let second_expected = expected.clone();
     let second = thread::spawn(move || {
@@ -42,7 +42,7 @@ fn together<A: Send + 'static, B: Send + 'static>(
     (first, second.join().expect("it does not panic"))
 }
 
-/// Runs `body` in a G and checks after each of its `steps` that it is under the scheduler under which it began.
+/// Runs `body` in a G and checks after each of its `steps` that the G is under the scheduler under which it began.
 fn at_home<T: Send + 'static>(mut body: impl FnMut(u64) -> T + Send + 'static, steps: u64) -> native::JoinHandle<()> {
     go(move || {
         let home = here();
@@ -58,7 +58,7 @@ fn join_all(handles: impl IntoIterator<Item = native::JoinHandle<()>>) {
 }
 
 #[test]
-fn values_go_back_and_forth() {
+fn values_are_exchanged_between_schedulers() {
     for procs in [1, 3] {
         let ((to_second, second), (to_first, first)) = (channel::<u64>(0), channel::<u64>(0));
         let ping = move || {
@@ -73,9 +73,9 @@ fn values_go_back_and_forth() {
     }
 }
 
-/// Many senders and receivers on both sides, with and without a buffer, some of them by select, some with a limit.
+/// Many senders and receivers on both sides, with and without a buffer, some by select, some with a limit.
 #[test]
-fn every_value_arrives_once() {
+fn every_value_between_schedulers_arrives_once() {
     const EACH: u64 = 1500;
     fn side(sender: &Sender<u64>, receiver: &Receiver<u64>, sum: &Arc<AtomicU64>) -> Vec<native::JoinHandle<()>> {
         let mut all = Vec::new();
@@ -117,7 +117,7 @@ fn every_value_arrives_once() {
 }
 
 #[test]
-fn locks_are_handed_over() {
+fn locks_are_handed_over_between_schedulers() {
     #[derive(Default)]
     struct Shared {
         turn: Mutex<u64>,
@@ -158,7 +158,7 @@ fn locks_are_handed_over() {
 }
 
 #[test]
-fn groups_and_contexts_end_waits() {
+fn groups_and_contexts_end_waits_of_another_scheduler() {
     for procs in [1, 3] {
         for _ in 0..20 {
             let group = Arc::new(WaitGroup::new());
@@ -200,9 +200,9 @@ fn groups_and_contexts_end_waits() {
     }
 }
 
-/// The handle, the coroutine, the timer and the function that runs later were made in the other scheduler.
+/// The handle, the coroutine, the timer and the delayed function were made in the other scheduler.
 #[test]
-fn what_was_made_elsewhere_can_be_used() {
+fn handles_of_another_scheduler_can_be_used() {
     for procs in [1, 3] {
         let (give, given) = channel(1);
         let (tell, told) = channel::<()>(0);
@@ -246,7 +246,7 @@ fn what_was_made_elsewhere_can_be_used() {
 }
 
 #[test]
-fn locked_gs_are_readied_on_their_threads() {
+fn locked_gs_of_another_scheduler_run_on_their_threads() {
     for procs in [1, 3] {
         let ((to_second, second), (to_first, first)) = (channel::<u64>(0), channel::<u64>(0));
         let locked = |sender: Sender<u64>, receiver: Receiver<u64>, begins: bool| {
@@ -272,9 +272,9 @@ fn locked_gs_are_readied_on_their_threads() {
     }
 }
 
-/// The last handle of a G is dropped elsewhere: its slot goes back to its own scheduler.
+/// The last handle of a G is dropped in the other scheduler: its slot is returned to its own.
 #[test]
-fn slots_go_back_to_their_scheduler() {
+fn slots_are_returned_to_their_scheduler() {
     let (give, given) = channel(64);
     let (tell, told) = channel::<()>(0);
     let makes = move || {
@@ -282,7 +282,7 @@ fn slots_go_back_to_their_scheduler() {
             give.send(go(move || n)).unwrap();
         }
         drop(give);
-        // Gs that have not run when main ends are left behind.
+        // Gs that have not run when main ends are abandoned.
         assert!(told.recv().is_err());
     };
     let joins = move || {
@@ -298,7 +298,7 @@ fn slots_go_back_to_their_scheduler() {
     assert_eq!(together(2, makes, joins).1, (0..5000).sum::<u64>());
 }
 
-/// The only P of the raiser's scheduler is busy, so that its sysmon takes the raise.
+/// The only P of the raising scheduler is busy, so that its sysmon polls the raise.
 #[test]
 fn raise_taken_by_sysmon_returns_the_waiter_to_its_own_scheduler() {
     let signal: &'static Signal<Native> = Box::leak(Box::default());
@@ -322,7 +322,7 @@ fn raise_taken_by_sysmon_returns_the_waiter_to_its_own_scheduler() {
         signal.raise(Pinned::<Native>::new().machine().scheduler());
         let begin = Instant::now();
         while !raiser_sees.load(Ordering::Acquire) {
-            assert!(begin.elapsed() < Duration::from_secs(20), "nobody runs the waiter");
+            assert!(begin.elapsed() < Duration::from_secs(20), "the waiter is not run");
             thread::yield_now();
         }
     };

@@ -21,7 +21,7 @@ fn with_processors(body: fn(usize)) {
 }
 
 #[test]
-fn join_gives_the_result() {
+fn join_returns_the_result() {
     with_processors(|_| {
         let handles: Vec<_> = (0..1000u64).map(|n| native::go(move || n * n)).collect();
         let sum: u64 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
@@ -75,7 +75,7 @@ fn results_are_dropped_exactly_once() {
 }
 
 #[test]
-fn a_panic_is_the_joiners() {
+fn panic_is_returned_by_join() {
     with_processors(|_| {
         let handle: JoinHandle<()> = native::go(|| std::panic::resume_unwind(Box::new("on purpose")));
         assert_eq!(handle.join(), Err(JoinError::Panicked));
@@ -83,8 +83,8 @@ fn a_panic_is_the_joiners() {
 }
 
 #[test]
-fn all_processors_run_at_once() {
-    // Nobody gets past the barrier unless all four run at the same time, since it is waited for without a yield.
+fn all_ps_run_at_the_same_time() {
+    // All four must run at the same time to pass the barrier, because they wait for it without yielding.
     let arrived = Arc::new(AtomicU32::new(0));
     THREADS.run(4, move || {
         let handles: Vec<_> = (0..4)
@@ -103,7 +103,7 @@ fn all_processors_run_at_once() {
 }
 
 #[test]
-fn a_blocked_call_does_not_hold_up_its_processor() {
+fn blocked_call_hands_its_p_off() {
     // One P: the other G runs only if the P is handed off while the first blocks its thread.
     for known in [true, false] {
         THREADS.run(1, move || {
@@ -119,7 +119,7 @@ fn a_blocked_call_does_not_hold_up_its_processor() {
                 }
                 seen.load(Ordering::SeqCst)
             });
-            // `blocked` runs first, being next; this G goes on only through a handoff.
+            // `blocked` is in `runnext` and runs first; this G continues only through a handoff.
             native::yield_now();
             ran.store(true, Ordering::SeqCst);
             release.send(()).unwrap();
@@ -129,7 +129,7 @@ fn a_blocked_call_does_not_hold_up_its_processor() {
 }
 
 #[test]
-fn many_blocking_calls_at_once() {
+fn many_concurrent_blocking_calls_return() {
     let counts = THREADS.run_with(2, |scheduler| {
         let handles: Vec<_> = (0..50)
             .map(|n| {
@@ -153,7 +153,7 @@ fn many_blocking_calls_at_once() {
 }
 
 #[test]
-fn sleepers_wake_in_order_of_their_time() {
+fn sleepers_wake_in_order_of_their_deadlines() {
     with_processors(|_| {
         let order = Arc::new(Mutex::new(Vec::new()));
         let start = Instant::now();
@@ -174,7 +174,7 @@ fn sleepers_wake_in_order_of_their_time() {
 }
 
 #[test]
-fn ids_are_never_given_twice_and_main_is_one() {
+fn goroutine_ids_are_unique_and_main_is_one() {
     THREADS.run_with(4, |scheduler| {
         let main = scheduler.goroutines().next().unwrap();
         assert_eq!((main.id().get(), main.creator()), (1, None));
@@ -194,9 +194,9 @@ fn ids_are_never_given_twice_and_main_is_one() {
     });
 }
 
-/// When main returns the program is over, whatever the others wait for.
+/// When main returns the program is over, whatever the other Gs wait for.
 #[test]
-fn waiting_goroutines_are_left_behind() {
+fn waiting_gs_are_abandoned_when_main_returns() {
     for _ in 0..50 {
         for processors in [1, 2] {
             THREADS.run(processors, || {
@@ -215,7 +215,7 @@ fn waiting_goroutines_are_left_behind() {
 
 /// Spawns, yields, sleeps, joins and blocks at random on more Ps than there are processors.
 #[test]
-fn everything_at_once() {
+fn all_operations_on_more_ps_than_cpus() {
     let finished = Arc::new(AtomicUsize::new(0));
     let count = finished.clone();
     let counts = THREADS.run_with(8, move |scheduler| {
@@ -251,7 +251,7 @@ fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
 }
 
 #[test]
-fn stacks_of_dead_goroutines_can_be_given_back() {
+fn stacks_of_dead_gs_can_be_released() {
     for processors in [1, 2, 4] {
         THREADS.run_with(processors, move |scheduler| {
             let spawn_many = || (0..1000u64).map(|n| native::go(move || n)).collect::<Vec<_>>();
@@ -273,7 +273,7 @@ fn stacks_of_dead_goroutines_can_be_given_back() {
 }
 
 #[test]
-fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
+fn exit_drops_the_gs_values_and_is_returned_by_join() {
     struct Told(Arc<AtomicUsize>);
     impl Drop for Told {
         fn drop(&mut self) {
@@ -294,7 +294,7 @@ fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
                 });
                 assert_eq!(ending.join(), Err(JoinError::Exited));
             }
-            // Nobody joins this one, and nobody minds.
+            // This one is not joined; its exit is no error.
             native::go(|| native::goexit()).detach();
             native::yield_now();
             dropped.load(Ordering::Relaxed)
@@ -304,8 +304,8 @@ fn exit_drops_what_the_goroutine_holds_and_tells_its_joiner() {
 }
 
 #[test]
-fn unwinding_goroutine_stays_on_its_thread_alone() {
-    /// Waits while it is dropped, in all the ways that a destructor may.
+fn unwinding_g_stays_alone_on_its_thread() {
+    /// Waits while it is dropped, in every way that a destructor may.
     struct WaitsInDrop(thread::ThreadId, Arc<AtomicUsize>);
     impl Drop for WaitsInDrop {
         fn drop(&mut self) {
@@ -387,10 +387,10 @@ fn names_and_stack_sizes_are_as_chosen() {
 }
 
 #[test]
-fn a_scheduler_that_has_ended_keeps_no_stacks() {
+fn scheduler_that_has_ended_releases_its_stacks() {
     const RUNS: usize = 40;
     const STACKS: usize = 500;
-    // Bytes that may be written: the allocator reserves more than that.
+    // Writable bytes only: the allocator reserves more.
     let mapped = || {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let size = |line: &str| {

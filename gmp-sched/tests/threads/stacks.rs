@@ -1,4 +1,4 @@
-//! Which G runs on which stack: one that ends leaves its stack to the next that begins.
+//! Which G runs on which stack: a G that ends leaves its stack to the next one that begins.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -18,8 +18,8 @@ fn my_stack() -> usize {
 }
 
 #[test]
-fn goroutines_that_run_one_after_the_other_run_on_one_stack() {
-    // More than there is room for in a local queue: most begin when another ends, and some from g0, when it has fetched more.
+fn consecutive_gs_share_one_stack() {
+    // More than fit into a local queue: most begin when another ends, and some from g0, after it has fetched more.
     const GOROUTINES: usize = 1000;
     let stacks = THREADS.run(1, || {
         let (stacks, all) = (Arc::new(Mutex::new(HashMap::new())), Arc::new(native::WaitGroup::new()));
@@ -40,7 +40,7 @@ fn goroutines_that_run_one_after_the_other_run_on_one_stack() {
 }
 
 #[test]
-fn goroutines_that_are_alive_at_once_have_stacks_of_their_own() {
+fn concurrent_gs_have_separate_stacks() {
     for processors in [1, 2, 4] {
         let stacks = THREADS.run(processors, || {
             let mut all: Vec<_> = Vec::new();
@@ -64,9 +64,9 @@ fn goroutines_that_are_alive_at_once_have_stacks_of_their_own() {
     }
 }
 
-/// A closure and a result for which there is no room in the G.
+/// A closure and a result that are too large for the G's slot.
 #[test]
-fn what_lies_on_a_stack_stays_there() {
+fn closure_and_result_on_a_stack_stay_there() {
     for processors in [1, 2] {
         THREADS.run(processors, || {
             let all: Vec<_> = (0..200u64)
@@ -80,7 +80,7 @@ fn what_lies_on_a_stack_stays_there() {
                 })
                 .collect();
             for (number, small_result, small_closure, both) in all {
-                // The Gs in between have run on stacks of those that ended before them.
+                // The Gs in between have run on the stacks of those that ended before them.
                 assert_eq!(small_result.join(), Ok(number * 50));
                 assert_eq!(small_closure.join().unwrap(), [number; 60]);
                 assert_eq!(both.join().unwrap(), [number; 50]);
@@ -90,7 +90,7 @@ fn what_lies_on_a_stack_stays_there() {
 }
 
 #[test]
-fn a_chosen_size_is_not_exchanged_for_another() {
+fn stack_of_a_chosen_size_is_not_exchanged() {
     const LARGE: usize = 1 << 20;
     fn deep(levels: usize) -> usize {
         let room = black_box([0u8; 1000]);
@@ -98,7 +98,7 @@ fn a_chosen_size_is_not_exchanged_for_another() {
     }
     THREADS.run(1, || {
         for _ in 0..10 {
-            // Each begins when the other kind has just ended.
+            // Each begins when one of the other kind has just ended.
             let all: Vec<_> = (0..10)
                 .map(|_| {
                     let small = native::go(|| Pinned::<Native>::new().goroutine().stack().len());

@@ -12,7 +12,7 @@ use gmp_sched::native;
 use gmp_sched::procs::ProcsError;
 use gmp_sched::stop_the_world::StopReason;
 
-/// What the Gs of a test have in common.
+/// What the Gs of a test share.
 #[derive(Default)]
 struct Scene {
     is_stopped: AtomicBool,
@@ -26,7 +26,7 @@ impl Scene {
         self.steps.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Stops the world, and looks whether anything goes on.
+    /// Stops the world, and checks that no G runs.
     fn stop(&self) {
         let world = native::stop_the_world();
         assert!(!self.is_stopped.swap(true, Ordering::SeqCst), "stopped twice");
@@ -49,7 +49,7 @@ impl Random {
     }
 }
 
-/// What a G of the stress test does: all that there is to do, a few times.
+/// What a G of the stress test does: everything, a few times.
 fn act(scene: &Scene, seed: u32) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9) | 1);
     for _ in 0..6 {
@@ -74,7 +74,7 @@ fn act(scene: &Scene, seed: u32) {
     scene.finished.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Thousands of Gs, while the number of Ps goes up and down and the world is stopped.
+/// Thousands of Gs, while the number of Ps changes and the world is stopped.
 fn stress(processors: usize, goroutines: usize) {
     let scene = Arc::new(Scene::default());
     let shared = scene.clone();
@@ -106,7 +106,7 @@ fn stress(processors: usize, goroutines: usize) {
     });
     assert_eq!(scene.finished.load(Ordering::SeqCst), goroutines);
     assert!(stops.count > 0 && stops.longest_for.is_some(), "{stops:?}");
-    // The last may be on its way out still.
+    // The last G may still be leaving its stack.
     assert!(counts.spawned.abs_diff(counts.finished) <= 1, "{counts:?}");
 }
 
@@ -128,28 +128,28 @@ fn stress_with_64_machines() {
 /// For longer than anybody wants to wait each time: `cargo test -p gmp-sched --test threads -- --ignored stop_the_world`.
 #[test]
 #[ignore = "takes minutes"]
-fn stress_for_long() {
+fn long_stress() {
     for round in 0..40 {
         stress([2, 3, 4, 8, 16, 32, 64][round % 7], 20_000);
     }
 }
 
 #[test]
-fn the_number_of_processors_is_what_was_chosen() {
+fn set_procs_sets_the_number_of_ps() {
     THREADS.run_with(2, |scheduler| {
         assert_eq!((scheduler.procs(), scheduler.procs_limit()), (2, native::PROCS_LIMIT));
         assert_eq!(native::set_procs(5), Ok(2));
         assert_eq!((scheduler.procs(), scheduler.processors().len()), (5, 5));
         assert_eq!(native::set_procs(1), Ok(5));
         assert_eq!(native::set_procs(1), Ok(1));
-        // Once for each change; the last was none.
+        // One for each change; the last call changed nothing.
         assert_eq!(scheduler.stops().count, 2);
         assert!(scheduler.stops().longest_for == Some(StopReason::Procs) || scheduler.stops().longest.is_zero());
     });
 }
 
 #[test]
-fn a_number_of_processors_out_of_range_changes_nothing() {
+fn set_procs_out_of_range_changes_nothing() {
     THREADS.run_with(2, |scheduler| {
         let error = ProcsError::OutOfRange { limit: native::PROCS_LIMIT };
         assert_eq!((native::set_procs(0), native::set_procs(native::PROCS_LIMIT + 1)), (Err(error), Err(error)));
@@ -158,10 +158,10 @@ fn a_number_of_processors_out_of_range_changes_nothing() {
     });
 }
 
-/// With as many Ps as Gs that wait for one another without a call of the scheduler, all get past the barrier; they would
-/// not with fewer.
+/// With as many Ps as Gs that wait for each other without calling the scheduler, all pass the barrier; with fewer they would
+/// not.
 #[test]
-fn more_processors_run_more_goroutines() {
+fn more_ps_run_more_gs_at_the_same_time() {
     THREADS.run(1, || {
         native::set_procs(6).unwrap();
         let arrived = Arc::new(AtomicUsize::new(0));
@@ -180,9 +180,9 @@ fn more_processors_run_more_goroutines() {
     });
 }
 
-/// A locked G stays on its thread whatever it does, and nobody else gets there meanwhile.
+/// A locked G stays on its thread whatever it does, and no other G runs there.
 #[test]
-fn a_locked_goroutine_has_its_thread_to_itself() {
+fn locked_g_is_alone_on_its_thread() {
     thread_local!(static VISITOR: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
     for processors in [1, 2, 4] {
         THREADS.run(processors, || {
@@ -197,7 +197,7 @@ fn a_locked_goroutine_has_its_thread_to_itself() {
                                 1 => native::go(native::yield_now).join().unwrap(),
                                 2 => native::blocking(thread::yield_now),
                                 3 => native::sleep(Duration::from_micros(30)),
-                                // The inner one alone does not set it free.
+                                // The inner guard alone does not unlock it.
                                 _ => drop(native::lock_thread()),
                             }
                             assert_eq!(VISITOR.get(), n);
@@ -222,9 +222,9 @@ fn a_locked_goroutine_has_its_thread_to_itself() {
     }
 }
 
-/// Both sides of a coroutine stay on the thread that they are locked to, whichever of them is, and whoever else runs.
+/// Both sides of a coroutine stay on the threads that they are locked to, whichever of them is locked.
 #[test]
-fn a_coroutine_leaves_locked_goroutines_where_they_are() {
+fn coroutine_leaves_locked_gs_on_their_threads() {
     for (processors, is_outer_locked, is_inner_locked) in
         [(1, true, false), (1, false, true), (1, true, true), (3, true, false), (3, false, true), (3, true, true)]
     {
@@ -252,9 +252,9 @@ fn a_coroutine_leaves_locked_goroutines_where_they_are() {
     }
 }
 
-/// A G that ends locked sets its M free: with one P and thousands of them, the Ms there are suffice.
+/// A G that ends while locked unlocks its M: with one P and thousands of such Gs, the number of Ms stays small.
 #[test]
-fn a_goroutine_that_ends_locked_sets_its_machine_free() {
+fn g_that_ends_locked_unlocks_its_m() {
     THREADS.run_with(1, |scheduler| {
         for _ in 0..2000 {
             native::go(|| std::mem::forget(native::lock_thread())).join().unwrap();
@@ -264,9 +264,9 @@ fn a_goroutine_that_ends_locked_sets_its_machine_free() {
     });
 }
 
-/// Whoever wants to stop the world waits its turn, first come, first served.
+/// Several Gs that want to stop the world do so one by one, in FIFO order.
 #[test]
-fn stoppers_take_turns() {
+fn concurrent_stops_are_served_in_order() {
     THREADS.run(1, || {
         let log = Arc::new(std::sync::Mutex::new(Vec::new()));
         let world = native::stop_the_world();
@@ -282,7 +282,7 @@ fn stoppers_take_turns() {
             .collect();
         drop(world);
         handles.into_iter().for_each(|handle| handle.join().unwrap());
-        // They came in the order in which one P runs what was spawned.
+        // They were queued in the order in which one P runs spawned Gs.
         assert_eq!(*log.lock().unwrap(), [3, 0, 1, 2]);
     });
 }
@@ -296,9 +296,9 @@ fn second_stop_by_the_stopper_panics() {
     });
 }
 
-/// Woken by a thread that is no M, a locked G still runs on its own thread.
+/// A locked G that is woken by a foreign thread still runs on its own thread.
 #[test]
-fn a_stranger_wakes_a_locked_goroutine_on_its_thread() {
+fn locked_g_woken_by_a_foreign_thread_stays_on_its_thread() {
     THREADS.run(4, || {
         let spinning = Arc::new(AtomicBool::new(true));
         let others: Vec<_> = (0..8)

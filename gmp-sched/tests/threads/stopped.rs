@@ -1,4 +1,4 @@
-//! While the world is stopped, its stopper may not leave its M: each attempt panics and changes nothing, and the world
+//! While the world is stopped, the stopper must not leave its M: each attempt panics and changes nothing, and the world
 //! starts again.
 #![deny(unsafe_code)]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use gmp_sched::native::{self, Barrier, Mutex, channel, go};
 
-/// What `misuse` panics with while the world is stopped.
+/// The panic message of `misuse` while the world is stopped.
 fn refused(misuse: impl FnOnce()) -> String {
     let world = native::stop_the_world();
     let payload = catch_unwind(AssertUnwindSafe(misuse)).expect_err("it does not refuse");
@@ -19,7 +19,7 @@ fn refused(misuse: impl FnOnce()) -> String {
 const REFUSAL: &str = "the world is stopped, by the caller itself: it may not block, yield, end or make a system call";
 
 #[test]
-fn stopper_may_neither_block_nor_yield() {
+fn stopper_that_blocks_or_yields_panics() {
     for procs in [1, 3] {
         THREADS.run(procs, || {
             let (sender, receiver) = channel::<u32>(0);
@@ -33,7 +33,7 @@ fn stopper_may_neither_block_nor_yield() {
             assert_eq!(refused(|| _ = native::try_blocking(|| ())), REFUSAL);
             assert_eq!(refused(|| drop(native::stop_the_world())), REFUSAL);
             assert_eq!(refused(|| _ = native::set_procs(2)), REFUSAL);
-            // No G is in the queues of the channel.
+            // The queues of the channel are empty.
             assert!(sender.try_send(1).is_err() && receiver.try_recv().is_err());
 
             let (mutex, barrier) = (Mutex::new(0), Barrier::new(2));

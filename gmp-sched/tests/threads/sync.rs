@@ -1,4 +1,4 @@
-//! What `sync` does when it is used wrongly, and when what runs under it panics: on threads, where a panic ends one G.
+//! `sync` under misuse and panics: on threads, where a panic ends one G.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use gmp_sched::native::{
 use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
 use gmp_sched::sync::{Fetched, RawMutex};
 
-/// The words of the panic of `body`, which must be one.
+/// Returns the message of the panic of `body`, which must panic.
 fn panic_of(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
 }
 
-/// As their documentation says.
+/// The sizes that the documentation states.
 #[test]
-fn locks_are_small() {
+fn sizes_are_as_documented() {
     assert_eq!((size_of::<Mutex<()>>(), size_of::<RwLock<()>>(), size_of::<Condvar>()), (32, 80, 32));
     assert_eq!((size_of::<WaitGroup>(), size_of::<Semaphore>()), (40, 32));
     assert_eq!((size_of::<Once>(), size_of::<Barrier>()), (40, 40));
 }
 
 #[test]
-fn misuse_is_told_in_gos_words() {
+fn misuse_panics_with_gos_messages() {
     let group = WaitGroup::new();
     assert_eq!(panic_of(|| group.done()), "sync: negative WaitGroup counter");
-    // It is as it was.
+    // It is unchanged.
     group.add(1);
     group.done();
     group.wait();
@@ -38,14 +38,14 @@ fn misuse_is_told_in_gos_words() {
         assert_eq!(panic_of(|| group.add(more)), "sync: WaitGroup counter overflows");
         group.add(2);
         assert_eq!(panic_of(|| group.add(more - 1)), "sync: WaitGroup counter overflows");
-        // What was too much has not been added.
+        // The refused addition has not been made.
         (0..2).for_each(|_| group.done());
         group.wait();
     }
     group.add(i32::MAX as u32);
     assert_eq!(panic_of(|| group.add(1)), "sync: WaitGroup counter overflows");
     let mutex = RawMutex::<native::Native>::new();
-    // SAFETY: it is not held, which is what is tested: nothing is guarded by it.
+    // SAFETY: the mutex is not held, which is the misuse under test; it guards nothing.
     let unlock = || unsafe { mutex.unlock(GuardSend::new()) };
     assert_eq!(panic_of(unlock), "sync: unlock of unlocked mutex");
     let semaphore = Semaphore::new(2);
@@ -56,7 +56,7 @@ fn misuse_is_told_in_gos_words() {
 }
 
 #[test]
-fn what_would_wait_outside_the_scheduler_says_so() {
+fn wait_outside_the_scheduler_panics() {
     let mutex = Mutex::new(());
     let _held = mutex.lock();
     assert!(mutex.try_lock().is_none());
@@ -64,7 +64,7 @@ fn what_would_wait_outside_the_scheduler_says_so() {
 }
 
 #[test]
-fn a_condvar_has_one_mutex_at_a_time() {
+fn condvar_with_two_mutexes_panics() {
     THREADS.run(1, || {
         let shared = Arc::new((Mutex::new(()), Condvar::new(), Mutex::new(())));
         let waiting = {
@@ -76,7 +76,7 @@ fn a_condvar_has_one_mutex_at_a_time() {
         assert_eq!(panic_of(|| shared.1.wait(&mut other)), "sync: Gs wait for one Condvar with two mutexes");
         assert!(shared.1.notify_one());
         waiting.join().unwrap();
-        // Nobody waits any more, so it may be another.
+        // There are no waiters any more, so another mutex may be used.
         let waiting = {
             let shared = shared.clone();
             native::go(move || {
@@ -91,7 +91,7 @@ fn a_condvar_has_one_mutex_at_a_time() {
 }
 
 #[test]
-fn a_panic_leaves_locks_free_and_what_is_done_once_undone() {
+fn panic_unlocks_locks_and_resets_once() {
     THREADS.run(2, || {
         let mutex = Mutex::new(1);
         panic_of(|| {
@@ -111,7 +111,7 @@ fn a_panic_leaves_locks_free_and_what_is_done_once_undone() {
 }
 
 #[test]
-fn those_that_wait_take_over_what_panicked() {
+fn waiter_of_a_once_takes_over_after_a_panic() {
     THREADS.run(2, || {
         let shared = Arc::new((Once::new(), AtomicU32::new(0)));
         let all: Vec<_> = (0..6)
@@ -133,7 +133,7 @@ fn those_that_wait_take_over_what_panicked() {
 }
 
 #[test]
-fn what_waits_for_itself_is_told() {
+fn recursive_once_panics() {
     THREADS.run(1, || {
         let once = Once::new();
         let text = panic_of(|| once.call_once(|| once.call_once(|| ())));
@@ -143,7 +143,7 @@ fn what_waits_for_itself_is_told() {
 }
 
 #[test]
-fn a_pool_keeps_no_more_than_it_was_told() {
+fn pool_respects_its_capacity() {
     struct Counted(Arc<AtomicU32>);
     impl Drop for Counted {
         fn drop(&mut self) {
@@ -166,7 +166,7 @@ fn a_pool_keeps_no_more_than_it_was_told() {
 }
 
 #[test]
-fn pools_are_shared_between_processors() {
+fn pools_are_shared_between_ps() {
     THREADS.run(4, || {
         let pool: Arc<Pool<Vec<u32>>> = Arc::new(Pool::new(8, Vec::new));
         let all: Vec<_> = (0..8)
@@ -188,7 +188,7 @@ fn pools_are_shared_between_processors() {
 }
 
 #[test]
-fn the_first_error_counts_and_cancels() {
+fn first_error_of_a_group_counts_and_cancels() {
     for processors in [1, 4] {
         THREADS.run(processors, || {
             let cancelled = Arc::new(AtomicU32::new(0));
@@ -214,7 +214,7 @@ fn the_first_error_counts_and_cancels() {
 }
 
 #[test]
-fn flights_are_shared_and_forgotten() {
+fn single_flight_shares_calls_and_forgets_them() {
     THREADS.run(1, || {
         let flights = Arc::new(SingleFlight::new());
         let calls = Arc::new(AtomicU32::new(0));

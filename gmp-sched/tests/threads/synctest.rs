@@ -20,7 +20,7 @@ fn in_bubbles(body: fn()) {
 }
 
 #[test]
-fn time_goes_on_only_when_everybody_waits_for_it() {
+fn clock_advances_only_when_all_gs_wait() {
     in_bubbles(|| {
         let start = now();
         assert_eq!(start.as_nanos(), 946_684_800_000_000_000);
@@ -42,9 +42,9 @@ fn time_goes_on_only_when_everybody_waits_for_it() {
     });
 }
 
-/// As in Go: who relied on an order would find out.
+/// As in Go, where a test that relies on an order would fail.
 #[test]
-fn sleepers_that_are_due_at_the_same_instant_wake_in_any_order() {
+fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     let first = || {
         let order = Arc::new(Mutex::new(Vec::new()));
         let sleepers: Vec<_> = (0..4)
@@ -87,9 +87,9 @@ fn wait_returns_when_the_others_wait() {
     });
 }
 
-/// Also if they go on at the very end of the sleep, and were not there yet when it began.
+/// Even if they continue at the very end of the sleep, and did not exist when it began.
 #[test]
-fn sleep_returns_when_the_others_have_slept_too() {
+fn sleep_returns_after_simultaneous_sleeps() {
     in_bubbles(|| {
         let (start, wakes) = (now(), Arc::new(AtomicUsize::new(0)));
         for later in [false, true] {
@@ -112,7 +112,7 @@ fn sleep_returns_when_the_others_have_slept_too() {
     });
 }
 
-/// A timer that is due at once fires before the wait for all others is over.
+/// A timer that is due at once fires before `wait` returns.
 #[test]
 fn wait_returns_when_nothing_is_due() {
     in_bubbles(|| {
@@ -131,7 +131,7 @@ fn wait_returns_when_nothing_is_due() {
 
 /// The example of Go's documentation.
 #[test]
-fn a_context_ends_at_its_deadline_to_the_nanosecond() {
+fn context_ends_exactly_at_its_deadline() {
     in_bubbles(|| {
         let timeout = Duration::from_secs(5);
         let (context, _cancel) = Context::background().with_timeout(timeout);
@@ -148,7 +148,7 @@ fn a_context_ends_at_its_deadline_to_the_nanosecond() {
 }
 
 #[test]
-fn timers_and_tickers_fire_at_their_time() {
+fn timers_and_tickers_fire_exactly_in_time() {
     in_bubbles(|| {
         let start = now();
         let (timer, ticker) = (Timer::new(HOUR * 24), Ticker::new(HOUR));
@@ -167,7 +167,7 @@ fn timers_and_tickers_fire_at_their_time() {
 }
 
 #[test]
-fn coroutines_and_scopes_count_as_they_should() {
+fn coroutines_and_scopes_wait_durably() {
     in_bubbles(|| {
         let start = now();
         let values = pull(|yielder| {
@@ -199,7 +199,7 @@ fn message_of(body: impl FnOnce() + Send + 'static) -> String {
 }
 
 #[test]
-fn deadlocks_are_told() {
+fn deadlocks_of_a_bubble_panic() {
     assert_eq!(
         message_of(|| {
             go(|| Context::background().wait()).join().unwrap();

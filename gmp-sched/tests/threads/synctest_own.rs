@@ -1,4 +1,4 @@
-//! What belongs to a bubble, and what those are told who come from outside or from another one.
+//! What belongs to a bubble, and the panics of its use from outside or from another bubble.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use gmp_sched::select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A coroutine is in the bubble where its first value is asked for.
+/// A coroutine is in the bubble in which its first value is asked for.
 #[test]
-fn a_coroutine_goes_in_and_out() {
-    THREADS.run(1, coroutines_go_in_and_out);
-    THREADS.run(2, coroutines_go_in_and_out);
+fn coroutine_belongs_to_the_bubble_of_its_first_call() {
+    THREADS.run(1, call_coroutines_inside_and_outside);
+    THREADS.run(2, call_coroutines_inside_and_outside);
 }
 
-/// Whether it does while this G runs.
+/// Whether the clock stands still while this G runs.
 fn time_stands_still() -> bool {
     let start = now();
     go(|| ()).join().unwrap();
@@ -42,7 +42,7 @@ fn naps(time: Duration) -> native::Pull<()> {
     pull(body)
 }
 
-fn coroutines_go_in_and_out() {
+fn call_coroutines_inside_and_outside() {
     let mut made_outside = naps(HOUR);
     synctest::test(move || {
         let start = now();
@@ -61,7 +61,7 @@ fn coroutines_go_in_and_out() {
     });
     begun_outside.next();
     begun_outside.stop();
-    // Begun within, asked outside, and within again.
+    // Begun inside, called outside, and inside again.
     let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
     let (to_bubble, from_outside) = channel::<native::Pull<bool>>(0);
     let bubble = go(move || {
@@ -79,7 +79,7 @@ fn coroutines_go_in_and_out() {
     assert!(stills.by_ref().take(2).eq([true; 2]));
     to_bubble.send(stills).unwrap();
     bubble.join().unwrap();
-    // Begun within, ended outside, while all others wait for the clock.
+    // Begun inside, ended outside, while all others wait for the clock.
     let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
     let (end, ended) = channel(0);
     let bubble = go(move || {
@@ -96,20 +96,20 @@ fn coroutines_go_in_and_out() {
     stills.stop();
     end.send(()).unwrap();
     bubble.join().unwrap();
-    // One that has not begun when the bubble ends is not of it any more.
+    // A coroutine that has not begun when the bubble ends does not belong to it any more.
     let made_within = synctest::test(|| pull(|yielder| _ = yielder.yield_value(message(synctest::wait))));
     assert!(made_within.eq(["goroutine is not in a bubble"]));
 }
 
-/// What `body` says when it panics, which it does.
+/// The panic message of `body`, which must panic.
 fn message<T>(body: impl FnOnce() -> T) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_string())
 }
 
-/// Go's panics, in its words, for those who come from outside or from another bubble; and none for the others.
+/// Go's panics and messages, for uses from outside or from another bubble; other uses do not panic.
 #[test]
-fn a_bubbles_channels_are_its_own() {
+fn channel_of_a_bubble_used_from_outside_panics() {
     fn misuse(sender: &native::Sender<u8>, receiver: &native::Receiver<u8>) {
         const SEND: &str = "send on synctest channel from outside bubble";
         const RECEIVE: &str = "receive on synctest channel from outside bubble";
@@ -131,11 +131,11 @@ fn a_bubbles_channels_are_its_own() {
     THREADS.run(2, || {
         let (outer, from_outside) = channel(1);
         let (sender, receiver) = synctest::test(move || {
-            // Inside all is as ever, and what was made outside may be used.
+            // Inside everything works, and objects made outside may be used.
             let (sender, receiver) = channel(1);
             sender.send(1).unwrap();
             outer.send(receiver.recv().unwrap()).unwrap();
-            // A timer that is left keeps the bubble from being used again.
+            // A bubble with an armed timer is not reused.
             let _left = after_func(HOUR, || ());
             (sender, receiver)
         });
@@ -145,17 +145,17 @@ fn a_bubbles_channels_are_its_own() {
             misuse(&sender, &receiver);
             (sender, receiver)
         });
-        // The last sender closes it, wherever that is.
+        // Dropping the last sender closes it, wherever that happens.
         drop(sender);
         assert!(receiver.recv().is_err());
-        // The next bubble has the memory of this one, and is another one.
+        // The next bubble has the same memory, and is another bubble.
         let (sender, receiver) = synctest::test(|| channel(1));
         synctest::test(move || misuse(&sender, &receiver));
     });
 }
 
 #[test]
-fn a_bubbles_timers_are_its_own() {
+fn timer_of_a_bubble_used_from_outside_panics() {
     fn misuse(timer: &Timer, ticker: &Ticker) {
         const STOP: &str = "stop of synctest timer from outside bubble";
         const RESET: &str = "reset of synctest timer from outside bubble";
@@ -170,7 +170,7 @@ fn a_bubbles_timers_are_its_own() {
         let (timer, ticker) = synctest::test(|| (Timer::new(HOUR), Ticker::new(HOUR)));
         misuse(&timer, &ticker);
         synctest::test(move || misuse(&timer, &ticker));
-        // One that was made outside stays outside, whoever sets it.
+        // A timer made outside belongs outside, even if it is set inside.
         let (timer, ticker) = (Timer::new(HOUR), Ticker::new(HOUR));
         let short = Duration::from_millis(1);
         let (timer, ticker) = synctest::test(move || {
@@ -189,9 +189,9 @@ fn a_bubbles_timers_are_its_own() {
     });
 }
 
-/// Go's panics, in its words. Where nothing is under way the group is nobody's.
+/// Go's panics and messages. A group with a counter of zero belongs to no bubble.
 #[test]
-fn a_group_counts_in_one_place() {
+fn wait_group_of_a_bubble_used_from_outside_panics() {
     const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
     const SEVERAL: &str = "sync: WaitGroup.Add called from multiple synctest bubbles";
     static GROUP: WaitGroup = WaitGroup::new();
@@ -201,7 +201,7 @@ fn a_group_counts_in_one_place() {
         GROUP.done();
         synctest::test(|| GROUP.add(1));
         assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into()));
-        // The memory is that of the same bubble, used again.
+        // The same memory as the bubble before, reused.
         synctest::test(|| {
             assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (SEVERAL.into(), SEVERAL.into()));
         });
@@ -219,7 +219,7 @@ fn a_group_counts_in_one_place() {
 }
 
 #[test]
-fn functions_of_a_bubble_are_its_own() {
+fn after_func_of_a_bubble_used_from_outside_panics() {
     const STOP: &str = "stop of synctest timer from outside bubble";
     const RESET: &str = "reset of synctest timer from outside bubble";
     THREADS.run(1, || {
@@ -241,7 +241,7 @@ fn functions_of_a_bubble_are_its_own() {
                 );
             }
         });
-        // One from outside may be stopped within, and set: it stays outside.
+        // A function from outside may be stopped and reset inside; it still belongs outside.
         static RAN: AtomicBool = AtomicBool::new(false);
         let (one, other) = (after_func(HOUR, || unreachable!()), after_func(HOUR, run_outside));
         fn run_outside() {
@@ -259,16 +259,16 @@ fn functions_of_a_bubble_are_its_own() {
     });
 }
 
-/// Contexts may be used everywhere, also where what they give is of a bubble.
+/// Contexts may be used everywhere, even if objects derived from them belong to a bubble.
 #[test]
-fn contexts_go_in_and_out() {
+fn contexts_work_inside_and_outside_of_bubbles() {
     THREADS.run(1, || {
         let ran = Arc::new(AtomicUsize::new(0));
         let run = |ran: &Arc<AtomicUsize>| {
             let ran = ran.clone();
             move || assert!(ran.fetch_add(1, Ordering::Relaxed) < 2)
         };
-        // Made outside, used within: the function is a G of the bubble.
+        // Made outside, used inside: the function runs in a G of the bubble.
         let (context, cancel) = Context::background().with_cancel();
         let outer = context.after_func(run(&ran));
         let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
@@ -282,12 +282,12 @@ fn contexts_go_in_and_out() {
             synctest::wait();
             assert!(waiter.is_finished() && counts.load(Ordering::Relaxed) == 1);
         });
-        // Made within, used outside.
+        // Made inside, used outside.
         let (context, cancel, stopped) = synctest::test(|| {
             let (context, cancel) = Context::background().with_cancel();
             drop(context.done());
             let stopped = context.after_func(|| unreachable!());
-            // It is where whoever cancels is.
+            // It runs in the bubble of the canceller.
             let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
             context.after_func(function);
             (context, cancel, stopped)
@@ -303,11 +303,11 @@ fn contexts_go_in_and_out() {
 
 const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outside bubble";
 
-/// A bubble in which each of `waits` is called by a G of its own.
+/// Makes a bubble in which each of `waits` is called by a G of its own.
 fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT]) -> JoinHandle<()> {
     let bubble = go(move || {
         synctest::test(move || {
-            // Keeps the bubble from being at its end, which the waits alone would.
+            // Keeps the bubble from a deadlock while the others wait.
             let keeper = go(|| sleep(HOUR));
             let waiters = waits.map(go);
             while !waiters.iter().all(|waiter| waiter.is_finished()) {
@@ -320,9 +320,9 @@ fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT])
     bubble
 }
 
-/// Has two Gs of a bubble wait, and one outside `end` the waits of both: a panic for that one, while the others go on. After
-/// that it may do so for those outside.
-fn is_not_ended_from_outside<T: Send + Sync + 'static>(
+/// Lets two Gs of a bubble wait, and ends both waits by `end` from outside: that panics there, and the Gs continue.
+/// Afterwards `end` works for waiters outside.
+fn assert_end_from_outside_panics<T: Send + Sync + 'static>(
     shared: impl Fn() -> T + Send + 'static,
     wait: fn(&T),
     end: fn(&T),
@@ -344,20 +344,20 @@ fn is_not_ended_from_outside<T: Send + Sync + 'static>(
 }
 
 #[test]
-fn permits_are_not_to_be_given_from_outside() {
+fn releasing_permits_to_a_bubble_from_outside_panics() {
     let none = || {
         let semaphore = Semaphore::new(2);
         semaphore.acquire(2).forget();
         semaphore
     };
     let wait = |semaphore: &Semaphore| semaphore.acquire(1).forget();
-    is_not_ended_from_outside(none, wait, |semaphore| semaphore.release(1), 2);
-    is_not_ended_from_outside(none, wait, |semaphore| semaphore.release(2), 1);
+    assert_end_from_outside_panics(none, wait, |semaphore| semaphore.release(1), 2);
+    assert_end_from_outside_panics(none, wait, |semaphore| semaphore.release(2), 1);
 }
 
-/// Who gives up lets in those behind it that want less.
+/// A timeout grants permits to the waiters behind it, which want fewer.
 #[test]
-fn permits_are_not_to_be_left_to_others_from_outside() {
+fn timeout_that_leaves_permits_to_a_bubble_panics() {
     THREADS.run(1, || {
         let semaphore = Arc::new(Semaphore::new(2));
         semaphore.acquire(1).forget();
@@ -374,16 +374,16 @@ fn permits_are_not_to_be_left_to_others_from_outside() {
 }
 
 #[test]
-fn a_barrier_is_not_to_be_opened_from_outside() {
+fn completing_a_barrier_of_a_bubble_from_outside_panics() {
     let wait = |barrier: &Barrier| _ = barrier.wait();
-    is_not_ended_from_outside(|| Barrier::new(3), wait, wait, 1);
+    assert_end_from_outside_panics(|| Barrier::new(3), wait, wait, 1);
 }
 
 #[test]
-fn a_condition_is_not_to_be_signalled_from_outside() {
+fn notifying_a_bubble_from_outside_panics() {
     type Condition = (Mutex<()>, Condvar);
     let new = || (Mutex::new(()), Condvar::new());
     let wait = |(mutex, changed): &Condition| changed.wait(&mut mutex.lock());
-    is_not_ended_from_outside(new, wait, |(_, changed)| _ = changed.notify_one(), 2);
-    is_not_ended_from_outside(new, wait, |(_, changed)| _ = changed.notify_all(), 1);
+    assert_end_from_outside_panics(new, wait, |(_, changed)| _ = changed.notify_one(), 2);
+    assert_end_from_outside_panics(new, wait, |(_, changed)| _ = changed.notify_all(), 1);
 }

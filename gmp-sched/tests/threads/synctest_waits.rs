@@ -1,4 +1,4 @@
-//! What a G of a bubble waits for durably, and what not: a test for each line of the table in `synctest`.
+//! Which waits in a bubble are durable: a test for each row of the table in `synctest`.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,20 +21,21 @@ use gmp_sched::select::Select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Why that G waits.
+/// The wait reason of the G.
 fn reason(scheduler: &'static Scheduler<Native>, id: u64) -> String {
     scheduler.goroutines().find(|goroutine| goroutine.id().get() == id).unwrap().wait_reason().to_string()
 }
 
-/// Readies the G that has told its address there, in its commit.
+/// Readies the G that has stored its address there, in its commit.
 fn wake_parked(parked: &AtomicUsize) {
-    // SAFETY: it is the address of a G, which are never freed.
+    // SAFETY: it is the address of a G, and Gs are never freed.
     let waiting = unsafe { &*std::ptr::with_exposed_provenance(parked.load(Ordering::Acquire)) };
-    // SAFETY: it was told in the commit; nobody else readies it.
+    // SAFETY: it was stored in the commit; no other G readies it.
     unsafe { ready::<Native>(waiting) };
 }
 
-/// In a bubble a G does `wait` with what is made there, which shows as `shown`: the clock goes on, till another does `end`.
+/// In a bubble a G calls `wait` on an object made there, with the wait reason `shown`: the clock advances until another G
+/// calls `end`.
 #[track_caller]
 fn durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait: fn(&T), end: fn(&T)) {
     for processors in [1, 2, 4] {
@@ -54,8 +55,8 @@ fn durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait:
     }
 }
 
-/// In a bubble a G does `wait` with what was made outside, which shows as `shown`: the clock stands, till somebody outside
-/// does `end`. With one P, so that it is certain who has run.
+/// In a bubble a G calls `wait` on an object made outside, with the wait reason `shown`: the clock stands still until a G
+/// outside calls `end`. With one P, so that it is certain which Gs have run.
 #[track_caller]
 fn not_durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait: fn(&T), end: fn(&T)) {
     THREADS.run_with(1, move |scheduler| {
@@ -99,7 +100,7 @@ fn send(channel: &Channel) {
 }
 
 #[test]
-fn a_channel_of_the_bubble() {
+fn channel_of_the_bubble_is_durable() {
     durable("chan receive (durable)", rendezvous, receive, send);
     durable("chan send (durable)", rendezvous, send, receive);
     let with_timeout = |channel: &Channel| assert_eq!(channel.1.recv_timeout(HOUR * 2), Ok(1));
@@ -107,18 +108,18 @@ fn a_channel_of_the_bubble() {
 }
 
 #[test]
-fn a_channel_from_outside() {
+fn channel_from_outside_is_not_durable() {
     not_durable("chan receive", rendezvous, receive, send);
     not_durable("chan send", rendezvous, send, receive);
     let with_timeout = |channel: &Channel| assert_eq!(channel.1.recv_timeout(HOUR), Ok(1));
     not_durable("chan receive", rendezvous, with_timeout, send);
-    // It is as good as a value.
+    // It counts as a value.
     let closed = |channel: &Channel| assert!(channel.1.recv().is_err());
     not_durable("chan receive", rendezvous, closed, |channel| assert!(channel.0.close()));
 }
 
 #[test]
-fn a_channel_that_never_has_a_partner() {
+fn never_channel_is_durable() {
     fn message(body: fn()) -> (String, String) {
         THREADS.run_with(1, move |scheduler| {
             static WAITING: AtomicU64 = AtomicU64::new(0);
@@ -137,7 +138,7 @@ fn a_channel_that_never_has_a_partner() {
     assert_eq!(message(|| _ = Select::<Native>::new(&mut []).wait()), deadlock("select (no cases)"));
 }
 
-/// What two Gs of a select need: the second channel comes from `other`.
+/// The two channels of a select, the second from `other`.
 type Two = (Channel, Receiver<u8>);
 
 fn select_one(two: &Two) {
@@ -152,10 +153,10 @@ fn end_select(two: &Two) {
 }
 
 #[test]
-fn a_select_with_channels_of_the_bubble() {
+fn select_on_channels_of_the_bubble_is_durable() {
     let make = || {
         let (sender, receiver) = channel(0);
-        // The receiver would be told.
+        // The receiver would get an error.
         std::mem::forget(sender);
         (rendezvous(), receiver)
     };
@@ -181,7 +182,7 @@ fn a_select_with_channels_of_the_bubble() {
 }
 
 #[test]
-fn a_select_with_one_from_outside() {
+fn select_with_a_channel_from_outside_is_not_durable() {
     let mixed = |outside: &Channel| {
         let (_sender, inside) = channel::<u8>(0);
         select! {
@@ -200,15 +201,15 @@ fn a_select_with_one_from_outside() {
 }
 
 #[test]
-fn sleeps_and_timers_of_the_bubble() {
+fn sleeps_and_timers_of_the_bubble_are_durable() {
     durable("sleep", || (), |()| sleep(HOUR * 2), |()| sleep(HOUR));
     durable("chan receive (durable)", || Timer::new(HOUR * 2), |timer| _ = timer.wait(), |_| sleep(HOUR));
     durable("chan receive (durable)", || Ticker::new(HOUR * 2), |ticker| _ = ticker.wait(), |_| sleep(HOUR));
 }
 
-/// It goes by the clock of the place where it was made; so does one whose slot has been of a bubble before.
+/// It uses the clock of where it was made; so does one whose slot was used in a bubble before.
 #[test]
-fn a_timer_from_outside() {
+fn timer_from_outside_is_not_durable() {
     THREADS.run(1, || synctest::test(|| drop((Timer::new(HOUR), Timer::new(HOUR)))));
     let forever = || Timer::new(HOUR * 24 * 365);
     let fire = |timer: &Timer| assert!(timer.reset(Duration::ZERO));
@@ -221,7 +222,7 @@ fn a_timer_from_outside() {
             let start = now();
             let sleeper = go(|| sleep(HOUR));
             early.wait();
-            // Set here while a G of the bubble waits for it, it does not become the bubble's.
+            // Set here while a G of the bubble waits for it, it still belongs outside.
             let waits = timer.clone();
             let waiter = go(move || (waits.wait(), now()));
             (0..10).for_each(|_| yield_now());
@@ -234,7 +235,7 @@ fn a_timer_from_outside() {
 }
 
 #[test]
-fn goroutines_of_the_bubble() {
+fn gs_of_the_bubble_are_durable() {
     let join = |channel: &Channel| {
         let receiver = channel.1.clone();
         go(move || receiver.recv()).join().unwrap().unwrap();
@@ -251,7 +252,7 @@ fn goroutines_of_the_bubble() {
 }
 
 #[test]
-fn a_goroutine_from_outside() {
+fn g_from_outside_is_not_durable() {
     let make = || {
         let (sender, receiver) = rendezvous();
         (sender, Mutex::new(Some(go(move || receiver.recv().unwrap()))))
@@ -267,7 +268,7 @@ fn a_goroutine_from_outside() {
 }
 
 #[test]
-fn conditions_and_what_is_like_them() {
+fn condvars_barriers_and_semaphores_are_durable() {
     type Condition = (Mutex<bool>, Condvar);
     let wait = |condition: &Condition| condition.1.wait_while(&mut condition.0.lock(), |is_there| !*is_there);
     let end = |condition: &Condition| {
@@ -282,7 +283,7 @@ fn conditions_and_what_is_like_them() {
         permits
     };
     durable("semacquire", empty, |permits| permits.acquire(1).forget(), |permits| permits.release(1));
-    // One that may run at once, and it sleeps.
+    // The G sleeps inside of the barrier's round, so that it is known to have begun.
     let limited = |(): &()| {
         let group = ErrorGroup::<()>::with_limit(1);
         let body = || {
@@ -296,7 +297,7 @@ fn conditions_and_what_is_like_them() {
 }
 
 #[test]
-fn a_group_that_counts_in_the_bubble() {
+fn wait_group_of_the_bubble_is_durable() {
     let make = || {
         let group = WaitGroup::new();
         group.add(1);
@@ -316,7 +317,7 @@ fn a_group_that_counts_in_the_bubble() {
     not_durable("sync.WaitGroup.Wait", in_another, |other| other.0.wait(), |other| other.1.send(1).unwrap());
 }
 
-/// Says that something has begun, whoever runs when.
+/// A flag that something has begun.
 struct Begun(AtomicBool);
 
 impl Begun {
@@ -335,9 +336,9 @@ impl Begun {
     }
 }
 
-/// What is done once is waited for durably if a G of the bubble does it.
+/// A wait for a `Once` is durable if a G of the bubble runs its function.
 #[test]
-fn what_is_done_once() {
+fn once_run_in_the_bubble_is_durable() {
     type Step = (Arc<Once>, Channel);
     fn begin(step: &Step) {
         let (once, receiver) = (step.0.clone(), step.1.1.clone());
@@ -381,7 +382,7 @@ fn what_is_done_once() {
 }
 
 #[test]
-fn locks_futures_and_devices() {
+fn locks_futures_and_devices_are_not_durable() {
     struct Locks {
         mutex: Mutex<()>,
         read_write: RwLock<()>,
@@ -431,10 +432,10 @@ fn locks_futures_and_devices() {
     not_durable("parked", || (), wait, |()| wake_parked(&PARKED));
 }
 
-/// The G goes on elsewhere, and uses its stack again, before the far side of its switch is through: that counts it all the
-/// same.
+/// The G continues on another M, and uses its stack again, before the commit of its park has returned. The commit still
+/// counts the wait.
 #[test]
-fn a_wait_may_be_over_before_it_is_counted() {
+fn durable_wait_that_ends_before_it_is_counted() {
     static PARKED: AtomicUsize = AtomicUsize::new(0);
     static RUNS: AtomicBool = AtomicBool::new(false);
     static GOES_ON: AtomicBool = AtomicBool::new(false);
@@ -445,7 +446,7 @@ fn a_wait_may_be_over_before_it_is_counted() {
     THREADS.run(2, || {
         synctest::test(|| {
             let start = now();
-            // On the other P, for the far side is this one.
+            // On the other P, because this one runs the far side.
             go(|| {
                 RUNS.store(true, Ordering::Relaxed);
                 while PARKED.load(Ordering::Acquire) == 0 {

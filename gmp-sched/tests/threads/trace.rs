@@ -1,4 +1,4 @@
-//! Traces and latencies: what is noted is what happened.
+//! Traces and latencies: the records agree with what happened.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn all_events<P: Platform>(scheduler: &'static Scheduler<P>) -> Vec<(usize, Even
     events
 }
 
-fn a_bit_of_everything() {
+fn mixed_program() {
     let workers: Vec<_> = (0..20)
         .map(|number| {
             sim::go(move || {
@@ -42,15 +42,16 @@ fn a_bit_of_everything() {
 }
 
 #[test]
-fn every_goroutine_is_seen_from_its_spawn_to_its_end() {
+fn trace_shows_each_g_from_spawn_to_end() {
     for seed in 0..200 {
         let config = Config { cpus: 4, processors: [1, 2, 4][seed as usize % 3], seed, ..Config::default() };
         sim::run(config, move || {
             scheduler().start_trace(10_000).unwrap();
-            a_bit_of_everything();
+            mixed_program();
             scheduler().stop_trace();
             let events = all_events(scheduler());
-            // On each P, at most one G runs at a time: what starts is what parks, ends or enters a system call next.
+            // At most one G runs on a P at a time: the G that starts is the one that parks, ends or enters a system call
+            // next.
             let mut running = HashMap::new();
             for (processor, event) in &events {
                 match event.kind {
@@ -75,7 +76,7 @@ fn every_goroutine_is_seen_from_its_spawn_to_its_end() {
                 assert!(spawn.detail == 1, "seed {seed}: spawned by main");
                 let ((_, start), (ends, end)) = (of(EventKind::Start), of(EventKind::End));
                 assert!(Some(spawn.when) <= start, "seed {seed}: {spawn:?} {start:?}");
-                // The result is there before the G has left, so main may have ended the trace before the last switch.
+                // The result is there before the G has left, so main may have stopped the trace before the last switch.
                 assert!(ends == 1 && start <= end || ends == 0, "seed {seed}: {spawn:?} {start:?} {end:?}");
             }
             assert!(scheduler().latencies().count() > 20, "seed {seed}");
@@ -85,7 +86,7 @@ fn every_goroutine_is_seen_from_its_spawn_to_its_end() {
 }
 
 #[test]
-fn a_trace_does_not_change_the_order() {
+fn tracing_does_not_change_the_order() {
     let order = |traced: bool| {
         let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let told = order.clone();
@@ -108,7 +109,7 @@ fn a_trace_does_not_change_the_order() {
                 handle.join().unwrap();
             }
             if traced {
-                // The ring keeps the last ones only.
+                // The ring keeps the latest events only.
                 assert_eq!(scheduler.processors()[0].trace().len(), 16);
                 assert!(scheduler.is_tracing());
                 scheduler.stop_trace();
@@ -124,7 +125,7 @@ fn a_trace_does_not_change_the_order() {
 }
 
 #[test]
-fn events_are_whole_while_others_are_written() {
+fn events_read_during_writes_are_whole() {
     THREADS.run_with(2, |scheduler| {
         scheduler.start_trace(64).unwrap();
         let writers: Vec<_> = (0..4)
@@ -148,9 +149,9 @@ fn events_are_whole_while_others_are_written() {
 }
 
 #[test]
-fn a_sample_of_latencies_is_always_taken() {
+fn latencies_are_sampled_without_a_trace() {
     THREADS.run_with(1, |scheduler| {
-        // In one slice that is passed to and fro it is sysmon that asks for a sample, else the turns of the global queue.
+        // While two Gs share one slice, sysmon requests the sample, otherwise the checks of the global queue do.
         let passing = |_| native::go(|| {}).join().unwrap();
         let yielding = |_| native::go(native::yield_now).join().unwrap();
         for spawns in [&passing as &dyn Fn(u64), &yielding] {

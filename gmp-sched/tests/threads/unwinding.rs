@@ -1,5 +1,5 @@
-//! Panics, and ends of Gs, where they are least welcome: in the drop of a payload, between two steps of an operation, in a
-//! system call. Nothing that borrows may be left behind, and nothing that hangs a waiter.
+//! Panics and exits of Gs in unusual places: in the drop of a payload, between two steps of an operation, in a system call.
+//! Nothing that borrows may be left behind, and no waiter may hang.
 #![deny(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,7 +13,7 @@ use gmp_sched::JoinError;
 use gmp_sched::native::{self, Context, ErrorGroup, JoinHandle, Native, WaitGroup};
 use gmp_sched::poller::Signal;
 
-/// Panics without the message that `panic!` prints.
+/// Panics without printing a message.
 fn panics() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
@@ -22,7 +22,7 @@ fn has_panicked(body: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(body)).is_err()
 }
 
-/// A value whose drop panics, with one more such value as the payload if there is one.
+/// A value whose drop panics, with another such value as the payload if there is one.
 struct Bomb(Option<Box<Bomb>>);
 
 impl Bomb {
@@ -109,7 +109,7 @@ fn system_call_ends_when_its_body_panics() {
 fn dropped_result_of_a_scoped_goroutine_that_panics_in_drop_is_a_panic_of_the_scope() {
     for processors in [1, 4] {
         THREADS.run(processors, || {
-            // Dropped by the G itself, since its handle is gone, or with the handle.
+            // Dropped by the G itself, because its handle is gone, or with the handle.
             for is_late in [false, true] {
                 assert!(has_panicked(|| native::scope(|scope| {
                     let handle = scope.go(Bomb::new);

@@ -1,4 +1,4 @@
-//! Wakes from threads that are no Ms: whatever readies a G works on any thread, and what may not refuses before it has
+//! Wakeups by foreign threads: what readies a G works on any thread, and what must not be called there panics before it has
 //! changed anything.
 #![deny(unsafe_code)]
 
@@ -16,13 +16,13 @@ use gmp_sched::native::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Runs `wake` on a thread that is no M, while every other G has had time to park.
+/// Runs `wake` on a foreign thread, after every other G has had time to park.
 fn outside<T: Send + 'static>(wake: impl FnOnce() -> T + Send + 'static) -> T {
     native::sleep(Duration::from_millis(2));
     native::blocking(|| thread::spawn(wake).join().expect("it does not panic"))
 }
 
-/// What `misuse` panics with on a thread that is no M.
+/// The panic message of `misuse` on a foreign thread.
 fn refused_outside(misuse: impl FnOnce() + Send + 'static) -> String {
     let payload = outside(|| catch_unwind(AssertUnwindSafe(misuse)).expect_err("it does not refuse"));
     payload.downcast::<&str>().map_or_else(|other| *other.downcast::<String>().unwrap(), |text| text.to_string())
@@ -35,7 +35,7 @@ fn in_scheduler(test: impl Fn() + Send + Sync + Copy + 'static) {
 }
 
 #[test]
-fn a_thread_sends_to_a_waiting_receiver() {
+fn foreign_thread_sends_to_a_waiting_receiver() {
     in_scheduler(|| {
         let (sender, receiver) = channel(0);
         let waits = go(move || receiver.recv());
@@ -45,7 +45,7 @@ fn a_thread_sends_to_a_waiting_receiver() {
 }
 
 #[test]
-fn a_thread_receives_from_a_waiting_sender() {
+fn foreign_thread_receives_from_a_waiting_sender() {
     in_scheduler(|| {
         let (sender, receiver) = channel(0);
         let waits = go(move || sender.send(8));
@@ -55,7 +55,7 @@ fn a_thread_receives_from_a_waiting_sender() {
 }
 
 #[test]
-fn a_thread_closes_a_channel_and_drops_its_last_handle() {
+fn foreign_thread_closes_a_channel_and_drops_its_last_handle() {
     in_scheduler(|| {
         let (sender, receiver) = channel::<u8>(0);
         let closer = sender.clone();
@@ -76,7 +76,7 @@ fn a_thread_closes_a_channel_and_drops_its_last_handle() {
 }
 
 #[test]
-fn a_thread_ends_a_select() {
+fn foreign_thread_ends_a_select() {
     in_scheduler(|| {
         let (first, second) = (channel::<u32>(0), channel::<u32>(0));
         let (sender, unused) = (first.0, second.0);
@@ -93,7 +93,7 @@ fn a_thread_ends_a_select() {
 }
 
 #[test]
-fn a_thread_unlocks_what_gs_wait_for() {
+fn foreign_thread_unlocks_locks_with_waiters() {
     in_scheduler(|| {
         let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
         let guard = mutex.lock();
@@ -121,7 +121,7 @@ fn a_thread_unlocks_what_gs_wait_for() {
 }
 
 #[test]
-fn a_thread_notifies_and_counts_down() {
+fn foreign_thread_notifies_and_counts_down() {
     in_scheduler(|| {
         let shared: &'static (Mutex<bool>, Condvar) = Box::leak(Box::default());
         let waits = [(); 3].map(|()| go(|| shared.1.wait_while(&mut shared.0.lock(), |done| !*done)));
@@ -149,7 +149,7 @@ fn a_thread_notifies_and_counts_down() {
 }
 
 #[test]
-fn a_thread_does_once_what_gs_wait_for() {
+fn foreign_thread_runs_a_once_with_waiters() {
     in_scheduler(|| {
         let cell: &'static OnceCell<u32> = Box::leak(Box::new(OnceCell::new()));
         let (begun, has_begun) = std::sync::mpsc::channel();
@@ -172,7 +172,7 @@ fn a_thread_does_once_what_gs_wait_for() {
 }
 
 #[test]
-fn a_thread_cancels_a_context() {
+fn foreign_thread_cancels_a_context() {
     in_scheduler(|| {
         static RAN: AtomicU32 = AtomicU32::new(0);
         RAN.store(0, Ordering::Relaxed);
@@ -192,7 +192,7 @@ fn a_thread_cancels_a_context() {
 }
 
 #[test]
-fn a_thread_drops_handles_and_takes_functions_back() {
+fn foreign_thread_drops_handles_and_stops_functions() {
     in_scheduler(|| {
         let finished = go(|| String::from("a result"));
         let (sender, receiver) = channel::<()>(0);
@@ -209,7 +209,7 @@ fn a_thread_drops_handles_and_takes_functions_back() {
         });
         assert_eq!(result, "a result");
         drop(sender);
-        // The slots that went back are used again.
+        // The slots that were returned are reused.
         for _ in 0..200 {
             assert_eq!(go(|| 1).join(), Ok(1));
             assert!(Timer::new(HOUR).stop());
@@ -218,7 +218,7 @@ fn a_thread_drops_handles_and_takes_functions_back() {
 }
 
 #[test]
-fn a_thread_readies_a_locked_g() {
+fn foreign_thread_readies_a_locked_g() {
     in_scheduler(|| {
         let (sender, receiver) = channel(0);
         let waits = go(move || {
@@ -235,7 +235,7 @@ fn a_thread_readies_a_locked_g() {
 }
 
 #[test]
-fn a_thread_uses_a_pool() {
+fn foreign_thread_uses_a_pool() {
     in_scheduler(|| {
         let pool: Arc<Pool<u32>> = Arc::new(Pool::new(1, || 3));
         let lent = pool.clone();
@@ -244,16 +244,16 @@ fn a_thread_uses_a_pool() {
     });
 }
 
-/// What needs a G says so on a thread, and has changed nothing.
+/// A call that needs a G panics on a foreign thread, and has changed nothing.
 #[test]
-fn a_thread_that_would_have_to_wait_is_refused() {
+fn foreign_thread_that_would_have_to_wait_panics() {
     const REFUSAL: &str = "called outside the scheduler: only a G may do this";
     in_scheduler(|| {
         let (sender, receiver) = channel::<u32>(0);
         let (lent_sender, lent_receiver) = (sender.clone(), receiver.clone());
         assert_eq!(refused_outside(move || _ = lent_receiver.recv()), REFUSAL);
         assert_eq!(refused_outside(move || _ = lent_sender.send(1)), REFUSAL);
-        // Nobody stands in its queues, and nobody has its lock.
+        // The queues are empty, and the locks free.
         assert!(receiver.try_recv().is_err() && sender.try_send(1).is_err());
 
         let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
@@ -282,9 +282,9 @@ fn a_thread_that_would_have_to_wait_is_refused() {
     });
 }
 
-/// In a system call there is no P: the same holds there.
+/// In a system call there is no P: the same rules hold.
 #[test]
-fn a_system_call_readies_and_does_not_wait() {
+fn g_in_a_system_call_readies_others_and_must_not_wait() {
     const REFUSAL: &str = "an M without a P may not do this: it is in a system call";
     fn refused(misuse: impl FnOnce()) -> String {
         let call = || native::syscall(|| catch_unwind(AssertUnwindSafe(misuse)));

@@ -39,7 +39,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a cancellation does not reach those below",
         "            others = Some(child);",
         "            drop(child);",
-        Simulation("simulation/cancel", "no_child", 300),
+        Simulation("simulation/cancel", "context_derived_during_cancellation_is_cancelled", 300),
     ),
     mutant(
         "library/cancel/node.rs",

@@ -76,7 +76,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ready_pinned(&caller.pinned, next);
     }
     park_because(caller, WaitReason::Coroutine, in_bubble, move |_, _| true);",
-        Simulation("simulation/coroutine", "coroutines_give", 1000),
+        Simulation("simulation/coroutine", "coroutines_yield_all_values_in_order", 1000),
     ),
     mutant(
         "library/coroutine.rs",

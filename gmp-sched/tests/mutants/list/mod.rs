@@ -21,26 +21,26 @@ mod world;
 
 use std::fmt;
 
-/// Who notices a mutant.
+/// What detects a mutant.
 #[derive(Clone, Copy)]
 pub(crate) enum Catcher {
-    /// loom models whose path contains this.
+    /// loom models whose path contains this string.
     Model(&'static str),
-    /// Simulated programs of the file of that name in `tests`, whose names contain the second, with that many seeds.
+    /// Simulated programs in the file of that name in `tests` whose names contain the second string, with this many seeds.
     Simulation(&'static str, &'static str, u32),
-    /// Ordinary tests of the file in `tests` of that name, whose names contain the second.
+    /// Ordinary tests in the file of that name in `tests` whose names contain the second string.
     Test(&'static str, &'static str),
-    /// Property tests, of `tests/run_queue.rs` or in the source, whose names contain this.
+    /// Property tests, in `tests/run_queue.rs` or in the source, whose names contain this string.
     Properties(&'static str),
-    /// Nobody can: with the mutant the engine does the same, for this reason.
+    /// Undetectable: the mutant behaves the same, for this reason.
     Nobody(&'static str),
 }
 
-/// One small change of the source, after which something is wrong.
+/// One small change of the source that is an error.
 pub(crate) struct Mutant {
-    /// What is wrong then.
+    /// The error.
     pub(crate) what: &'static str,
-    /// Of `gmp-sched/src`.
+    /// The file in `gmp-sched/src`.
     pub(crate) file: &'static str,
     /// Code that occurs once in the file, whatever its comments and whitespace are.
     pub(crate) from: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct Mutant {
 }
 
 impl Mutant {
-    /// Whether `words` are part of its description or of its catcher's name.
+    /// Whether its description or its catcher's name contains `words`.
     pub(crate) fn is_called(&self, words: &str) -> bool {
         let catcher = match self.catcher {
             Catcher::Model(name)
@@ -79,7 +79,7 @@ const fn mutant(
     Mutant { what, file, from, to, catcher }
 }
 
-/// All of them.
+/// All mutants.
 pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
     let lists = [
         run_queue::MUTANTS,

@@ -10,14 +10,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    dead.set_stack_top(unused);
 ",
         "",
-        Simulation("simulation/scheduling", "trees", 300),
+        Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
         "lifecycle/body.rs",
         "a G that has begun is given another stack",
         "if !context::is_fresh(&next.context, unused) {",
         "if false {",
-        Simulation("simulation/scheduling", "trees", 300),
+        Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
         "engine/park.rs",
@@ -26,14 +26,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
             ready_pinned(pinned, me);
         }",
         "        commit(pinned, me);",
-        Simulation("simulation/scheduling", "trees", 300),
+        Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
         "entities/processor.rs",
         "a P takes Gs from its ring as if there were no other",
         "if self.is_alone() { self.queue.pop_alone() }",
         "if true { self.queue.pop_alone() }",
-        Simulation("simulation/scheduling", "trees", 300),
+        Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
         "base/run_queue.rs",
@@ -65,7 +65,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a thread that sleeps anew may be taken off by what woke it last",
         "        C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));",
         "        let _ = (cpu, thread);",
-        Simulation("simulation/scheduling", "trees", 300),
+        Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
         "engine/find.rs",

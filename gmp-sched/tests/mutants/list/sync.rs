@@ -53,7 +53,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a waiter that was woken and gives up leaves the others waiting",
         "                return self.take_or(mine, |word| word & !mine);",
         "                return self.take_or(0, |word| word);",
-        Simulation("simulation/sync", "a_mutex", 1000),
+        Simulation("simulation/sync", "mutex_has_one_holder_and_loses_no_waiter", 1000),
     ),
     mutant(
         "library/sync/rwlock/readers.rs",

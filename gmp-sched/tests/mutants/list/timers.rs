@@ -173,7 +173,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    drop(wheel);
     let mut wheel = processor.timers.lock();
     processor.counters.parks.add(1);",
-        Simulation("simulation/time", "the_shortest_sleeps", 300),
+        Simulation("simulation/time", "shortest_sleeps_end_after_the_sleeper_has_left", 300),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
@@ -257,13 +257,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "timers that are due again and again keep all others from running",
         "processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
         "false && processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
-        Simulation("simulation/time", "timers_that_are_always_due_leave_others", 100),
+        Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_other_gs", 100),
     ),
     mutant(
         "engine/due.rs",
         "timers that are due again and again starve the global queue",
         " || pinned.machine().scheduler().has_work_for_all();\n    let is_turn",
         ";\n    let is_turn",
-        Simulation("simulation/time", "timers_that_are_always_due_leave_the_global_queue", 100),
+        Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_the_global_queue", 100),
     ),
 ];

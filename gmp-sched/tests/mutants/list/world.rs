@@ -147,7 +147,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.set_processor(None);
         self.stopped_processor",
         "        self.stopped_processor",
-        Simulation("simulation/scheduling", "stopping_and", 300),
+        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -181,7 +181,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            self.give_processors_back(&mut shared);
 ",
         "",
-        Simulation("simulation/scheduling", "those_that_spin", 100),
+        Simulation("simulation/scheduling", "computing_gs_keep_their_cpus_when_the_world_starts", 100),
     ),
     mutant(
         "engine/idle.rs",
@@ -193,7 +193,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    }
 
     /// Puts an M",
-        Simulation("simulation/scheduling", "stopping_and", 300),
+        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -265,34 +265,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the turn to stop the world is not handed on",
         "            ready_pinned(&pinned, goroutine);",
         "            let _ = goroutine;",
-        Simulation("simulation/scheduling", "stopping_and", 300),
+        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/stop_the_world.rs",
         "two have the turn to stop the world",
         "            turns.is_taken = next.is_some();",
         "            turns.is_taken = false;",
-        Simulation("simulation/scheduling", "stopping_and", 300),
+        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/procs.rs",
         "a P that is retired takes its Gs along",
         "        self.put_global_first(shared, &mut goroutines);",
         "",
-        Simulation("simulation/scheduling", "stopping_and", 300),
+        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/procs.rs",
         "a P that is retired takes its timers along",
         "        heir.timers.adopt(&processor.timers);",
         "",
-        Simulation("simulation/scheduling", "stopping_and", 300),
+        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/procs.rs",
         "an M whose P is retired during its system call is not counted as blocked",
         "            self.blocked_machines += 1;",
         "",
-        Simulation("simulation/scheduling", "stopping_and", 300),
+        Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
 ];

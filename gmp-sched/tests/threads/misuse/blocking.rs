@@ -1,5 +1,5 @@
-//! Callers that may not block: a thread that is no M, and a G whose M has given its P away. A call that would have to wait panics,
-//! and leaves the channels as they were.
+//! Callers that must not block: a foreign thread, and a G whose M has given its P away. A call that would have to wait
+//! panics, and leaves the channels unchanged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -16,7 +16,7 @@ use crate::entered::THREADS;
 /// A call that has to wait for one of two channels, and its name.
 type Wait = (&'static str, fn(&Chan<u8>, &Chan<u8>));
 
-/// Everything that waits for these two channels, which are not ready.
+/// Every kind of wait for these two channels, which are not ready.
 fn waits() -> [Wait; 10] {
     const LONG: Duration = Duration::from_secs(3600);
     [
@@ -48,18 +48,18 @@ fn waits() -> [Wait; 10] {
     ]
 }
 
-/// Calls each of them where it may not wait.
+/// Makes each of these calls where it must not wait.
 fn each_is_refused() {
     for (name, wait) in waits() {
         let (one, two) = (Chan::new(0), Chan::new(0));
         let ended = catch_unwind(AssertUnwindSafe(|| wait(&one, &two)));
         assert!(ended.is_err(), "{name} did not have to wait");
         let (done, is_done) = mpsc::channel();
-        // On another thread, which spins for ever if a lock is kept.
+        // On another thread, which spins forever if a lock is kept.
         thread::spawn(move || {
             for chan in [one, two] {
                 assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(1).is_err());
-                // It takes the lock, and finds nobody in the queues.
+                // It takes the lock, and finds the queues empty.
                 assert!(chan.sender().close());
             }
             done.send(()).unwrap();
@@ -69,18 +69,18 @@ fn each_is_refused() {
 }
 
 #[test]
-fn wait_on_a_thread_that_is_no_machine_keeps_no_lock() {
+fn wait_on_a_foreign_thread_panics_without_keeping_a_lock() {
     each_is_refused();
 }
 
 #[test]
-fn wait_in_a_system_call_without_a_processor_keeps_no_lock() {
+fn wait_in_a_system_call_panics_without_keeping_a_lock() {
     THREADS.run(1, || native::blocking(each_is_refused));
 }
 
-/// Where nothing has to wait, anybody may select; the choice needs no P.
+/// A select that does not have to wait may be made anywhere; the random choice needs no P.
 #[test]
-fn select_that_need_not_wait_works_without_a_processor() {
+fn select_without_wait_works_without_a_p() {
     fn choose() {
         let mut chosen = [0; 2];
         for _ in 0..200 {
@@ -92,7 +92,7 @@ fn select_that_need_not_wait_works_without_a_processor() {
             let (mut one, mut other) = (recv(&receiver), recv(&other_receiver));
             _ = Select::new(&mut [one.case(), other.case()]).poll().unwrap();
         }
-        assert!(chosen.iter().all(|&count| count > 0), "the choice is no choice: {chosen:?}");
+        assert!(chosen.iter().all(|&count| count > 0), "the choice is not random: {chosen:?}");
     }
     choose();
     THREADS.run(1, || native::blocking(choose));

@@ -1,4 +1,4 @@
-//! Channels for more values than can be counted.
+//! Channels with capacities that cannot be counted.
 
 use std::panic::catch_unwind;
 
@@ -7,7 +7,7 @@ use gmp_sched::native::{Native, channel};
 use gmp_sched::platform::OutOfResources;
 
 #[test]
-fn capacity_that_cannot_be_counted_is_refused() {
+fn uncountable_capacity_is_refused() {
     for capacity in [usize::MAX, usize::MAX / 2, usize::MAX / 4 + 1] {
         let made: Result<(Sender<(), Native>, Receiver<(), Native>), _> = try_channel(capacity);
         assert_eq!(made.err(), Some(OutOfResources), "a channel for {capacity} values");
@@ -15,9 +15,9 @@ fn capacity_that_cannot_be_counted_is_refused() {
     }
 }
 
-/// Values without a size need no memory, and no time to make a place for each.
+/// Zero-sized values need no memory, and no time to initialise their entries.
 #[test]
-fn largest_capacity_is_kept() {
+fn largest_capacity_of_zero_sized_values_works() {
     let (sender, receiver) = channel::<()>(usize::MAX / 4);
     assert_eq!(sender.capacity(), usize::MAX / 4);
     for _ in 0..3 {

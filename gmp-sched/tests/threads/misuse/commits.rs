@@ -10,21 +10,21 @@ use gmp_sched::park::park;
 
 use crate::entered::THREADS;
 
-/// Set for the process that is to die.
+/// Set in the environment of the child process that will die.
 const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
 
-/// With nothing else to run the commit runs on g0; else on the stack of the next G.
+/// If no other G is runnable the commit runs on g0, otherwise on the stack of the next G.
 #[test]
-fn commit_that_panics_ends_the_program_and_says_why() {
+fn panic_in_a_commit_ends_the_program_with_a_message() {
     if env::var_os(IN_CHILD).is_some() {
         THREADS.run(1, || {
-            // Another G that is ready, and would be unwound.
+            // Another runnable G, which would be unwound.
             go(|| sleep(Duration::from_secs(60))).detach();
             park::<Native>(WaitReason::Parked, |_, _| panic!("a commit that is wrong"));
         });
         return;
     }
-    let name = "misuse::commits::commit_that_panics_ends_the_program_and_says_why";
+    let name = "misuse::commits::panic_in_a_commit_ends_the_program_with_a_message";
     let child = Command::new(env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(IN_CHILD, "1")

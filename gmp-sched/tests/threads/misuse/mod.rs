@@ -1,5 +1,5 @@
-//! What safe code may do wrong, from outside of the crate: it ends in an error or a panic, with nothing sent twice, lost or
-//! left locked.
+//! Misuses by safe code outside of the crate: each ends in an error or a panic, with nothing sent twice, lost or left
+//! locked.
 #![deny(unsafe_code)]
 
 mod blocking;

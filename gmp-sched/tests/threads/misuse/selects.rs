@@ -1,4 +1,4 @@
-//! Selects whose cases are used again, and selects by callers that may not block.
+//! Selects whose cases are used again, and selects by callers that must not block.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use gmp_sched::chan::TryRecvError;
 use gmp_sched::native::channel;
 use gmp_sched::select::{Arm, Select, send, send_from};
 
-/// Calls what is hidden, as only the macro should, but more often.
+/// Calls hidden functions that only the macro should call.
 #[test]
-fn arm_that_sent_its_value_does_not_send_it_again() {
+fn arm_that_sent_its_value_panics_when_tried_again() {
     let value = Arc::new(());
     let (sender, receiver) = channel(4);
     let mut sending = send(&sender, value.clone());
@@ -38,7 +38,7 @@ fn arm_whose_option_is_empty_sends_nothing() {
 }
 
 #[test]
-fn value_that_was_sent_makes_no_second_case() {
+fn case_of_a_sent_value_panics() {
     let value = Arc::new(());
     let (sender, receiver) = channel(4);
     let mut sending = send(&sender, value.clone());
