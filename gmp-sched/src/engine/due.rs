@@ -9,7 +9,7 @@
 //! | a G that leaves | its M goes on with that G ([`pick_due`]; where it goes to sleep, under the lock that it has: [`pick_due_at`]) |
 //! | the M that looks for something to run | it runs the G ([`next_due`]) |
 //! | the interrupt, while a G runs undisturbed for long enough | the G is displaced (`preempt`) |
-//! | the interrupt, while a G has just begun | the next pick of the P looks ([`Processor::look_at_next_pick`]), and at the end of the undisturbed time the G is displaced |
+//! | the interrupt, just after a displacement | the next pick of the P looks ([`Processor::look_at_next_pick`]), and at the end of the undisturbed time the G is displaced |
 //! | a thief without other work | it runs the G |
 //!
 //! As long as a timer is due sooner than the running G may be displaced, no interrupt is asked for: each pick reads the

@@ -7,8 +7,11 @@
 //!
 //! Nothing is armed or read when a G is switched to. While a CPU runs a thread its timer fires once a slice at least, and
 //! the handler compares the P's tick with what it saw last: if it is the same, one slice has gone on all the time (Go's
-//! sysmon does the same from a thread of its own, `retake`). So a G runs between one and two slices before it has to give
-//! way. An idle CPU has no tick.
+//! sysmon does the same from a thread of its own, `retake`). So a G runs between one and three slices before it has to give
+//! way: the handler may come a slice after the G has begun, and just before the slice is over. An idle CPU has no tick.
+//!
+//! What shares the slice, a G from `runnext` or one that has displaced another, may prolong it, but once in a tick. The next
+//! time the slice ends, the G in `runnext` goes behind the ring. So a tick lasts at most five slices while others wait.
 //!
 //! A slice goes on during a system call. The G gives way at the end of the call; if that takes long, sysmon takes the P away
 //! from it. Where no interrupts come ([`Platform::TIMER_INTERRUPTS`]) sysmon looks in place of the tick, and a slice that is
@@ -17,21 +20,22 @@
 //! # Displacement
 //!
 //! A G whose timer is due does not wait for the slice to end: it displaces the running one, which goes on next, in the rest
-//! of the slice they now share. But a G runs undisturbed for a while ([`Platform::undisturbed`]) after it was seen first
-//! and after each displacement, so there is a bounded number of them in a slice and they take a bounded part of it. What
-//! happens in the meantime, and to many timers due at once: see `due`.
+//! of the slice they now share. After a displacement the P runs undisturbed for a while ([`Platform::undisturbed`]), so the
+//! number of displacements in a slice is bounded. (Not after a slice begins: a timer due then would be late although nothing
+//! was displaced.) What happens in the meantime, and to many timers due at once: see `due`.
 
-use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::reference::AtomicRef;
 use crate::engine::caller::Caller;
 use crate::engine::due::{await_next, take_due};
-use crate::engine::park::put_next;
+use crate::engine::park::{put_last, put_next};
 use crate::engine::schedule::requeue_global;
 use crate::engine::switch::{Commit, Leave, leave, leave_for, leave_for_g0};
 use crate::engine::timers::Action;
 use crate::entities::goroutine::{Goroutine, Status};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
 use crate::library::time::Instant;
 use crate::platform::{Pinned, Platform};
 use crate::record::observe;
@@ -42,10 +46,12 @@ use crate::record::trace::EventKind;
 pub(crate) struct SliceWatch<P: Platform> {
     /// The P's tick when the tick handler looked last.
     seen: AtomicU32,
-    /// When that tick was seen first.
+    /// When that tick was seen first, or the slice was prolonged.
     since: AtomicU64,
-    /// When that was, or the last displacement.
-    undisturbed_since: AtomicU64,
+    /// Whether the slice has been prolonged.
+    is_prolonged: AtomicBool,
+    /// When a G was last displaced on the P.
+    displaced_at: AtomicU64,
     /// The G whose slice this is, if another runs in it because a timer displaced the G.
     displaced: AtomicRef<Goroutine<P>>,
     /// The tick whose slice is to end, [`NONE`] if none is: a G that takes its turn in between is not meant.
@@ -60,7 +66,8 @@ impl<P: Platform> SliceWatch<P> {
         Self {
             seen: AtomicU32::new(0),
             since: AtomicU64::new(0),
-            undisturbed_since: AtomicU64::new(0),
+            is_prolonged: AtomicBool::new(false),
+            displaced_at: AtomicU64::new(0),
             displaced: AtomicRef::none(),
             ends: AtomicU64::new(NONE),
         }
@@ -70,8 +77,19 @@ impl<P: Platform> SliceWatch<P> {
     fn begin(&self, tick: u32, now: Instant) {
         self.seen.store(tick, Ordering::Relaxed);
         self.since.store(now.as_nanos(), Ordering::Relaxed);
-        self.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
+        self.is_prolonged.store(false, Ordering::Relaxed);
         self.displaced.store(None, Ordering::Relaxed);
+    }
+
+    /// Lets the slice of `tick` go on as if it had begun at `since`. Returns whether it does: it may once.
+    fn prolong(&self, tick: u32, since: Instant) -> bool {
+        if self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.seen.store(tick, Ordering::Relaxed);
+        self.since.store(since.as_nanos(), Ordering::Relaxed);
+        self.is_prolonged.store(true, Ordering::Relaxed);
+        true
     }
 
     /// Whether `running` is there because it displaced the G whose slice this is.
@@ -84,7 +102,7 @@ impl<P: Platform> SliceWatch<P> {
         if self.seen.load(Ordering::Relaxed) != tick {
             self.begin(tick, now);
         }
-        self.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
+        self.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
         if self.is_of_another(me) {
             return false;
         }
@@ -96,7 +114,7 @@ impl<P: Platform> SliceWatch<P> {
 }
 
 impl<P: Platform> Processor<P> {
-    /// Looks whether one slice has gone on too long, and then lets it end. `running` is the G that runs in it, if known.
+    /// Ends the slice that goes on if it has lasted too long. `running` is the G that runs in it, if known.
     pub(crate) fn watch_slice(&self, now: Instant, running: Option<&'static Goroutine<P>>) {
         self.set_clock(now);
         self.watch.take_turn();
@@ -104,13 +122,11 @@ impl<P: Platform> Processor<P> {
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);
         } else if now.since(Instant::from_nanos(slice.since.load(Ordering::Relaxed))) >= P::slice() {
-            let displaced_at = slice.undisturbed_since.load(Ordering::Relaxed);
-            if running.is_some_and(|running| slice.is_of_another(running))
-                && now.since(Instant::from_nanos(displaced_at)) < P::slice()
-            {
-                // It took the time that the other did not have, and has not had a slice of its own yet.
-                slice.since.store(displaced_at, Ordering::Relaxed);
-            } else {
+            let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
+            // It has not had a slice of its own yet: it goes on in the time that the displaced G did not have.
+            let has_just_begun =
+                running.is_some_and(|running| slice.is_of_another(running)) && now.since(displaced_at) < P::slice();
+            if !(has_just_begun && slice.prolong(tick, displaced_at)) {
                 self.end_slice();
             }
         }
@@ -130,7 +146,7 @@ impl<P: Platform> Processor<P> {
         self.slice.ends.store(NONE, Ordering::Relaxed);
     }
 
-    /// A G whose timer was due begins to run: in a slice of its own, unless the one whose slice it is waits next in line.
+    /// A G whose timer was due begins to run: in a slice of its own, unless a displaced G is to go on in the present one.
     pub(crate) fn begin_due(&self) {
         let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
             && self.slice.displaced.load(Ordering::Relaxed).is_some();
@@ -140,9 +156,25 @@ impl<P: Platform> Processor<P> {
         self.row_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Until when the running G is left alone by timers, as far as is known.
+    /// The G that runs has used up the slice. The G in `runnext` prolongs it, if nothing has before; else it goes behind the
+    /// ring, whose first G begins the next slice.
+    fn pass_slice_on(&'static self, scheduler: &'static Scheduler<P>) {
+        let (tick, now) = (self.tick(), P::now());
+        if self.queue.next().is_some() && self.slice.prolong(tick, now) {
+            self.slice.displaced.store(None, Ordering::Relaxed);
+        } else {
+            if let Some(next) = self.queue.pop_next() {
+                put_last(scheduler, self, next);
+            }
+            self.slice.begin(tick.wrapping_add(1), now);
+        }
+        // Last: until the slice is prolonged, the handler of a tick may end it once more.
+        self.forget_slice();
+    }
+
+    /// Until when no timer may displace the running G.
     fn undisturbed_until(&self) -> Instant {
-        Instant::from_nanos(self.slice.undisturbed_since.load(Ordering::Relaxed)).after(P::undisturbed())
+        Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)).after(P::undisturbed())
     }
 
     /// Whether a slice goes on that was to end. From another M the answer may be old.
@@ -245,9 +277,7 @@ fn preempt<P: Platform>(caller: Caller<P>) -> Pinned<P> {
     let processor = caller.processor;
     processor.counters.preemptions.add(1);
     processor.look_at_next_pick();
-    // The next G begins the next slice, unless it is one that goes on in this one.
-    processor.forget_slice();
-    processor.slice.begin(processor.tick().wrapping_add(1), P::now());
+    processor.pass_slice_on(caller.machine.scheduler());
     leave(caller, Leave::Preempt, Commit::new(requeue_global, 0))
 }
 
