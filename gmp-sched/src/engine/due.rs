@@ -20,7 +20,7 @@ use core::ops::DerefMut;
 use core::time::Duration;
 
 use crate::base::atomic::Ordering;
-use crate::engine::park::{make_runnable, make_unwatched_runnable};
+use crate::engine::park::{make_runnable, make_unwatched_runnable, put_last};
 use crate::engine::timers::{Action, Wheel};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
@@ -43,13 +43,27 @@ pub(crate) fn next_due<P: Platform>(
     }
     let now = P::now();
     processor.set_clock(now);
-    let next = if is_turn_of_due(pinned, processor, now) { take_due(pinned, processor, now) } else { None };
+    let is_turn_of_due = is_turn_of_due(pinned, processor, now);
+    let next = if is_turn_of_due { take_due(pinned, processor, now) } else { None };
     await_next(pinned, processor, now);
-    match next {
-        Some(_) => processor.begin_due(),
-        None => processor.row_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed),
+    if next.is_some() {
+        processor.begin_due();
+    } else if !is_turn_of_due {
+        let_others_run(pinned, processor);
     }
     next
+}
+
+/// Lets the ring run next, or the global queue. The G in `runnext` goes behind the ring: if the Gs of timers ready one in each
+/// row, the ring would never be served. Only a displaced G goes on at once, in its slice, which ends.
+#[cold]
+fn let_others_run<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+    processor.row_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed);
+    if processor.queue.next().is_some_and(|next| !processor.is_displaced(next))
+        && let Some(next) = processor.queue.pop_next()
+    {
+        put_last(pinned.machine().scheduler(), processor, next);
+    }
 }
 
 /// Whether Gs of timers may run, for it is `now`; if not, others have waited for long enough.

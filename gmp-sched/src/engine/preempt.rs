@@ -54,6 +54,8 @@ pub(crate) struct SliceWatch<P: Platform> {
     displaced_at: AtomicU64,
     /// The G whose slice this is, if another runs in it because a timer displaced the G.
     displaced: AtomicRef<Goroutine<P>>,
+    /// The last tick that began with a G whose timer was due, [`NONE`] before the first.
+    of_due: AtomicU64,
     /// The tick whose slice is to end, [`NONE`] if none is: a G that takes its turn in between is not meant.
     ends: AtomicU64,
 }
@@ -69,6 +71,7 @@ impl<P: Platform> SliceWatch<P> {
             is_prolonged: AtomicBool::new(false),
             displaced_at: AtomicU64::new(0),
             displaced: AtomicRef::none(),
+            of_due: AtomicU64::new(NONE),
             ends: AtomicU64::new(NONE),
         }
     }
@@ -152,8 +155,18 @@ impl<P: Platform> Processor<P> {
             && self.slice.displaced.load(Ordering::Relaxed).is_some();
         if !is_shared {
             self.advance_tick();
+            self.slice.of_due.store(u64::from(self.tick()), Ordering::Relaxed);
         }
         self.row_tick.store(self.tick(), Ordering::Relaxed);
+    }
+
+    /// Whether the slice that goes on is that of `goroutine`, which was displaced, and did not begin with a G whose timer was
+    /// due.
+    pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<P>) -> bool {
+        let (slice, tick) = (&self.slice, self.tick());
+        slice.seen.load(Ordering::Relaxed) == tick
+            && slice.of_due.load(Ordering::Relaxed) != u64::from(tick)
+            && slice.displaced.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
     }
 
     /// The G that runs has used up the slice. The G in `runnext` prolongs it, if nothing has before; else it goes behind the
