@@ -293,6 +293,13 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         ring.chain(self.next())
     }
 
+    /// How many elements have been taken from the ring, modulo 2³²: unchanged between two calls means that the first is still
+    /// the same.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn taken(&self) -> u32 {
+        self.head.load(Ordering::Relaxed)
+    }
+
     /// Number of elements in the ring, `runnext` not counted.
     #[must_use]
     pub fn len(&self) -> usize {

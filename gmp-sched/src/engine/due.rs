@@ -30,7 +30,7 @@ use crate::platform::{Pinned, Platform};
 
 /// How long a P runs Gs of timers one after the other while others wait in its queue. Then one of those has a turn, and is
 /// displaced again after the undisturbed time.
-const ROW: Duration = Duration::from_micros(100);
+pub(crate) const ROW: Duration = Duration::from_micros(100);
 
 /// The next G of the current P whose timer is due, for the caller to run; `None` also if it is the turn of others. Go:
 /// `timers.check`.

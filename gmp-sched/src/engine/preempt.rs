@@ -11,7 +11,8 @@
 //! way: the handler may come a slice after the G has begun, and just before the slice is over. An idle CPU has no tick.
 //!
 //! What shares the slice, a G from `runnext` or one that has displaced another, may prolong it, but once in a tick. The next
-//! time the slice ends, the G in `runnext` goes behind the ring. So a tick lasts at most five slices while others wait.
+//! time the slice ends, the G in `runnext` goes behind the ring. So a tick lasts at most five slices while others wait: the
+//! bound of `sim::slices`.
 //!
 //! A slice goes on during a system call. The G gives way at the end of the call; if that takes long, sysmon takes the P away
 //! from it. Where no interrupts come ([`Platform::TIMER_INTERRUPTS`]) sysmon looks in place of the tick, and a slice that is

@@ -28,6 +28,7 @@ mod cpu;
 pub mod exhaustive;
 mod oracle;
 mod platform;
+mod slices;
 mod world;
 
 use alloc::boxed::Box;

@@ -7,6 +7,7 @@ use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 
 use super::Sim;
+use super::slices::Waits;
 use crate::base::atomic::Ordering;
 use crate::entities::goroutine::Status;
 use crate::entities::processor::ProcessorStatus;
@@ -29,6 +30,7 @@ pub(super) struct Lasting {
     idle_processor: Cell<u64>,
     /// For each list of ready threads.
     idle_cpu: RefCell<Vec<Cell<u64>>>,
+    waits: Waits,
 }
 
 impl Lasting {
@@ -37,6 +39,7 @@ impl Lasting {
     /// `able` CPUs take turns at the moment, so each has had about one in `able` turns.
     pub(super) fn look(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
         nothing_runs_while_the_world_is_stopped(scheduler)?;
+        self.waits.look(scheduler)?;
         let is_queued = scheduler.global_length.load(Ordering::Relaxed) != 0
             || scheduler.processors().iter().any(|processor| !processor.queue.is_empty());
         let nobody_looks = scheduler.spinning.load(Ordering::Relaxed) == 0;

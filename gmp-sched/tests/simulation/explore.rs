@@ -19,12 +19,14 @@ const SEEDS: u64 = 2000;
 const IS_CHILD: &str = "GMP_SIM_CHILD";
 
 /// Seeds beyond [`SEEDS`] with which a program has failed once. An ordinary run of the program includes them.
-const KNOWN: [Known; 2] = [
+const KNOWN: [Known; 3] = [
     // An M that had just stopped spinning was assigned a P for other work, and no longer searched for what others relied on
     // it to find.
     Known { seed: 39235, program: "writers_are_alone_and_nobody_is_forgotten" },
     // The start of the world put Ps on the idle list without counting as spinning.
     Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },
+    // An M waited so long for a CPU that a bound on the time until a slice ends was exceeded, which was wrong.
+    Known { seed: 160_109, program: "two_that_wake_each_other_share_a_slice" },
 ];
 
 /// A seed of one program.

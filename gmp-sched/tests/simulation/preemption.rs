@@ -198,3 +198,56 @@ fn threads_take_turns_whatever_their_timers_do() {
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     });
 }
+
+/// Each hog spawns the next one, which is in `runnext` when the slice ends: the ring has its turn all the same.
+#[test]
+fn hogs_that_spawn_hogs_leave_the_ring_its_turn() {
+    fn hog(stop: Arc<AtomicBool>) {
+        if !stop.load(Ordering::Relaxed) {
+            let next = stop.clone();
+            sim::go(move || hog(next)).detach();
+            sim::work(Duration::from_millis(25));
+        }
+    }
+    explore(|_| {
+        let stop = Arc::new(AtomicBool::new(false));
+        for _ in 0..sim::config().processors {
+            let stop = stop.clone();
+            sim::go(move || hog(stop)).detach();
+        }
+        let others: Vec<_> = (0..2).map(|_| sim::go(|| sim::work(Duration::from_micros(1)))).collect();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// There is always a sleeper due, and each readies another G before it sleeps again: the ring has its turn all the same.
+#[test]
+fn sleepers_that_ready_others_leave_the_ring_its_turn() {
+    explore(|seed| {
+        // Each run has thousands of sleeps.
+        if !seed.is_multiple_of(32) {
+            return;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let pairs: Vec<_> = (0..16)
+            .map(|_| {
+                let stop = stop.clone();
+                let (to, from) = sim::channel::<()>(1);
+                let server = sim::go(move || from.iter().for_each(|()| ()));
+                let client = sim::go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        sim::sleep(Duration::from_nanos(1));
+                        let _ = to.try_send(());
+                    }
+                });
+                [server, client]
+            })
+            .collect();
+        for _ in 0..2 {
+            sim::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+        pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
+    });
+}

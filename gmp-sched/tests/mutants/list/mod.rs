@@ -11,6 +11,7 @@ mod poller;
 mod run;
 mod run_queue;
 mod scope;
+mod slices;
 mod sync;
 mod syscall;
 mod timers;
@@ -89,6 +90,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         syscall::MUTANTS,
         join::MUTANTS,
         scope::MUTANTS,
+        slices::MUTANTS,
         future::MUTANTS,
         kthread::MUTANTS,
         poller::MUTANTS,

@@ -1,0 +1,36 @@
+//! Slices, and the turns of those who wait for one to end.
+
+use super::Catcher::Simulation;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "engine/preempt.rs",
+        "slices never end",
+        "        self.slice.ends.store(u64::from(self.tick()), Ordering::Relaxed);
+        if !P::TIMER_INTERRUPTS {",
+        "        if !P::TIMER_INTERRUPTS {",
+        Simulation("simulation/preemption", "two_that_wake_each_other", 60),
+    ),
+    mutant(
+        "engine/preempt.rs",
+        "Gs whose timers are due prolong a slice again and again",
+        "self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed)",
+        "self.displaced.load(Ordering::Relaxed).is_none() && self.is_prolonged.load(Ordering::Relaxed)",
+        Simulation("simulation/preemption", "timers_displace_hogs", 200),
+    ),
+    mutant(
+        "engine/preempt.rs",
+        "those that are spawned at the end of a slice prolong it again and again",
+        "if self.queue.next().is_some() && self.slice.prolong(tick, now) {",
+        "if self.queue.next().is_some() && (self.slice.prolong(tick, now) || true) {",
+        Simulation("simulation/preemption", "hogs_that_spawn_hogs", 60),
+    ),
+    mutant(
+        "engine/due.rs",
+        "what Gs of timers ready comes before the ring",
+        "processor.queue.next().is_some_and(|next| !processor.is_displaced(next))",
+        "processor.queue.next().is_some_and(|next| !processor.is_displaced(next) && false)",
+        Simulation("simulation/preemption", "sleepers_that_ready_others", 100),
+    ),
+];
