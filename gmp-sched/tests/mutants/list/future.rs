@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/coroutine.rs",
         "a coroutine that ends itself does not end its caller",
-        "        Err(JoinError::Exited) => exit::<P>(),",
+        "        Err(JoinError::Exited) => goexit::<P>(),",
         "        Err(JoinError::Exited) => {}",
         Test("threads/unwinding", "coroutine_that_ends_itself"),
     ),
