@@ -107,7 +107,7 @@ fn enter<P: Platform>(
 }
 
 /// Runs `body` as a new G that counts among `children` until its body has run and its result is the handle's or dropped.
-/// As [`spawn`]. A call that fails or panics has counted nothing.
+/// As [`try_go`]. A call that fails or panics has counted nothing.
 ///
 /// # Safety
 ///
@@ -135,7 +135,7 @@ where
 ///
 /// # Errors
 ///
-/// As [`spawn`].
+/// As [`try_go`].
 pub(crate) fn prepare<P, F, T>(body: F) -> Result<JoinHandle<T, P>, OutOfResources>
 where
     P: Platform,

@@ -118,6 +118,7 @@ pub fn channel<T, P: Platform>(capacity: usize) -> (Sender<T, P>, Receiver<T, P>
 /// # Errors
 ///
 /// There is no memory for it, or `capacity` is more than a quarter of what a `usize` counts.
+#[expect(clippy::type_complexity, reason = "both sides of a channel")]
 pub fn try_channel<T, P: Platform>(capacity: usize) -> Result<(Sender<T, P>, Receiver<T, P>), OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))

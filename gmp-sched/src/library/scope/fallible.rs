@@ -67,7 +67,7 @@ where
 }
 
 impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
-    /// Spawns a G in this scope that runs `body`. Like [`Scope::spawn`].
+    /// Spawns a G in this scope that runs `body`. Like [`Scope::try_go`].
     ///
     /// ```
     /// use gmp_sched::native::{self, Context};

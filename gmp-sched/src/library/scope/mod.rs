@@ -105,7 +105,7 @@ impl<P: Platform> Scope<'_, '_, P> {
 }
 
 impl<'scope, P: Platform> Scope<'scope, '_, P> {
-    /// Spawns a G in this scope that runs `body`. Like [`spawn::spawn`](crate::lifecycle::spawn::spawn).
+    /// Spawns a G in this scope that runs `body`. Like [`spawn::try_go`](crate::lifecycle::spawn::try_go).
     ///
     /// ```
     /// use gmp_sched::native;
