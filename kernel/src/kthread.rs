@@ -54,23 +54,23 @@ unsafe impl Cpu for KernelCpu {
         now()
     }
 
-    fn switching_to(thread: &'static Thread<Self>, now: Instant) {
+    unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant) {
         debug_assert!(!flush::is_halted(), "a CPU runs a thread before it has flushed its translations");
         percpu::set_current_machine(thread.argument());
         watchdog::runs_thread();
         arm(platform::first_tick(now));
     }
 
-    fn switching_to_idle() {
+    unsafe fn switching_to_idle() {
         percpu::set_current_machine(0);
         watchdog::runs_nothing();
     }
 
-    fn halt() {
+    unsafe fn halt() {
         idle::wait_for_interrupt();
     }
 
-    fn set_interrupts(on: bool) {
+    unsafe fn set_interrupts(on: bool) {
         if on {
             interrupts::enable();
         } else {

@@ -128,8 +128,10 @@ unsafe impl Platform for Kernel {
         make_thread(run_machine, machine.into_raw())
     }
 
+    #[track_caller]
     fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
-        let _ = pinned;
+        let on_g0 = pinned.machine().current_goroutine().is_none();
+        assert!(on_g0, "a G parks the thread of its M: only the scheduler does that");
         kthread::park(deadline);
     }
 
@@ -275,11 +277,10 @@ pub(crate) unsafe fn boot_main() -> ! {
     let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
     GMP_SCHEDULER.store(core::ptr::from_ref(scheduler).cast_mut(), Ordering::Relaxed);
-    // SAFETY: this machine has no thread-local variables, and the scheduler is new.
-    unsafe { scheduler.start() }.expect("memory for one M per P");
     let sysmon = make_thread(run_sysmon, 0).expect("memory for sysmon");
     SYSMON.call_once(|| sysmon);
-    scheduler.spawn_main(|| exit::exit(program::run())).expect("memory for the main G");
+    // SAFETY: this machine has no thread-local variables, and the scheduler is new.
+    unsafe { scheduler.start(|| exit::exit(program::run())) }.expect("memory for one M per P and the main G");
     // The others wait for kernel threads to be set up.
     for cpu in 1..cpus::count() {
         apic::send(CpuId::new(cpu), RESCHEDULE);
@@ -341,7 +342,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
         sysmon.unpark();
     }
     let machine = Kernel::current_machine();
-    let mut next = preempt::tick(machine, now);
+    let mut next = preempt::tick(machine);
     if let Some(wait) = storm::strike(machine) {
         next = NextTick { at: next.at.min(now.after(wait)), gives_way: machine.is_some_and(preempt::is_wanted) };
     }

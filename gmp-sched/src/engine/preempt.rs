@@ -208,7 +208,9 @@ pub struct NextTick {
 
 /// The timer of a CPU has fired that runs a thread: that of `machine`, or one that is no M. Called from the interrupt
 /// handler; takes no lock.
-pub fn tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> NextTick {
+pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
+    // Not a time that the caller says it is: a slice that began in the future would not end.
+    let now = P::now();
     let next_slice = now.after(P::slice());
     let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
@@ -268,7 +270,13 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
 /// The platform calls this where it interrupted a G in user code, after saving all its registers on its own stack, or
 /// at the end of a pinned section in which a request came; the end of a system call calls it, too. The pin is raised once,
 /// before and after, perhaps on another M.
+///
+/// # Panics
+///
+/// The caller may not block here: it is pinned more than once, for example.
+#[track_caller]
 pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
+    P::assert_pinned_once();
     let Some(machine) = pinned.try_machine() else { return pinned };
     // On g0 the search for work is under way; in a system call without a P there is nothing to give.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };

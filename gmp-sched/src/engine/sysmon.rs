@@ -8,7 +8,7 @@ use crate::engine::preempt;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
 use crate::library::time::Instant;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 
 /// Shortest time between two looks.
 const SHORTEST: Duration = Duration::from_micros(20);
@@ -50,8 +50,9 @@ impl<P: Platform> Sysmon<P> {
         Self { scheduler, looks_for_nothing: 0, saw_ready: false, delay: SHORTEST }
     }
 
-    /// Looks at every P once; gives the time until the next look. Called pinned. Does not block.
+    /// Checks every P once; returns the time until the next check. Does not block.
     pub fn look(&mut self) -> Duration {
+        let _pinned = Pinned::<P>::new();
         let now = P::now();
         let mut retaken = false;
         for processor in self.scheduler.processors() {

@@ -132,7 +132,7 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// A scheduler with that many Ps, once and for all, and no M yet; [`start`](Self::start) makes the Ms.
+    /// A scheduler with that many Ps, once and for all, and no M yet; [`start`](Self::start) makes the Ms and the main G.
     ///
     /// It is never freed. Must be called where the platform allows allocation.
     ///
@@ -201,25 +201,6 @@ impl<P: Platform> Scheduler<P> {
         scheduler
     }
 
-    /// Makes one M for each P, all idle; work wakes them. Called once.
-    ///
-    /// # Errors
-    ///
-    /// The platform has no thread for one of them.
-    ///
-    /// # Safety
-    ///
-    /// From here on Gs run on the platform's threads and move between them, which the platform may allow to certain code only:
-    /// the caller keeps what the platform asks of the code of Gs. (The kernel and the simulator ask nothing; see
-    /// `native::enter` for threads of an operating system.)
-    #[expect(unsafe_code, reason = "asks for what the platform asks of the code of Gs")]
-    pub unsafe fn start(&'static self) -> Result<(), OutOfResources> {
-        for _ in 0..self.procs() {
-            self.add_machine()?;
-        }
-        Ok(())
-    }
-
     /// Makes an M and puts it on the idle list. The caller is pinned, or nothing runs yet. Go: `newm`.
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
         {
@@ -234,17 +215,20 @@ impl<P: Platform> Scheduler<P> {
         let started = self.new_machine();
         let mut shared = self.shared.lock();
         shared.blocked_machines -= 1;
-        match started {
-            Ok(machine) => self.put_idle_machine(&mut shared, machine),
-            Err(error) => {
-                shared.machines -= 1;
-                return Err(error);
-            }
+        let machine = started.inspect_err(|_| shared.machines -= 1)?;
+        self.put_idle_machine(&mut shared, machine);
+        drop(shared);
+        // Not before it is on the idle list: anybody who finds an M may unpark its thread, which then takes itself off that
+        // list if it sees work.
+        push_forever(&self.all_machines, machine, |machine| &machine.all_link);
+        if self.is_shut_down() {
+            // Perhaps `shut_down` did not find it.
+            P::unpark_thread(machine);
         }
         Ok(())
     }
 
-    /// An M with a thread that waits to be unparked for the first time.
+    /// An M with a thread that waits to be unparked for the first time, which nobody but the caller knows.
     fn new_machine(&'static self) -> Result<&'static Machine<P>, OutOfResources> {
         // One that got no thread before is tried again, since it cannot be freed.
         let machine = match self.spare_machine.swap(None, Ordering::AcqRel) {
@@ -264,7 +248,6 @@ impl<P: Platform> Scheduler<P> {
                 return Err(error);
             }
         }
-        push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         Ok(machine)
     }
 
@@ -430,7 +413,8 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Tells all Ms to end when they next look for work. Gs that run on are not stopped.
-    pub fn shut_down(&'static self) {
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn shut_down(&'static self) {
         self.shut_down.store(true, Ordering::Release);
         for machine in self.machines() {
             P::unpark_thread(machine);

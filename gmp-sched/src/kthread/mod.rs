@@ -70,17 +70,33 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     fn now() -> Instant;
 
     /// Called before `thread` runs on this CPU.
-    fn switching_to(thread: &'static Thread<Self>, now: Instant);
+    ///
+    /// # Safety
+    ///
+    /// The next thing that the caller does is to switch to that thread.
+    unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant);
 
     /// Called before this CPU switches to its idle loop.
-    fn switching_to_idle();
+    ///
+    /// # Safety
+    ///
+    /// The next thing that the caller does is to switch to it.
+    unsafe fn switching_to_idle();
 
     /// Waits for an interrupt and handles it: called with interrupts off, enables them atomically with halting, and returns
     /// with interrupts off. May also return without an interrupt.
-    fn halt();
+    ///
+    /// # Safety
+    ///
+    /// The caller is the idle loop of this CPU, with interrupts off.
+    unsafe fn halt();
 
     /// Enables or disables interrupts.
-    fn set_interrupts(on: bool);
+    ///
+    /// # Safety
+    ///
+    /// The caller is the idle loop of this CPU, on its way to a thread or back.
+    unsafe fn set_interrupts(on: bool);
 }
 
 /// A kernel thread. Never freed.

@@ -108,13 +108,15 @@ impl<C: Cpu> Threads<C> {
         loop {
             match self.take_ready_or_be_idle() {
                 Some(next) => {
-                    C::set_interrupts(true);
+                    // SAFETY: this is the idle loop, which switches to a thread.
+                    unsafe { C::set_interrupts(true) };
                     self.switch_from_idle(next);
-                    C::set_interrupts(false);
+                    // SAFETY: this is the idle loop, to which a thread has switched back.
+                    unsafe { C::set_interrupts(false) };
                 }
-                // An interrupt between the check and this is not lost: it stays pending until `halt` enables interrupts and
-                // halts in one step.
-                None => C::halt(),
+                // SAFETY: this is the idle loop, and interrupts are off. An interrupt since the check is not lost: it stays
+                // pending until `halt` enables interrupts and halts in one step.
+                None => unsafe { C::halt() },
             }
         }
     }

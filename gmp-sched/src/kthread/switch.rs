@@ -53,7 +53,11 @@ impl<C: Cpu> Threads<C> {
             None => {
                 let cpu = self.here();
                 cpu.current.store(None, Ordering::Relaxed);
-                C::switching_to_idle();
+                #[expect(unsafe_code, reason = "what a CPU runs changes with the switch only")]
+                // SAFETY: the switch below is to the idle loop.
+                unsafe {
+                    C::switching_to_idle();
+                }
                 &cpu.idle_context
             }
         };
@@ -79,7 +83,11 @@ impl<C: Cpu> Threads<C> {
         next.last_cpu.store(u32::try_from(C::current()).unwrap_or(0), Ordering::Relaxed);
         let now = C::now();
         cpu.running_since.store(now.as_nanos(), Ordering::Relaxed);
-        C::switching_to(next, now);
+        #[expect(unsafe_code, reason = "what a CPU runs changes with the switch only")]
+        // SAFETY: the caller switches to the context that this returns.
+        unsafe {
+            C::switching_to(next, now);
+        }
         &next.context
     }
 }

@@ -303,17 +303,28 @@ impl<P: Platform> Default for Builder<'_, P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Runs `body` as the main G, number 1. Called once, pinned, from outside or from the boot CPU.
+    /// Makes one M for each P, and runs `main` as the main G, number 1. Called on no M: on a thread of the operating system, or
+    /// on the boot CPU, pinned. Allocates.
     ///
     /// # Errors
     ///
-    /// There is no memory for its stack.
-    pub fn spawn_main<F>(&'static self, body: F) -> Result<(), OutOfResources>
+    /// The platform has no thread for one of the Ms, or no stack for the main G. Then nothing runs, and nothing will.
+    ///
+    /// # Safety
+    ///
+    /// It is called once for each scheduler. From here on Gs run on the platform's threads and move between them, which the
+    /// platform may allow to certain code only: the caller keeps what the platform asks of the code of Gs. (The kernel and the
+    /// simulator ask nothing; see `native::enter` for threads of an operating system.)
+    #[expect(unsafe_code, reason = "asks for what the platform asks of the code of Gs")]
+    pub unsafe fn start<F>(&'static self, main: F) -> Result<(), OutOfResources>
     where
         F: FnOnce() + Send + 'static,
     {
+        for _ in 0..self.procs() {
+            self.add_machine()?;
+        }
         let goroutine = free_list::take_with_stack(self, STACK_SIZE)?;
-        body::install(StackEnd::of(goroutine), body);
+        body::install(StackEnd::of(goroutine), main);
         goroutine.completion.store(ATTACHED, Ordering::Relaxed);
         goroutine.begin(GoroutineId(1), None);
         goroutine.set_status(Status::Runnable);

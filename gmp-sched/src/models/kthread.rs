@@ -60,11 +60,11 @@ unsafe impl Cpu for ModelCpu {
 
     fn switching_to(_: &'static Thread<Self>, _: Instant) {}
 
-    fn switching_to_idle() {}
+    unsafe fn switching_to_idle() {}
 
-    fn halt() {}
+    unsafe fn halt() {}
 
-    fn set_interrupts(_: bool) {}
+    unsafe fn set_interrupts(_: bool) {}
 }
 
 /// A thread that waits for its first token, created on CPU `last`, which it prefers.

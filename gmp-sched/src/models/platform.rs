@@ -204,10 +204,11 @@ impl Setting {
     pub(super) fn new(processors: usize) -> Self {
         CLOCK.set(0);
         let scheduler = Scheduler::new(processors);
-        #[expect(unsafe_code, reason = "starts a scheduler")]
-        // SAFETY: models have no thread-local variables, and the scheduler is new.
-        unsafe { scheduler.start() }.expect("the model has threads enough");
-        Self { scheduler }
+        let setting = Self { scheduler };
+        for _ in 0..processors {
+            setting.add_machine();
+        }
+        setting
     }
 
     /// Adds an idle M.

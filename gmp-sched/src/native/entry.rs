@@ -74,29 +74,27 @@ impl Threads {
     ) -> T {
         overflow::install();
         let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
-        #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
-        // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is new.
-        unsafe { scheduler.start() }.expect("threads for all Ps");
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();
-        scheduler
-            .spawn_main(move || {
-                let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
-                if let Err(payload) = &outcome
-                    && payload.is::<BodyEnds>()
-                {
-                    // Only this G ends; the others continue, as in Go, until none is left, which is a fatal error. `run`
-                    // waits until then, so the sender must not be dropped.
-                    core::mem::forget(result_sender);
-                    Native::exit_body();
-                }
-                // Before main ends: Gs that wait after that are abandoned, not deadlocked.
-                alive::leave(scheduler);
-                scheduler.shut_down();
-                // The receiver waits below until this is sent.
-                let _ = result_sender.send(outcome);
-            })
-            .expect("a stack for the main G");
+        let main = move || {
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
+            if let Err(payload) = &outcome
+                && payload.is::<BodyEnds>()
+            {
+                // Only this G ends; the others continue, as in Go, until none is left, which is a fatal error. `run` waits
+                // until then, so the sender must not be dropped.
+                core::mem::forget(result_sender);
+                Native::exit_body();
+            }
+            // Before main ends: Gs that wait after that are abandoned, not deadlocked.
+            alive::leave(scheduler);
+            scheduler.shut_down();
+            // The receiver waits below until this is sent.
+            let _ = result_sender.send(outcome);
+        };
+        #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
+        // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is new.
+        unsafe { scheduler.start(main) }.expect("threads for all Ps and a stack for the main G");
         let (stop, stopped) = mpsc::channel::<()>();
         let watch = thread::spawn(move || {
             let mut sysmon = Sysmon::new(scheduler);

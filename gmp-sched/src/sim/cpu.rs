@@ -135,7 +135,7 @@ impl SimCpu {
             {
                 sysmon.unpark();
             }
-            let tick = preempt::tick(self.machine.get(), now);
+            let tick = preempt::tick(self.machine.get());
             if tick.gives_way | world.threads.preempt_after(now, Sim::slice()) {
                 self.is_pending.set(true);
             }
@@ -201,17 +201,17 @@ unsafe impl Cpu for Sim {
         current().instant()
     }
 
-    fn switching_to(thread: &'static Thread<Self>, now: Instant) {
+    unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant) {
         let machine = platform::machine_of(thread);
         current().cpu().machine.set(machine);
         Self::arm(preempt::first_tick(machine, now));
     }
 
-    fn switching_to_idle() {
+    unsafe fn switching_to_idle() {
         current().cpu().machine.set(None);
     }
 
-    fn halt() {
+    unsafe fn halt() {
         let world = current();
         let cpu = world.cpu();
         cpu.halts.set(true);
@@ -222,7 +222,7 @@ unsafe impl Cpu for Sim {
         cpu.interrupts_on.set(false);
     }
 
-    fn set_interrupts(on: bool) {
+    unsafe fn set_interrupts(on: bool) {
         current().cpu().interrupts_on.set(on);
     }
 }

@@ -143,15 +143,13 @@ impl World {
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
         self.scheduler.set(Some(scheduler));
         self.boot();
+        let main = move || {
+            main();
+            current().finish(Ok(()))
+        };
         #[expect(unsafe_code, reason = "starts a scheduler")]
         // SAFETY: all flows of control of a simulation are on one host thread. The scheduler is new.
-        unsafe { scheduler.start() }.expect("threads for all Ps");
-        scheduler
-            .spawn_main(move || {
-                main();
-                current().finish(Ok(()))
-            })
-            .expect("a stack for the main G");
+        unsafe { scheduler.start(main) }.expect("threads for all Ps and a stack for the main G");
         scheduler
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, Config};
+use gmp_sched::platform::Pinned;
+use gmp_sched::sim::{self, Config, Sim};
+use gmp_sched::sysmon::Sysmon;
 
 use crate::explore::{Random, explore};
 
@@ -249,5 +251,23 @@ fn sleepers_that_ready_others_leave_the_ring_its_turn() {
         }
         stop.store(true, Ordering::Relaxed);
         pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
+    });
+}
+
+#[test]
+fn goroutine_that_checks_as_sysmon_does_keeps_off_others() {
+    explore(|_| {
+        let calls = sim::go(|| {
+            for _ in 0..4 {
+                sim::syscall(Duration::from_millis(15));
+            }
+        });
+        let scheduler = Pinned::<Sim>::new().machine().scheduler();
+        let mut sysmon = Sysmon::new(scheduler);
+        for _ in 0..10 {
+            sysmon.look();
+            sim::work(Duration::from_millis(5));
+        }
+        calls.join().unwrap();
     });
 }

@@ -1,8 +1,11 @@
 //! What is refused in which context: each refused combination of the table in `kernel::contexts` is a panic that names the
 //! context.
 
+use gmp_sched::platform::{Pinned, Platform as _};
+use gmp_sched::preempt;
 use kernel::internals;
 use kernel::percpu::{CpuId, PreemptGuard};
+use kernel::platform::Kernel;
 use kernel::prelude::*;
 use kernel::sync::{InterruptMutex, PreemptMutex};
 
@@ -54,6 +57,10 @@ fn with_interrupt_mutex_held(body: fn()) {
 
 fn pinned(body: fn()) {
     let _pinned = PreemptGuard::new();
+    body();
+}
+
+fn in_goroutine(body: fn()) {
     body();
 }
 
@@ -119,6 +126,14 @@ refused!(pinned_goroutine_that_exits_is_refused: pinned(|| goexit()), "a G block
 refused!(
     pinned_goroutine_that_makes_a_system_call_is_refused: pinned(make_system_call),
     "a G blocks, yields or ends", "with preemption turned off"
+);
+refused!(
+    pinned_goroutine_that_gives_way_is_refused: pinned(|| drop(preempt::give_way(Pinned::<Kernel>::new()))),
+    "a G blocks, yields or ends", "with preemption turned off"
+);
+refused!(
+    goroutine_that_parks_the_thread_of_its_m_is_refused: in_goroutine(|| Kernel::park_thread(&Pinned::new(), None)),
+    "a G parks the thread", "of its M"
 );
 
 refused!(
