@@ -1,0 +1,206 @@
+//! What safe code can reach, and how much code is unsafe: both crates are read, and compared with what is written down, so
+//! that a change of either is a decision.
+//!
+//! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P, or may by
+//!   what they call, each below the reason why no caller can break anything by it.
+//! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p qemu-tests --test
+//!   surface` writes it anew.
+
+mod reach;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::{env, fs};
+
+use reach::Found;
+use source::{Crate, Unsafe, Visibility};
+
+static SCHEDULER: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("gmp-sched/src/lib.rs")));
+static KERNEL: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("kernel/src/lib.rs")));
+
+fn in_project(path: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
+}
+
+fn read(path: &str) -> String {
+    let path = in_project(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The entries of a list. Each is below a comment, the reason.
+fn listed(list: &str) -> Vec<String> {
+    let mut has_reason = false;
+    let mut entries = Vec::new();
+    for line in list.lines() {
+        match line.strip_prefix('#') {
+            Some(_) => has_reason = true,
+            None if line.is_empty() => has_reason = false,
+            None => {
+                assert!(has_reason, "`{line}` has no reason above it");
+                entries.push(line.to_string());
+            }
+        }
+    }
+    entries
+}
+
+/// The entries that one side has more of than the other.
+fn surplus<'a>(of: &[&'a str], over: &[&str]) -> BTreeSet<&'a str> {
+    let count = |side: &[&str], entry: &str| side.iter().filter(|other| **other == entry).count();
+    of.iter().copied().filter(|entry| count(of, entry) > count(over, entry)).collect()
+}
+
+fn compare(found: &[Found], list: &str) {
+    let path = format!("qemu-tests/tests/surface/{list}");
+    let listed = listed(&read(&path));
+    let listed: Vec<&str> = listed.iter().map(String::as_str).collect();
+    let paths: Vec<&str> = found.iter().map(|found| found.path.as_str()).collect();
+    let mut difference = String::new();
+    for new in surplus(&paths, &listed) {
+        let chain = found.iter().find(|found| found.path == new).map_or("", |found| &found.chain);
+        let _ = writeln!(difference, "not listed: {new}\n    by {chain}");
+    }
+    for gone in surplus(&listed, &paths) {
+        let _ = writeln!(difference, "listed, but not there any more: {gone}");
+    }
+    assert!(
+        difference.is_empty(),
+        "{difference}\n{path} lists the public safe functions that touch the state of a CPU, an M or a P. Think of what safe \
+         code can do with a new one: anywhere, with any arguments, twice, in a handler, pinned. If it can break nothing, add \
+         it below the reason why; else make it private or `unsafe`."
+    );
+}
+
+#[test]
+fn safe_functions_of_the_scheduler_that_touch_state_of_an_m_are_listed() {
+    compare(&reach::find(&SCHEDULER, &[]), "gmp-sched.txt");
+}
+
+#[test]
+fn safe_functions_of_the_kernel_that_touch_state_of_a_cpu_are_listed() {
+    compare(&reach::find(&KERNEL, &[&SCHEDULER]), "kernel.txt");
+}
+
+const BEGIN: &str = "<!-- begin: uses of unsafe -->\n";
+const END: &str = "<!-- end: uses of unsafe -->";
+
+/// The table: modules of the same folder together.
+fn unsafe_table() -> String {
+    let mut table =
+        String::from("| crate | module | blocks | functions | `impl` and `trait` |\n|---|---|---|---|---|\n");
+    for (name, read) in [("gmp-sched", &*SCHEDULER), ("kernel", &*KERNEL)] {
+        let mut rows: BTreeMap<String, Unsafe> = BTreeMap::new();
+        for (module, count) in &read.unsafe_code {
+            let folder = module.split("::").take(2).collect::<Vec<_>>().join("::");
+            for row in [folder, "~".into()] {
+                let row = rows.entry(row).or_default();
+                row.blocks += count.blocks;
+                row.functions += count.functions;
+                row.promises += count.promises;
+            }
+        }
+        for (module, Unsafe { blocks, functions, promises }) in rows {
+            let module = if module == "~" { "**all**".into() } else { format!("`{module}`") };
+            let _ = writeln!(table, "| `{name}` | {module} | {blocks} | {functions} | {promises} |");
+        }
+    }
+    table
+}
+
+#[test]
+fn uses_of_unsafe_are_as_many_as_the_architecture_says() {
+    let text = read("ARCHITECTURE.md");
+    let (before, rest) = text.split_once(BEGIN).expect("the table begins in ARCHITECTURE.md");
+    let (stated, after) = rest.split_once(END).expect("the table ends in ARCHITECTURE.md");
+    let table = unsafe_table();
+    if env::var("UNSAFE_TABLE").is_ok_and(|value| value == "overwrite") {
+        fs::write(in_project("ARCHITECTURE.md"), format!("{before}{BEGIN}{table}{END}{after}"))
+            .expect("it can be written");
+        return;
+    }
+    assert!(
+        stated == table,
+        "The table of uses of `unsafe` in ARCHITECTURE.md is not what the source says. If the new ones are needed, it is this \
+         one (`UNSAFE_TABLE=overwrite cargo test -p qemu-tests --test surface` writes it):\n\n{table}"
+    );
+}
+
+/// What is found of `text` as the module `module`.
+fn found_in(text: &str) -> Vec<String> {
+    reach::find(&Crate::parse(text, "module"), &[]).into_iter().map(|found| found.path).collect()
+}
+
+#[test]
+fn function_that_touches_state_by_what_it_calls_is_found() {
+    let text = "
+        pub fn public(queue: &Queue) { queue.push::<u8>(1); }
+        pub struct Queue;
+        impl Queue { fn push<T>(&self, _: T) { inner::<T>(); } }
+        fn inner<T>() { crate::module::last() }
+        fn last() { let _ = P::current_machine(); }
+        pub fn touches_nothing(queue: &Queue) -> usize { queue.len() }
+    ";
+    assert_eq!(found_in(text), ["module::public"]);
+}
+
+#[test]
+fn function_made_by_a_macro_is_found() {
+    let text = "
+        macro_rules! sides { ($side:ident) => { impl<T> $side<T> { #[must_use] pub const fn one(&self) { pin(); } } } }
+        wrap! { pub fn two() { pin(); } }
+        fn pin() -> Pinned { todo!() }
+    ";
+    assert_eq!(found_in(text), ["$side::one", "module::two"]);
+}
+
+#[test]
+fn per_cpu_access_in_assembly_is_found() {
+    assert_eq!(found_in("pub fn raise() { unsafe { asm!(\"inc dword ptr gs:[{word}]\") } }"), ["module::raise"]);
+}
+
+#[test]
+fn method_of_a_trait_is_found_if_trait_and_type_are_public() {
+    let text = "
+        pub struct Shown; struct Hidden; pub trait Open { fn of_trait() { pin(); } } trait Closed {}
+        impl Drop for Shown { fn drop(&mut self) { pin(); } }
+        impl Drop for Hidden { fn drop(&mut self) { pin(); } }
+        impl Closed for Shown { fn closed() { pin(); } }
+        fn pin() -> Pinned { todo!() }
+    ";
+    assert_eq!(found_in(text), ["<Shown as Drop>::drop", "Open::of_trait"]);
+}
+
+#[test]
+fn unsafe_private_and_test_functions_are_not_found() {
+    let text = "
+        pub unsafe fn asks(pinned: Pinned) {}
+        pub(crate) fn inside(pinned: Pinned) {}
+        #[cfg(test)] mod tests { pub fn test(pinned: Pinned) {} }
+        #[cfg(all(test, not(gmp_loom)))] pub fn also(pinned: Pinned) {}
+        #[cfg(not(gmp_loom))] pub fn compiled(pinned: Pinned) {}
+    ";
+    assert_eq!(found_in(text), ["module::compiled"]);
+}
+
+#[test]
+fn uses_of_unsafe_are_told_apart() {
+    let text = "
+        unsafe impl Send for X {} unsafe fn one() { unsafe { call() }; } unsafe extern \"C\" fn two() {}
+        type Function = unsafe fn(usize); #[unsafe(no_mangle)] static WORD: u8 = 0;
+        #[cfg(test)] mod tests { fn test() { unsafe { call() } } }
+    ";
+    let read = Crate::parse(text, "module");
+    assert_eq!(read.unsafe_code["module"], Unsafe { blocks: 1, functions: 2, promises: 1 });
+}
+
+#[test]
+fn public_functions_that_are_known_are_read() {
+    let has = |read: &Crate, name: &str| {
+        read.functions.iter().any(|function| function.name == name && function.visibility == Visibility::Public)
+    };
+    assert!(["yield_now", "go", "stop_the_world", "try_recv"].iter().all(|name| has(&SCHEDULER, name)));
+    assert!(["read_line", "read_at", "allocate_vector"].iter().all(|name| has(&KERNEL, name)));
+}

@@ -1,0 +1,165 @@
+//! Which functions reach the state of a CPU, an M or a P: by themselves, or by what they call.
+//!
+//! Calls are matched by name: a method by its name alone, an associated function by the name of its type, another
+//! function by its module or its `use`. So some function is taken for another of the same name, and more is found than
+//! there is; a call through a value of a function type is not found.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::source::{Crate, Function, Visibility};
+
+/// Words by which a function is known to touch such state by itself.
+const STATE: [&str; 6] = ["Machine", "Processor", "Pinned", "current_machine", "raise_pin", "lower_pin"];
+/// What the text of an instruction contains that touches per-CPU data, and the register that points there.
+const PER_CPU: [&str; 2] = ["gs:[", "GsBase"];
+
+/// A safe function that other crates can call, and how it reaches such state.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Its path.
+    pub(crate) path: String,
+    /// The calls from it to the function that touches the state.
+    pub(crate) chain: String,
+}
+
+/// All public safe functions of `own` that reach such state, directly or through functions of `own` and `others`.
+pub(crate) fn find(own: &Crate, others: &[&Crate]) -> Vec<Found> {
+    let crates: Vec<&Crate> = [own].into_iter().chain(others.iter().copied()).collect();
+    let functions: Vec<(&Crate, &Function)> =
+        crates.iter().flat_map(|each| each.functions.iter().map(move |function| (*each, function))).collect();
+    let next = distances(&crates, &functions);
+    let mut found: Vec<Found> = functions
+        .iter()
+        .enumerate()
+        .filter(|(index, (of, function))| {
+            next[*index].is_some() && core::ptr::eq(*of, own) && is_surface(function, &crates)
+        })
+        .map(|(index, (_, function))| Found { path: path(function), chain: chain(index, &functions, &next) })
+        .collect();
+    found.sort_by(|left, right| left.path.cmp(&right.path));
+    found
+}
+
+/// Whether safe code of another crate can call it.
+fn is_surface(function: &Function, crates: &[&Crate]) -> bool {
+    // The own crate comes first: a name may be that of another type there.
+    let is_public = |name: &Option<String>| {
+        name.as_ref().and_then(|name| crates.iter().find_map(|each| each.types.get(name))).is_none_or(|public| *public)
+    };
+    !function.is_unsafe
+        && match function.visibility {
+            Visibility::Public => true,
+            Visibility::Crate => false,
+            Visibility::Trait => is_public(&function.owner) && is_public(&function.of_trait),
+        }
+}
+
+/// How a function is written in the lists: by its type, and else by its module, so that a file can move.
+fn path(function: &Function) -> String {
+    let owner = match (&function.of_trait, &function.owner) {
+        (Some(of_trait), Some(owner)) => Some(format!("<{owner} as {of_trait}>")),
+        (_, owner) => owner.clone().or_else(|| function.module.last().cloned()),
+    };
+    owner.into_iter().chain([function.name.clone()]).collect::<Vec<_>>().join("::")
+}
+
+fn touches(function: &Function) -> bool {
+    function.owner.iter().chain(&function.words).any(|word| STATE.contains(&word.as_str()))
+        || function.words.iter().any(|word| PER_CPU.iter().any(|text| word.contains(text)))
+}
+
+/// For each function the next one on a shortest way to such state: itself if it touches it, `None` if there is no way.
+fn distances(crates: &[&Crate], functions: &[(&Crate, &Function)]) -> Vec<Option<usize>> {
+    let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, (_, function)) in functions.iter().enumerate() {
+        by_name.entry(&function.name).or_default().push(index);
+    }
+    let mut callers = vec![Vec::new(); functions.len()];
+    for (index, (of, function)) in functions.iter().enumerate() {
+        for callee in callees(function, of, crates, functions, &by_name) {
+            callers[callee].push(index);
+        }
+    }
+    let mut next = vec![None; functions.len()];
+    let mut queue = VecDeque::new();
+    for (index, (_, function)) in functions.iter().enumerate() {
+        if touches(function) {
+            next[index] = Some(index);
+            queue.push_back(index);
+        }
+    }
+    while let Some(callee) = queue.pop_front() {
+        for &caller in &callers[callee] {
+            if next[caller].is_none() {
+                next[caller] = Some(callee);
+                queue.push_back(caller);
+            }
+        }
+    }
+    next
+}
+
+fn callees(
+    function: &Function,
+    of: &Crate,
+    crates: &[&Crate],
+    functions: &[(&Crate, &Function)],
+    by_name: &BTreeMap<&str, Vec<usize>>,
+) -> Vec<usize> {
+    let words = &function.words;
+    let text = |index: Option<usize>| index.and_then(|index| words.get(index)).map_or("", String::as_str);
+    let mut callees = Vec::new();
+    for (at, name) in words.iter().enumerate() {
+        let Some(candidates) = by_name.get(name.as_str()) else { continue };
+        let before = text(at.checked_sub(1));
+        let (after, behind) = (text(Some(at + 1)), text(Some(at + 2)));
+        if before == "." {
+            let is_call = after == "(" || (after == ":" && behind == ":");
+            callees.extend(candidates.iter().copied().filter(|&other| is_call && functions[other].1.has_self));
+        } else if before == ":" && text(at.checked_sub(2)) == ":" {
+            let qualifier = resolve(text(at.checked_sub(3)), function, crates);
+            callees.extend(candidates.iter().copied().filter(|&other| fits(&qualifier, functions[other].1)));
+        } else if after != ":" || text(Some(at + 3)) == "<" {
+            callees.extend(candidates.iter().copied().filter(|&other| {
+                let (crate_of, other) = functions[other];
+                let is_near = core::ptr::eq(crate_of, of) && other.module == function.module;
+                let is_imported = of.imports.get(&function.module).is_some_and(|names| names.contains(name));
+                other.owner.is_none() && (is_near || is_imported)
+            }));
+        }
+    }
+    callees
+}
+
+/// What a qualifier names: the words of an alias, or itself; nothing if it may be any type.
+fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<String> {
+    if qualifier == "Self" {
+        return function.owner.iter().chain(&function.of_trait).cloned().collect();
+    }
+    let is_generic = qualifier == ">" || (qualifier.len() == 1 && qualifier.chars().all(char::is_uppercase));
+    if is_generic {
+        return Vec::new();
+    }
+    let aliases = crates.iter().filter_map(|each| each.aliases.get(qualifier)).flatten();
+    [qualifier.to_string()].into_iter().chain(aliases.cloned()).collect()
+}
+
+fn fits(qualifier: &[String], function: &Function) -> bool {
+    let Some(owner) = &function.owner else {
+        // By its module, or by one of those around it that export it again.
+        return qualifier
+            .iter()
+            .any(|name| function.module.contains(name) || matches!(name.as_str(), "super" | "self" | "crate"));
+    };
+    qualifier.is_empty() || [owner].into_iter().chain(&function.of_trait).any(|name| qualifier.contains(name))
+}
+
+fn chain(from: usize, functions: &[(&Crate, &Function)], next: &[Option<usize>]) -> String {
+    let mut names = vec![path(functions[from].1)];
+    let mut at = from;
+    while let Some(index) = next[at].filter(|&index| index != at) {
+        names.push(path(functions[index].1));
+        at = index;
+    }
+    names.join(" -> ")
+}

@@ -1,0 +1,424 @@
+//! Reads the functions of a crate out of its source.
+//!
+//! It works on tokens, not on a syntax tree, because many public functions are written in macros: what looks like
+//! `pub fn name` counts, wherever it is written. Code that is only compiled for tests, loom or ThreadSanitizer is left
+//! out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+/// Who can call a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Visibility {
+    /// Everybody: `pub`. The lint `unreachable_pub` forbids `pub` for what no other crate can reach.
+    Public,
+    /// This crate.
+    Crate,
+    /// Those who can use the trait that it is a method of.
+    Trait,
+}
+
+/// A function with a name, or the declaration of one.
+#[derive(Debug)]
+pub(crate) struct Function {
+    /// The modules that it is in, then the macro if a macro makes it.
+    pub(crate) module: Vec<String>,
+    /// The type of its `impl`, or its trait.
+    pub(crate) owner: Option<String>,
+    /// The trait of its `impl`.
+    pub(crate) of_trait: Option<String>,
+    pub(crate) name: String,
+    pub(crate) visibility: Visibility,
+    pub(crate) is_unsafe: bool,
+    pub(crate) has_self: bool,
+    /// The words of its signature and body, without attributes.
+    pub(crate) words: Vec<String>,
+}
+
+/// How often `unsafe` occurs, by what it is written before.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Unsafe {
+    pub(crate) blocks: usize,
+    pub(crate) functions: usize,
+    /// `unsafe impl` and `unsafe trait`.
+    pub(crate) promises: usize,
+}
+
+/// What is declared in one crate.
+#[derive(Default, Debug)]
+pub(crate) struct Crate {
+    pub(crate) functions: Vec<Function>,
+    /// The names of types and traits; whether one of that name is public.
+    pub(crate) types: BTreeMap<String, bool>,
+    /// `type A = B` and `use B as A`: the words of `B` by `A`.
+    pub(crate) aliases: BTreeMap<String, Vec<String>>,
+    /// The names that the `use` items of each module mention.
+    pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
+    /// By the name of the module.
+    pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
+}
+
+impl Crate {
+    /// Reads a crate from its root.
+    pub(crate) fn read(root: &Path) -> Self {
+        let mut read = Self::default();
+        read.file(root, &[]);
+        read
+    }
+
+    /// Reads source text as the module `module`, for the tests of this file.
+    pub(crate) fn parse(text: &str, module: &str) -> Self {
+        let mut read = Self::default();
+        read.text(text, &[module.to_string()], None);
+        read
+    }
+
+    fn file(&mut self, file: &Path, module: &[String]) {
+        let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let folder = file.parent().expect("a file is in a folder");
+        let stem = file.file_stem().expect("a file has a name");
+        let children = if stem == "lib" || stem == "mod" { folder.to_path_buf() } else { folder.join(stem) };
+        self.text(&text, module, Some(&children));
+    }
+
+    fn text(&mut self, text: &str, module: &[String], children: Option<&Path>) {
+        let stream = TokenStream::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", module.join("::")));
+        let tokens = compiled(stream);
+        let mut words = Vec::new();
+        flatten(&tokens, &mut words);
+        let count = count_unsafe(&words);
+        if count != Unsafe::default() {
+            self.unsafe_code.insert(if module.is_empty() { "lib".into() } else { module.join("::") }, count);
+        }
+        let context = Context { module: module.to_vec(), owner: None, of_trait: None, in_trait: None };
+        self.items(&tokens, &context, children);
+    }
+
+    fn items(&mut self, tokens: &[TokenTree], context: &Context, children: Option<&Path>) {
+        let mut visibility = Visibility::Crate;
+        let mut is_unsafe = false;
+        let mut at = 0;
+        while at < tokens.len() {
+            let rest = &tokens[at..];
+            at += 1;
+            match word(&rest[0]).as_str() {
+                "pub" => {
+                    let restricted = rest.get(1).is_some_and(|next| is_group(next, Delimiter::Parenthesis));
+                    at += usize::from(restricted);
+                    visibility = if restricted { Visibility::Crate } else { Visibility::Public };
+                    continue;
+                }
+                "unsafe" => {
+                    is_unsafe = true;
+                    continue;
+                }
+                "const" | "async" | "extern" if precedes_function(&rest[1..]) => continue,
+                "fn" if rest.get(1).is_some_and(is_ident) => {
+                    let end = end_of_item(rest);
+                    self.function(&rest[1..end], context, visibility, is_unsafe);
+                    at += end - 1;
+                }
+                "impl" => {
+                    let end = end_of_item(rest);
+                    if let Some(TokenTree::Group(body)) = rest.get(end - 1) {
+                        let (of_trait, owner) = heads(&rest[1..end - 1]);
+                        let context = Context { owner, of_trait, in_trait: None, ..context.clone() };
+                        self.items(&inside(body), &context, children);
+                    }
+                    at += end - 1;
+                }
+                "trait" => {
+                    let (name, is_public) = (word(&rest[1]), visibility == Visibility::Public);
+                    self.note_type(&name, is_public);
+                    let end = end_of_item(rest);
+                    if let Some(TokenTree::Group(body)) = rest.get(end - 1) {
+                        let context =
+                            Context { owner: Some(name), of_trait: None, in_trait: Some(is_public), ..context.clone() };
+                        self.items(&inside(body), &context, children);
+                    }
+                    at += end - 1;
+                }
+                "mod" => {
+                    let name = word(&rest[1]);
+                    let module: Vec<_> = context.module.iter().cloned().chain([name.clone()]).collect();
+                    let children = children.map(|folder| folder.join(&name));
+                    if let Some(TokenTree::Group(body)) = rest.get(2) {
+                        let context = Context { module, ..context.clone() };
+                        self.items(&inside(body), &context, children.as_deref());
+                    } else if let Some(folder) = children {
+                        self.file(&file_of_module(&folder), &module);
+                    }
+                    at += 2;
+                }
+                "struct" | "enum" | "union" if rest.get(1).is_some_and(is_ident) => {
+                    self.note_type(&word(&rest[1]), visibility == Visibility::Public);
+                    at += end_of_item(rest) - 1;
+                }
+                "type" if rest.get(1).is_some_and(is_ident) => {
+                    let end = rest.iter().position(|token| word(token) == ";").unwrap_or(rest.len());
+                    let mut words = Vec::new();
+                    flatten(&rest[2..end], &mut words);
+                    self.aliases.insert(word(&rest[1]), words);
+                    at += end - 1;
+                }
+                "use" => {
+                    let end = rest.iter().position(|token| word(token) == ";").unwrap_or(rest.len());
+                    self.imports(&rest[1..end], context);
+                    at += end - 1;
+                }
+                _ => {
+                    // The body of a macro, or what a macro is called with.
+                    if let TokenTree::Group(group) = &rest[0] {
+                        self.items(&inside(group), context, None);
+                    }
+                }
+            }
+            (visibility, is_unsafe) = (Visibility::Crate, false);
+        }
+    }
+
+    fn function(&mut self, tokens: &[TokenTree], context: &Context, visibility: Visibility, is_unsafe: bool) {
+        let mut words = Vec::new();
+        flatten(tokens, &mut words);
+        let parameters = tokens.iter().find_map(|token| match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => Some(group.stream().to_string()),
+            _ => None,
+        });
+        let first = parameters.unwrap_or_default().split(',').next().unwrap_or_default().to_string();
+        let visibility = match (context.in_trait, &context.of_trait) {
+            (Some(true), _) => Visibility::Public,
+            (Some(false), _) => Visibility::Crate,
+            (None, Some(_)) => Visibility::Trait,
+            (None, None) => visibility,
+        };
+        self.functions.push(Function {
+            module: context.module.clone(),
+            owner: context.owner.clone(),
+            of_trait: context.of_trait.clone(),
+            name: word(&tokens[0]),
+            visibility,
+            is_unsafe,
+            has_self: first.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == "self"),
+            words: words[1..].to_vec(),
+        });
+    }
+
+    fn note_type(&mut self, name: &str, is_public: bool) {
+        *self.types.entry(name.to_string()).or_default() |= is_public;
+    }
+
+    fn imports(&mut self, tokens: &[TokenTree], context: &Context) {
+        let mut words = Vec::new();
+        flatten(tokens, &mut words);
+        for triple in words.windows(3) {
+            if triple[1] == "as" {
+                self.aliases.insert(triple[2].clone(), vec![triple[0].clone()]);
+            }
+        }
+        self.imports.entry(context.module.clone()).or_default().extend(words);
+    }
+}
+
+/// Where an item is.
+#[derive(Clone)]
+struct Context {
+    module: Vec<String>,
+    owner: Option<String>,
+    of_trait: Option<String>,
+    /// In the declaration of a trait: whether that is public.
+    in_trait: Option<bool>,
+}
+
+fn file_of_module(folder: &Path) -> PathBuf {
+    let file = folder.with_extension("rs");
+    if file.exists() { file } else { folder.join("mod.rs") }
+}
+
+fn inside(group: &Group) -> Vec<TokenTree> {
+    group.stream().into_iter().collect()
+}
+
+fn is_ident(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Ident(_))
+}
+
+fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
+    matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
+}
+
+/// A token as text; empty for a group.
+fn word(token: &TokenTree) -> String {
+    match token {
+        TokenTree::Group(_) => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether the words from here on say that what was read before belongs to a function.
+fn precedes_function(tokens: &[TokenTree]) -> bool {
+    tokens
+        .iter()
+        .find(|token| {
+            !matches!(word(token).as_str(), "const" | "async" | "unsafe" | "extern")
+                && !matches!(token, TokenTree::Literal(_))
+        })
+        .is_some_and(|token| word(token) == "fn")
+}
+
+/// The number of tokens of an item: up to its body or its semicolon.
+fn end_of_item(tokens: &[TokenTree]) -> usize {
+    let end = tokens.iter().position(|token| is_group(token, Delimiter::Brace) || word(token) == ";");
+    end.map_or(tokens.len(), |end| end + 1)
+}
+
+/// The last name of the trait, if there is one, and of the type that stand between `impl` and the body.
+fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
+    let (mut of_trait, mut name, mut depth) = (None, None, 0_i32);
+    for (index, token) in tokens.iter().enumerate() {
+        let text = word(token);
+        match text.as_str() {
+            "<" => depth += 1,
+            ">" if index > 0 && matches!(word(&tokens[index - 1]).as_str(), "-" | "=") => {}
+            ">" => depth -= 1,
+            _ if depth > 0 => {}
+            "for" if tokens.get(index + 1).is_none_or(|next| word(next) != "<") => of_trait = name.take(),
+            "where" => break,
+            "dyn" | "mut" => {}
+            _ if is_ident(token) => match index.checked_sub(1).map(|before| word(&tokens[before])).as_deref() {
+                Some("'") => {}
+                // A parameter of a macro.
+                Some("$") => name = Some(format!("${text}")),
+                _ => name = Some(text),
+            },
+            _ => {}
+        }
+    }
+    (of_trait, name)
+}
+
+/// The tokens without attributes and without what is not compiled for programs.
+fn compiled(stream: TokenStream) -> Vec<TokenTree> {
+    let tokens: Vec<_> = stream.into_iter().collect();
+    let mut kept = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        let mut is_left_out = false;
+        while let Some((attribute, length)) = attribute(&tokens[at..]) {
+            is_left_out |= is_never(&attribute);
+            at += length;
+        }
+        let Some(token) = tokens.get(at) else { break };
+        if is_left_out {
+            at += end_of_left_out(&tokens[at..]);
+            continue;
+        }
+        kept.push(match token {
+            TokenTree::Group(group) => {
+                let inner = compiled(group.stream()).into_iter().collect();
+                TokenTree::Group(Group::new(group.delimiter(), inner))
+            }
+            other => other.clone(),
+        });
+        at += 1;
+    }
+    kept
+}
+
+/// The inside of the attribute that begins here, and how many tokens that is.
+fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
+    if word(tokens.first()?) != "#" {
+        return None;
+    }
+    let length = if word(tokens.get(1)?) == "!" { 3 } else { 2 };
+    match tokens.get(length - 1)? {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => Some((inside(group), length)),
+        _ => None,
+    }
+}
+
+/// Whether this is a `cfg` that holds for tests, loom or ThreadSanitizer alone.
+fn is_never(attribute: &[TokenTree]) -> bool {
+    match attribute {
+        [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition)) == Some(false),
+        _ => false,
+    }
+}
+
+/// Whether a condition holds where programs are compiled; `None` if that depends on features or the target.
+fn holds(condition: &[TokenTree]) -> Option<bool> {
+    let Some(TokenTree::Group(group)) = condition.get(1) else {
+        return if matches!(word(&condition[0]).as_str(), "test" | "gmp_loom" | "gmp_tsan") {
+            Some(false)
+        } else {
+            None
+        };
+    };
+    let inner = inside(group);
+    let each: Vec<_> = inner.split(|token| word(token) == ",").filter(|part| !part.is_empty()).map(holds).collect();
+    match word(&condition[0]).as_str() {
+        "not" => each[0].map(|value| !value),
+        "all" if each.contains(&Some(false)) => Some(false),
+        "any" if each.contains(&Some(true)) => Some(true),
+        "all" if each.iter().all(|value| *value == Some(true)) => Some(true),
+        "any" if each.iter().all(|value| *value == Some(false)) => Some(false),
+        _ => None,
+    }
+}
+
+/// The number of tokens of the item, statement, field or match arm that begins here.
+fn end_of_left_out(tokens: &[TokenTree]) -> usize {
+    const ITEMS: [&str; 12] =
+        ["pub", "fn", "impl", "trait", "mod", "struct", "enum", "const", "static", "use", "unsafe", "type"];
+    let is_item = ITEMS.contains(&word(&tokens[0]).as_str());
+    for (index, token) in tokens.iter().enumerate() {
+        let is_last = match word(token).as_str() {
+            ";" => true,
+            "," => !is_item,
+            _ => is_group(token, Delimiter::Brace) && tokens.get(index + 1).is_none_or(|next| word(next) != ";"),
+        };
+        if is_last {
+            return index + 1;
+        }
+    }
+    tokens.len()
+}
+
+/// Appends the tokens as words, groups with their brackets.
+fn flatten(tokens: &[TokenTree], words: &mut Vec<String>) {
+    for token in tokens {
+        let TokenTree::Group(group) = token else {
+            words.push(token.to_string());
+            continue;
+        };
+        let (open, close) = match group.delimiter() {
+            Delimiter::Parenthesis => ("(", ")"),
+            Delimiter::Brace => ("{", "}"),
+            Delimiter::Bracket => ("[", "]"),
+            Delimiter::None => ("", ""),
+        };
+        words.push(open.into());
+        flatten(&inside(group), words);
+        words.push(close.into());
+    }
+}
+
+fn count_unsafe(words: &[String]) -> Unsafe {
+    let mut count = Unsafe::default();
+    for (at, _) in words.iter().enumerate().filter(|(_, word)| *word == "unsafe") {
+        let next = |ahead: usize| words.get(at + ahead).map_or("", String::as_str);
+        match next(1) {
+            "{" => count.blocks += 1,
+            "impl" | "trait" => count.promises += 1,
+            // Not the type of a function, which has no name.
+            "fn" => count.functions += usize::from(next(2) != "("),
+            "extern" if next(3) == "fn" => count.functions += usize::from(next(4) != "("),
+            "extern" => count.promises += 1,
+            _ => {}
+        }
+    }
+    count
+}
