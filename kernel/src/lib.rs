@@ -25,7 +25,7 @@
 //! where a test needs it. Which of it may be used where (in a G, with preemption off, with a lock of handlers held, in a
 //! handler) is one table that the kernel checks:
 //!
-#![doc = include_str!("contexts.md")]
+#![doc = include_str!("cpu/contexts.md")]
 //!
 //! "Pinned" is with preemption off: with a [`PreemptGuard`](percpu::PreemptGuard) or a `PreemptMutex`. What is refused is
 //! a panic that names the context and the place where it began. No safe code of a program runs in a handler.
@@ -40,69 +40,42 @@
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
 //!
-//! Private:
+//! The source is a stack of layers, one folder each; see ARCHITECTURE.md. What is listed above is exported from:
 //!
-//! | module | what |
+//! | folder | what |
 //! |---|---|
-//! | `entry` | boot protocols, order of the start |
-//! | `contexts` | the table above, and its checks |
-//! | `kthread`, `blocking`, `idle` | kernel threads; blocking in a driver; what a CPU does that has nothing to run |
-//! | `arch` | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs |
-//! | `acpi`, `pci`, `virtio` | what the firmware's tables say, devices on the bus |
-//! | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace` | the last words of a machine; where every CPU is |
-//! | `storm`, `internals` | preemptions every few microseconds; what else the tests inside the machine need |
+//! | `boot` | boot protocols, order of the start |
+//! | `program` | what a program sees; `internals`: what else the tests inside the machine need |
+//! | `drivers` | console, disk, `pci`, `virtio` |
+//! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: the last words of a machine; where every CPU is |
+//! | `sched` | `platform`; `kthread`, `blocking`, `idle`: kernel threads; blocking in a driver; what a CPU does that has nothing to run; `storm`: preemptions every few microseconds |
+//! | `arch` | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs; `acpi`: what the firmware's tables say |
+//! | `mm` | frames, page tables, heap, stacks |
+//! | `cpu` | per-CPU data, locks; `contexts`: the table above, and its checks |
 
 #![no_std]
 #![deny(unsafe_code)]
 
 extern crate alloc;
 
-#[expect(unsafe_code, reason = "reads firmware tables from physical memory")]
-mod acpi;
-#[expect(unsafe_code, reason = "the processor's own interface")]
 mod arch;
-pub mod args;
-#[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
-mod backtrace;
-mod blocking;
-#[expect(unsafe_code, reason = "names the serial port's registers")]
-pub mod console;
-mod contexts;
-pub mod cpus;
-pub mod disk;
 #[expect(unsafe_code, reason = "boot protocols hand over raw memory")]
-mod entry;
-#[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
-pub mod exit;
-mod idle;
-mod inspection;
-#[doc(hidden)]
-#[expect(unsafe_code, reason = "passes on what only tests may break")]
-pub mod internals;
-mod isolation;
-#[expect(unsafe_code, reason = "promises what kernel threads rely on")]
-mod kthread;
-#[expect(unsafe_code, reason = "what the compiler expects from the C library")]
-mod memory;
+mod boot;
+mod cpu;
+mod diagnostics;
+mod drivers;
 #[expect(unsafe_code, reason = "makes memory")]
 pub mod mm;
-mod panic;
-#[expect(unsafe_code, reason = "reads and writes registers of devices")]
-mod pci;
-#[expect(unsafe_code, reason = "reads per-CPU words through GS")]
-pub mod percpu;
-#[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-pub mod platform;
-#[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub mod program;
-#[expect(unsafe_code, reason = "keeps a place as a pointer")]
-mod snapshot;
-mod storm;
-#[expect(unsafe_code, reason = "locks")]
-pub mod sync;
-#[expect(unsafe_code, reason = "shares memory with devices")]
-mod virtio;
-pub mod watchdog;
+mod sched;
+
+pub use cpu::{cpus, percpu, sync};
+pub use diagnostics::watchdog;
+pub use drivers::{console, disk};
+#[doc(hidden)]
+pub use program::internals;
+pub use program::{args, exit};
+pub use sched::platform;
 
 /// The machine's clock, in nanoseconds. Readable in every context.
 pub mod clock {
@@ -117,7 +90,7 @@ pub mod prelude {
     pub use alloc::vec::Vec;
     pub use alloc::{format, vec};
 
-    pub use crate::platform::{
+    pub use crate::sched::platform::{
         Barrier, Builder, Condvar, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell, ReadMostlyRwLock, RwLock,
         Semaphore, WaitGroup, go, goexit, num_cpu, num_goroutine, procs, set_procs, sleep, yield_now,
     };

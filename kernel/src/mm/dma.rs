@@ -10,7 +10,7 @@
 use core::ptr::NonNull;
 
 use super::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, physical_to_virtual};
-use crate::sync::InterruptMutex;
+use crate::cpu::sync::InterruptMutex;
 use x86_64::structures::paging::PhysFrame;
 
 /// Blocks the pool can hold: a disk takes three.

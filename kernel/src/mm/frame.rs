@@ -25,7 +25,7 @@ use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 
 use super::{OutOfMemory, PAGE_SIZE, PhysAddr, physical_to_virtual, stack};
-use crate::sync::{InterruptMutex, InterruptMutexGuard};
+use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 
 /// Block sizes: 1 to 1024 frames.
 const ORDERS: usize = 11;

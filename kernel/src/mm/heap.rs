@@ -16,8 +16,8 @@ use linked_list_allocator::Heap;
 
 use super::paging::{HEAP, WINDOW_BYTES};
 use super::{OutOfMemory, PAGE_SIZE, VirtAddr, object_cache, paging, pressure};
-use crate::contexts;
-use crate::sync::PreemptMutex;
+use crate::cpu::contexts;
+use crate::cpu::sync::PreemptMutex;
 
 pub(crate) use super::object_cache::CpuCache;
 

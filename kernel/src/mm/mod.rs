@@ -13,7 +13,6 @@
 //! | `0xffff_ffff_8000_0000` | the image: text read-only, the rest not executable | 4 KiB |
 
 pub(crate) mod dma;
-pub(crate) mod flush;
 pub(crate) mod frame;
 pub(crate) mod heap;
 pub(crate) mod layout;
@@ -21,6 +20,7 @@ pub(crate) mod object_cache;
 pub(crate) mod paging;
 mod pressure;
 pub(crate) mod stack;
+pub(crate) mod tlb;
 mod usage;
 
 use core::fmt;

@@ -11,8 +11,8 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use super::{OutOfMemory, heap};
-use crate::percpu::{self, PreemptGuard};
-use crate::sync::PreemptMutex;
+use crate::cpu::percpu::{self, PreemptGuard};
+use crate::cpu::sync::PreemptMutex;
 
 /// Sizes of objects. Powers of two and the steps half-way between, and the size of a G: there may be a million.
 const SIZES: [usize; 15] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 448, 512, 768, 1024, 1536, 2048];

@@ -2,7 +2,7 @@
 //!
 //! Once it is set up, entries change by compare-exchange and no lock is taken: a page fault handler may add a page
 //! whoever else is adding one, and [`translate`] may ask at any moment. Tables are never freed. Pages are added, and taken
-//! away again from stacks that nobody uses; how other CPUs come to forget those is told in `super::flush`. Rights never
+//! away again from stacks that nobody uses; how other CPUs come to forget those is told in `super::tlb`. Rights never
 //! change.
 
 use core::ptr::NonNull;

@@ -1,7 +1,8 @@
 //! What is done when frames run out: memory that is only kept for later goes back.
 
 use super::{PAGE_SIZE, frame, stack};
-use crate::{contexts, platform};
+use crate::cpu::contexts;
+use crate::sched::platform;
 
 /// Stacks of dead Gs asked of the scheduler at a time.
 const STACKS_AT_ONCE: usize = 64;

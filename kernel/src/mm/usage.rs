@@ -1,7 +1,7 @@
 //! What the memory is used for.
 
 use super::{PAGE_SIZE, frame, heap, stack};
-use crate::platform;
+use crate::sched::platform;
 
 /// What the memory of the machine is used for at one moment, in bytes where nothing else is said.
 ///

@@ -19,10 +19,13 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::structures::paging::{PageTable, PageTableFlags};
 
 use super::{apic, cpu, gdt, idt, timer};
+use crate::arch::acpi;
+use crate::cpu::cpus;
+use crate::cpu::percpu::{self, CpuId, CpuLocal, MAX_CPUS};
 use crate::mm::stack::{self, Stack};
 use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, heap, paging, physical_to_virtual};
-use crate::percpu::{self, CpuId, CpuLocal, MAX_CPUS};
-use crate::{acpi, args, cpus, platform};
+use crate::program::args;
+use crate::sched::platform;
 
 global_asm!(include_str!("trampoline.s"), options(att_syntax));
 

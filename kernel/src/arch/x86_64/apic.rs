@@ -14,9 +14,10 @@ use x86_64::instructions::interrupts::without_interrupts;
 use x86_64::registers::model_specific::Msr;
 
 use super::interrupts::{ERROR, SPURIOUS, TIMER, Vector};
+use crate::arch::acpi;
+use crate::cpu::cpus;
+use crate::cpu::percpu::{self, CpuId};
 use crate::mm::paging;
-use crate::percpu::{self, CpuId};
-use crate::{acpi, cpus};
 
 const REGISTER_BYTES: usize = 4096;
 

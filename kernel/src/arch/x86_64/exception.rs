@@ -8,8 +8,9 @@ use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorError
 
 use super::trap::{TrapFrame, Vector};
 use super::{machine_check, page_fault};
+use crate::diagnostics::panic;
 use crate::mm::stack::Slot;
-use crate::{panic, platform};
+use crate::sched::platform;
 
 /// Handles an exception: only page faults may be served, so any other ends the machine with a report.
 pub(super) fn handle(frame: &mut TrapFrame) {

@@ -14,9 +14,9 @@ use x86_64::registers::segmentation::SegmentSelector;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
 use x86_64::structures::tss::TaskStateSegment;
 
+use crate::cpu::percpu;
 use crate::mm::stack::Stack;
 use crate::mm::{OutOfMemory, heap};
-use crate::percpu;
 
 /// Index into the interrupt stack table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@ use spin::Once;
 use x86_64::instructions::port::Port;
 
 use super::{apic, timer};
-use crate::kthread;
-use crate::mm::flush;
+use crate::mm::tlb;
+use crate::sched::kthread;
 
 pub use super::trap::Vector;
 
@@ -80,7 +80,7 @@ pub(crate) fn init() {
 
 /// Serves an interrupt. Called on the interrupt stack.
 pub(super) fn handle(vector: Vector) {
-    flush::pass();
+    tlb::pass();
     match vector {
         TIMER => timer::interrupt(),
         // SAFETY: this is the handler, with interrupts off.

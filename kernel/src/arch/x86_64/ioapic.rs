@@ -7,10 +7,10 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::interrupts::Vector;
-use crate::acpi::{self, Polarity, Trigger};
+use crate::arch::acpi::{self, Polarity, Trigger};
+use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::sync::InterruptMutex;
 use crate::mm::paging;
-use crate::percpu::{self, CpuId};
-use crate::sync::InterruptMutex;
 
 const REGISTER_BYTES: usize = 0x20;
 /// Offset of the register that selects, and of the one through which the selected register is read and written.

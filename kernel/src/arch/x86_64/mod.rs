@@ -4,6 +4,7 @@
 
 pub(crate) mod ap_start;
 pub(crate) mod apic;
+mod c_functions;
 pub(crate) mod cpu;
 pub(crate) mod exception;
 pub(crate) mod gdt;

@@ -9,9 +9,12 @@ use x86_64::structures::idt::PageFaultErrorCode;
 
 use super::preempt::{self, INTERRUPT_FLAG};
 use super::trap::TrapFrame;
-use crate::backtrace::Backtrace;
+use crate::cpu::percpu;
+use crate::diagnostics::backtrace::Backtrace;
+use crate::diagnostics::{isolation, panic};
+use crate::mm;
 use crate::mm::stack::{self, Slot, Source, Stack, Touch};
-use crate::{isolation, mm, panic, percpu, platform};
+use crate::sched::platform;
 
 /// Pages that the end of a G for lack of memory may need of its stack.
 const PAGES_TO_DIE: usize = 4;

@@ -23,8 +23,9 @@ use x86_64::instructions::interrupts;
 
 use super::cpu::DEFAULT_MXCSR;
 use super::trap::TrapFrame;
-use crate::percpu::{self, CpuLocal};
-use crate::{platform, watchdog};
+use crate::cpu::percpu::{self, CpuLocal};
+use crate::diagnostics::watchdog;
+use crate::sched::platform;
 
 /// Where a diverted G was: written by the handler, consumed by [`entry`] on the same CPU before interrupts come back on.
 #[derive(Debug)]

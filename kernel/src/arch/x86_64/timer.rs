@@ -16,7 +16,11 @@ use x86_64::instructions::interrupts::without_interrupts;
 
 use super::apic;
 use super::reference_clock::ReferenceClock;
-use crate::{acpi, args, inspection, kthread, percpu};
+use crate::arch::acpi;
+use crate::cpu::percpu;
+use crate::diagnostics::inspection;
+use crate::program::args;
+use crate::sched::kthread;
 
 /// How long the clocks are compared: also how long a CPU needs after an INIT (SDM 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
@@ -225,7 +229,7 @@ pub(super) fn interrupt() {
         start(deadline);
         return;
     }
-    crate::watchdog::note_lateness(local, deadline, now);
+    crate::diagnostics::watchdog::note_lateness(local, deadline, now);
     local.timer_deadline.store(NEVER, Ordering::Relaxed);
     // SAFETY: called by the handler of the timer.
     unsafe { kthread::timer_interrupt() };

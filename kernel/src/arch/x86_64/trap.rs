@@ -9,7 +9,8 @@ use core::arch::naked_asm;
 use core::mem::offset_of;
 
 use super::{cpu, exception, interrupts, preempt};
-use crate::{panic, percpu};
+use crate::cpu::percpu;
+use crate::diagnostics::panic;
 
 /// Number of an interrupt or exception.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! A free stack keeps its memory and is handed out again, last in, first out; nothing is cleared. When memory is short it
 //! loses its frames ([`give_back`]). Then the slot is *bare*: it goes to the end of a queue, since other CPUs may still
-//! remember where its pages were, and is used again when an epoch has passed ([`flush`]).
+//! remember where its pages were, and is used again when an epoch has passed ([`tlb`]).
 //!
 //! The lists cost no memory: a free stack holds the link in its highest word, a bare one in the page table entry of its
 //! highest page, which is not present and so free for use:
@@ -19,9 +19,9 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use x86_64::structures::paging::PhysFrame;
 
 use super::slot::{CLASSES, Commit, Slot, capacity};
+use crate::cpu::sync::InterruptMutex;
 use crate::mm::frame::{self, Priority};
-use crate::mm::{OutOfMemory, flush, paging};
-use crate::sync::InterruptMutex;
+use crate::mm::{OutOfMemory, paging, tlb};
 
 /// New stacks that are made together, each with its highest page: one lock hold of the frame allocator, and one path
 /// through the page tables that is in the processor's caches. Their pages fill a block of frames.
@@ -174,7 +174,7 @@ impl Class {
             }
         }
         COMMITTED.fetch_sub(frames, Ordering::Relaxed);
-        let epoch = flush::begin_epoch();
+        let epoch = tlb::begin_epoch();
         self.lists.lock().push_bare(slot, epoch);
         frames
     }
@@ -206,7 +206,7 @@ impl Lists {
         let (first, last) = self.bare?;
         let slot = Slot { class, index: first };
         let link = bare_link(slot).load(Ordering::Relaxed);
-        if !flush::has_passed(link >> EPOCH_SHIFT) {
+        if !tlb::has_passed(link >> EPOCH_SHIFT) {
             return None;
         }
         let next = (link >> NEXT_SHIFT) as usize & ((1 << NEXT_BITS) - 1);

@@ -11,8 +11,8 @@ use x86_64::structures::paging::PhysFrame;
 
 use super::class::COMMITTED;
 use super::slot::{Commit, Slot};
+use crate::cpu::percpu;
 use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging};
-use crate::percpu;
 
 /// What came of a page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

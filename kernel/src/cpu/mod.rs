@@ -1,0 +1,8 @@
+//! What belongs to one CPU, and how code keeps others out: the layer below all others.
+
+pub(crate) mod contexts;
+pub mod cpus;
+#[expect(unsafe_code, reason = "reads per-CPU words through GS")]
+pub mod percpu;
+#[expect(unsafe_code, reason = "locks")]
+pub mod sync;

@@ -1,0 +1,122 @@
+//! `panic=isolate`: a panic ends the G it happens in, and nothing else; and so does a stack overflow.
+//!
+//! Without that option both end the machine, as in Go. With it, the G's report is printed, its joiner gets
+//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the others go on. There is no unwinding on this machine, so
+//! nothing that the G owned is dropped: what it held stays held (a lock it had taken is never free again, what it was to
+//! send is never sent), and its stack, into which others may point, is never used again.
+//!
+//! The children of scopes that the G has open go on, and may borrow from its frames, and from those of its own parents. So
+//! the G ends, for whoever joins it, when the last of them has: as it would where it could unwind. If they wait for
+//! something that it held that is never.
+//!
+//! A G that has overflowed its stack ends on another one of 16 KiB, which is not used again either.
+//!
+//! The machine still ends where more than one G is at stake:
+//!
+//! - the main G panics: there is no program without it;
+//! - the panic is in the scheduler, in a handler, or with preemption or interrupts off: what is half changed is shared;
+//! - the G is in a system call: its M is not its own;
+//! - a second panic comes while the report of the first is made;
+//! - there is no memory for the stack on which one is to end that has overflowed its own.
+
+use core::fmt;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use boot_protocol::console::Frames;
+use gmp_sched::JoinError;
+use gmp_sched::exit::abandon;
+use gmp_sched::goroutine::{Goroutine, GoroutineId, Status};
+use gmp_sched::platform::Pinned;
+
+use crate::cpu::percpu::{self, CpuId, PreemptGuard};
+use crate::diagnostics::backtrace::Backtrace;
+use crate::diagnostics::panic::StackOverflow;
+use crate::drivers::console;
+use crate::mm::stack::Slot;
+use crate::program::args;
+use crate::sched::platform::Kernel;
+
+/// Set once, before the first G runs.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// Reads the kernel option.
+pub(crate) fn init() {
+    match args::option("panic") {
+        None | Some("end") => {}
+        Some("isolate") => IS_ON.store(true, Ordering::Relaxed),
+        Some(other) => log::warn!("panic={other}: not `isolate` or `end`"),
+    }
+}
+
+/// Whether a panic in the code of `goroutine`, which is the caller, ends it alone.
+pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
+    // In a system call it is not running.
+    IS_ON.load(Ordering::Relaxed) && goroutine.id() != GoroutineId::MAIN && goroutine.status() == Status::Running
+}
+
+/// Reports the panic and ends the calling G, which is [covered](covers).
+pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace: Backtrace) -> ! {
+    report(goroutine, Cause::Panic(info), backtrace);
+    leave(JoinError::Panicked)
+}
+
+/// Reports that the calling G, which is [covered](covers) and on another stack now, has used up the one in `slot`, and ends
+/// it.
+pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
+    let goroutine = Pinned::<Kernel>::new().goroutine();
+    report(goroutine, Cause::Overflow(slot), backtrace);
+    leave(JoinError::StackOverflow)
+}
+
+/// Ends the calling G without unwinding.
+fn leave(reason: JoinError) -> ! {
+    #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+    // SAFETY: this machine has no flows of control but Gs, and what borrows from a G's frames are children of its scopes,
+    // for which `abandon` waits.
+    unsafe {
+        abandon::<Kernel>(reason)
+    }
+}
+
+fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
+    // A panic in here, in the message's own code say, is with preemption off: it ends the machine.
+    let _off = PreemptGuard::new();
+    let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
+    console::print(format_args!("{report}"));
+}
+
+/// What ends a G.
+enum Cause<'a> {
+    Panic(&'a PanicInfo<'a>),
+    /// The stack that was not enough.
+    Overflow(Slot),
+}
+
+struct Report<'a> {
+    goroutine: &'a Goroutine<Kernel>,
+    cause: Cause<'a>,
+    backtrace: Backtrace,
+    cpu: CpuId,
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = self.goroutine.id();
+        match self.cause {
+            Cause::Panic(info) => match info.location() {
+                Some(location) => writeln!(f, "panic at {location}:\n{}\n", info.message())?,
+                None => writeln!(f, "panic: {}\n", info.message())?,
+            },
+            Cause::Overflow(slot) => writeln!(f, "stack overflow:\n{}\n", StackOverflow { goroutine: id, slot })?,
+        }
+        writeln!(f, "goroutine {id} [running] on CPU {}:", self.cpu)?;
+        write!(f, "{}", Frames(self.backtrace.clone()))?;
+        let stack = self.goroutine.stack();
+        writeln!(
+            f,
+            "goroutine {id} is dead and the others go on. What it held stays held; its stack of {} KiB is not used again.",
+            (stack.end - stack.start) / 1024
+        )
+    }
+}

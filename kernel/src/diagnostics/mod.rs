@@ -1,0 +1,10 @@
+//! What the machine says about itself: when it ends, when it is asked, and when a CPU seems to be stuck.
+
+#[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
+pub(crate) mod backtrace;
+pub(crate) mod inspection;
+pub(crate) mod isolation;
+pub(crate) mod panic;
+#[expect(unsafe_code, reason = "keeps a place as a pointer")]
+pub(crate) mod snapshot;
+pub mod watchdog;

@@ -1,0 +1,109 @@
+//! Input: the interrupt of the port moves what arrives into a ring.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use boot_protocol::console::{INPUT_READY, INSPECT_KEY};
+use spin::Once;
+
+use super::output::with_port;
+use super::port::Uart;
+use super::ring::Ring;
+use crate::cpu::sync::InterruptMutex;
+use crate::diagnostics::inspection;
+
+/// What has arrived and was not read. Filled under the console's lock, emptied under [`TAKE`].
+static RING: Ring<4096> = Ring::new();
+static TAKE: InterruptMutex<()> = InterruptMutex::new(());
+/// The port's interrupt reaches a CPU.
+static IS_ENABLED: AtomicBool = AtomicBool::new(false);
+/// The ring is full and the port's interrupt off: the sender waits until something has been read.
+static IS_PAUSED: AtomicBool = AtomicBool::new(false);
+static WAKER: Once<fn()> = Once::new();
+/// The key was pressed that asks what the machine is doing, and that has not been told yet.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+/// The last byte was that key.
+static WAS_KEY: AtomicBool = AtomicBool::new(false);
+
+/// Input can arrive, and its sender has not been told so.
+static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
+
+/// Lets input arrive.
+pub(super) fn enable() {
+    IS_HELD_BACK.store(true, Ordering::Relaxed);
+    IS_ENABLED.store(true, Ordering::Relaxed);
+}
+
+/// Whether the port is to interrupt when something arrives. The caller has the console's lock.
+pub(super) fn is_wanted() -> bool {
+    IS_ENABLED.load(Ordering::Relaxed) && !IS_PAUSED.load(Ordering::Relaxed)
+}
+
+/// Asks for input, when the program wants some for the first time. One that never does gets none, so that its run does not
+/// depend on when the host would have sent it.
+fn ask() {
+    if IS_HELD_BACK.load(Ordering::Relaxed)
+        && IS_HELD_BACK.swap(false, Ordering::Relaxed)
+        && !super::write(&[INPUT_READY])
+    {
+        // There was no room, and the caller cannot wait: the next one asks.
+        IS_HELD_BACK.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sets what the interrupt calls, on its stack, after input has arrived. Only the first call has an effect.
+pub(super) fn set_input_waker(waker: fn()) {
+    WAKER.call_once(|| waker);
+}
+
+/// The next byte of the input, if one has arrived. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is passed on
+/// like any other. Callable from everywhere.
+pub fn try_read() -> Option<u8> {
+    ask();
+    loop {
+        let byte = take();
+        let is_paused = IS_PAUSED.load(Ordering::Relaxed);
+        if is_paused {
+            with_port(receive);
+        }
+        // What has just been received raises no interrupt any more, so "nothing there" would be the wrong answer.
+        if byte.is_some() || !is_paused {
+            return byte;
+        }
+    }
+}
+
+/// Takes a byte out of the ring.
+fn take() -> Option<u8> {
+    let _take = TAKE.lock();
+    let mut byte = [0];
+    let count = RING.peek(&mut byte);
+    RING.skip(count);
+    (count == 1).then_some(byte[0])
+}
+
+/// Serves what [`receive`] has found. Called by the port's handler, without the lock.
+pub(super) fn serve() {
+    if IS_ASKED.swap(false, Ordering::Relaxed) {
+        inspection::write("the console");
+    }
+    if let Some(waker) = WAKER.get() {
+        waker();
+    }
+}
+
+/// Moves what the port has received into the ring, and pauses the input if the ring is full. The caller has the lock.
+pub(super) fn receive(uart: &mut Uart) {
+    while RING.room() > 0 {
+        let Ok(byte) = uart.try_receive_byte() else {
+            IS_PAUSED.store(false, Ordering::Relaxed);
+            return;
+        };
+        let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
+        if byte == INSPECT_KEY {
+            IS_ASKED.store(true, Ordering::Relaxed);
+        } else if !(follows_key && matches!(byte, b'\n' | b'\r')) {
+            RING.put(&[byte]);
+        }
+    }
+    IS_PAUSED.store(true, Ordering::Relaxed);
+}

@@ -1,0 +1,106 @@
+//! Formatting on the caller's side.
+
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+use crate::cpu::contexts;
+
+/// What fits on the caller's stack.
+const SHORT: usize = 256;
+
+/// Takes what is formatted, up to its capacity, and counts the rest.
+#[derive(Default)]
+struct Short {
+    bytes: heapless::Vec<u8, SHORT>,
+    length: usize,
+}
+
+impl Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.length += text.len();
+        // Bytes after some that did not fit are not used either.
+        let _ = self.bytes.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Takes what is formatted, up to the capacity that was reserved.
+struct Long(Vec<u8>);
+
+impl Write for Long {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.0.capacity() - self.0.len();
+        self.0.extend_from_slice(&text.as_bytes()[..room.min(text.len())]);
+        Ok(())
+    }
+}
+
+/// Passes on what is formatted piece by piece.
+struct Pieces<F>(F);
+
+impl<F: FnMut(&[u8])> Write for Pieces<F> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        (self.0)(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Formats and passes the text to `write`: as a whole, but for long text that cannot have memory (in interrupt
+/// handlers, or when there is none), which goes piece by piece. An error of a `Display` implementation cuts the text.
+pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
+    if let Some(text) = arguments.as_str() {
+        return write(text.as_bytes());
+    }
+    let mut short = Short::default();
+    let _ = short.write_fmt(arguments);
+    if short.length <= SHORT {
+        return write(&short.bytes);
+    }
+    let mut long = Vec::new();
+    if contexts::may_allocate() && long.try_reserve_exact(short.length).is_ok() {
+        let mut long = Long(long);
+        let _ = long.write_fmt(arguments);
+        write(&long.0);
+    } else {
+        let _ = Pieces(write).write_fmt(arguments);
+    }
+}
+
+/// Prints line by line, each as a whole if it is not longer than 256 bytes: for long text in interrupt handlers, where
+/// there is no memory to put it together. The last line ends when this is dropped.
+pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
+
+impl LineWriter {
+    pub(crate) fn new() -> Self {
+        Self(heapless::Vec::new())
+    }
+
+    fn send(&mut self) {
+        super::write(&self.0);
+        self.0.clear();
+    }
+}
+
+impl Write for LineWriter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for &byte in text.as_bytes() {
+            if self.0.push(byte).is_err() {
+                self.send();
+                // There is room now.
+                let _ = self.0.push(byte);
+            }
+            if byte == b'\n' {
+                self.send();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LineWriter {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            self.send();
+        }
+    }
+}

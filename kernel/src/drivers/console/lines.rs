@@ -1,0 +1,61 @@
+//! Reading lines: a system call that blocks until there is one.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use boot_protocol::console::END_OF_INPUT;
+use gmp_sched::platform::OutOfResources;
+
+use super::input::{set_input_waker, try_read};
+use crate::cpu::sync::InterruptMutex;
+use crate::sched::blocking::block;
+use crate::sched::kthread::KernelThread;
+
+/// Whoever waits for input; one at a time.
+static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::new(None);
+
+/// The next line of the console's input without its end, `None` at the end of the input. Bytes that are not UTF-8 are
+/// replaced. Blocks the calling G; one G at a time should read.
+///
+/// # Errors
+///
+/// No M can be made that runs the other Gs meanwhile.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn read_line() -> Result<Option<String>, OutOfResources> {
+    set_input_waker(wake_reader);
+    let mut line = Vec::new();
+    loop {
+        let byte = match try_read() {
+            Some(byte) => byte,
+            None => wait_for_byte()?,
+        };
+        match byte {
+            END_OF_INPUT if line.is_empty() => return Ok(None),
+            b'\n' | b'\r' | END_OF_INPUT => return Ok(Some(String::from_utf8_lossy(&line).into_owned())),
+            _ => line.push(byte),
+        }
+    }
+}
+
+fn wait_for_byte() -> Result<u8, OutOfResources> {
+    let mut byte = None;
+    block(|blocked| {
+        *READER.lock() = Some(blocked.thread());
+        blocked.wait_until(|| {
+            byte = try_read();
+            byte.is_some()
+        });
+        *READER.lock() = None;
+    })?;
+    Ok(byte.expect("waited until there is one"))
+}
+
+/// Called by the port's interrupt handler.
+fn wake_reader() {
+    if let Some(reader) = *READER.lock() {
+        reader.unpark();
+    }
+}

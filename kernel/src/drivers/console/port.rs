@@ -1,0 +1,108 @@
+//! The serial port: its registers, and its interrupt.
+//!
+//! The port has one line for all reasons to interrupt, and the interrupt controller notices only that the line goes up. So
+//! the handler first disables all of them, which takes the line down, and enables those that are wanted when it is done:
+//! if one of them is there by then, the line goes up again.
+
+use spin::Once;
+use uart_16550::backend::PioBackend;
+use uart_16550::spec::registers::{IER, LSR};
+use uart_16550::{BaudRate, Config, Uart16550};
+
+use super::output::{self, RING};
+use crate::arch::x86_64::{interrupts, ioapic};
+use crate::cpu::percpu::CpuId;
+use crate::program::args;
+
+/// The first serial port.
+const PORT: u16 = 0x3f8;
+/// Its interrupt.
+const IRQ: u8 = 4;
+/// Bytes that the port takes at once.
+const FIFO_BYTES: usize = 16;
+
+pub(super) type Uart = Uart16550<PioBackend>;
+
+/// Whether the port answers. Output of a machine without one is dropped.
+static IS_THERE: Once<bool> = Once::new();
+
+/// The port, not set up.
+pub(super) const fn uart() -> Uart {
+    // SAFETY: the port of the PC's first serial interface. Its users take turns by the console's lock, but for a panic,
+    // which stops them.
+    match unsafe { Uart16550::new_port(PORT) } {
+        Ok(uart) => uart,
+        Err(_) => panic!("the registers do not fit into the address space"),
+    }
+}
+
+pub(super) const fn config() -> Config {
+    Config { baud_rate: BaudRate::Baud115200, ..Config::DEFAULT }
+}
+
+/// The port, for whoever has the console's lock.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) uart: Uart,
+    /// What it interrupts for at the moment.
+    enabled: IER,
+    /// Whether it takes nothing, for a test.
+    pub(super) is_stalled: bool,
+}
+
+impl Port {
+    /// The port, not set up.
+    pub(super) const fn new() -> Self {
+        Self { uart: uart(), enabled: IER::empty(), is_stalled: false }
+    }
+
+    pub(super) fn init(&mut self) {
+        IS_THERE.call_once(|| self.uart.init(config()).is_ok());
+    }
+
+    /// Moves up to `most` bytes from the ring to the port, as many as it takes at once. Returns how many.
+    pub(super) fn send(&mut self, most: usize) -> usize {
+        if self.is_stalled { 0 } else { send_from_ring(&mut self.uart, is_there(), most) }
+    }
+
+    /// Whether everything that was sent has left the port.
+    pub(super) fn is_empty(&mut self) -> bool {
+        !is_there() || !self.is_stalled && self.uart.lsr().contains(LSR::TRANSMITTER_EMPTY)
+    }
+
+    /// Has the port interrupt for `wanted` and nothing else.
+    pub(super) fn set_interrupts(&mut self, wanted: IER) {
+        if !self.enabled.difference(wanted).is_empty() {
+            self.uart.disable_interrupts(self.enabled.difference(wanted));
+        }
+        if !wanted.difference(self.enabled).is_empty() {
+            self.uart.enable_interrupts(wanted.difference(self.enabled));
+        }
+        self.enabled = wanted;
+    }
+}
+
+pub(super) fn is_there() -> bool {
+    IS_THERE.get() == Some(&true)
+}
+
+/// Moves up to `most` bytes from the ring to a port, as many as it takes at once; drops them if there is none. Returns how
+/// many.
+pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> usize {
+    let mut bytes = [0; FIFO_BYTES];
+    let count = RING.peek(&mut bytes[..most.min(FIFO_BYTES)]);
+    let sent = if is_there { uart.send_bytes(&bytes[..count]) } else { count };
+    RING.skip(sent);
+    output::note_sent(&bytes[..sent]);
+    sent
+}
+
+/// Bytes that can be between the ring and the wire.
+pub(super) const IN_THE_PORT: usize = FIFO_BYTES + 1;
+
+/// Has the port's interrupt reach the boot CPU. Returns whether it does.
+pub(super) fn route_interrupt(handler: fn(usize)) -> bool {
+    is_there()
+        && args::option("console") != Some("polled")
+        && interrupts::allocate(handler, 0).is_ok_and(|vector| ioapic::route_isa(IRQ, vector, CpuId::BOOT).is_ok())
+}

@@ -1,0 +1,227 @@
+//! Disks: reads and writes that block the calling G, and its M with it, while its P goes to others.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use boot_protocol::command_line::{DISK, DiskOption};
+use gmp_sched::platform::OutOfResources;
+use spin::Once;
+
+use crate::drivers::virtio;
+use crate::drivers::virtio::blk::{BlockDevice, REQUEST_BYTES, SECTOR_SIZE};
+use crate::program::args;
+use crate::sched::blocking::block;
+use crate::sched::kthread;
+
+pub use crate::drivers::pci::PciError;
+pub use crate::drivers::virtio::SetupError;
+pub use crate::drivers::virtio::blk::RequestError;
+
+/// Why a disk was not read or written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskError {
+    /// The offset, or the end of what is to be written, is past the end of the disk, or of the device behind it.
+    OutOfRange,
+    /// What is to be written is not whole sectors.
+    Unaligned,
+    /// The disk takes no writes.
+    ReadOnly,
+    /// No M can be made to run the other Gs meanwhile.
+    OutOfResources,
+    /// There is no device that works.
+    Unusable(SetupError),
+    /// The device did not do it.
+    Request(RequestError),
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange => f.write_str("past the end of the disk"),
+            Self::Unaligned => f.write_str("not whole sectors"),
+            Self::ReadOnly => f.write_str("the disk is read-only"),
+            Self::OutOfResources => OutOfResources.fmt(f),
+            Self::Unusable(error) => error.fmt(f),
+            Self::Request(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for DiskError {}
+
+impl From<OutOfResources> for DiskError {
+    fn from(_: OutOfResources) -> Self {
+        Self::OutOfResources
+    }
+}
+
+impl From<RequestError> for DiskError {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error)
+    }
+}
+
+/// A disk of the machine: the bytes of a file on the host.
+#[derive(Debug)]
+pub struct Disk {
+    name: String,
+    bytes: u64,
+    device: Result<&'static BlockDevice, SetupError>,
+}
+
+static DISKS: Once<Vec<Disk>> = Once::new();
+
+/// The disks in the order of their places on the bus, which is that of `boot --disk`.
+#[must_use]
+pub fn disks() -> &'static [Disk] {
+    DISKS.get().map_or(&[], Vec::as_slice)
+}
+
+/// Finds the disks. Called once, when all CPUs are up; a machine need not have any.
+pub(crate) fn init() {
+    virtio::init();
+    let mut options = args::options(DISK);
+    let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
+    let mut disks: Vec<Disk> =
+        devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();
+    // What was promised and is not there is a disk that cannot be read.
+    disks.extend(options.enumerate().map(|(index, option)| Disk::new(index, Err(SetupError::Missing), Some(option))));
+    DISKS.call_once(|| disks);
+}
+
+impl Disk {
+    fn new(index: usize, device: Result<&'static BlockDevice, SetupError>, option: Option<&'static str>) -> Self {
+        let capacity = device.map_or(0, |device| device.sectors().saturating_mul(SECTOR_SIZE as u64));
+        let (name, bytes) = match option.and_then(DiskOption::parse) {
+            Some(DiskOption { name, bytes }) => (name.to_string(), bytes),
+            None => (format!("disk{index}"), capacity),
+        };
+        if bytes > capacity && device.is_ok() {
+            log::warn!("disk `{name}` is said to have {bytes} bytes, the device has {capacity}");
+        }
+        Self { name, bytes, device }
+    }
+
+    /// The name of the file as `boot` was given it; `disk` and a number if it was not `boot` that made the machine.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its length in bytes: that of the file, which need not be whole sectors.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it takes no writes.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.device.is_ok_and(BlockDevice::is_read_only)
+    }
+
+    /// Reads from `offset` on; gives how many bytes, which is less than the buffer has only at the end of the disk.
+    ///
+    /// Blocks the calling G and its M; the P goes to another M at once. Not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`]. `OutOfRange`, `OutOfResources` and `Unusable` come before anything is read; after the others
+    /// the beginning of the buffer may have been written to.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
+        let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
+        let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
+        let device = self.device(offset, length)?;
+        if length == 0 {
+            return Ok(0);
+        }
+        block(|blocked| {
+            let mut position = offset;
+            let mut buffer = &mut buffer[..length];
+            while !buffer.is_empty() {
+                let (sector, skip) = split(position);
+                let (part, rest) = buffer.split_at_mut(buffer.len().min(REQUEST_BYTES - skip));
+                device.read(blocked, sector, skip, part)?;
+                position += part.len() as u64;
+                buffer = rest;
+            }
+            Ok(length)
+        })?
+    }
+
+    /// Writes whole sectors from `offset` on, which begins one. They are on the host when this returns, but not
+    /// necessarily on its own disk.
+    ///
+    /// Blocks the calling G and its M; the P goes to another M at once. Not callable from interrupts.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`]. With `Request`, some of the sectors may have been written; with the others nothing has
+    /// happened.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+        let (mut sector, skip) = split(offset);
+        let device = self.device(offset, data.len())?;
+        if device.is_read_only() {
+            return Err(DiskError::ReadOnly);
+        }
+        if self.bytes.checked_sub(offset).is_none_or(|rest| rest < data.len() as u64) {
+            return Err(DiskError::OutOfRange);
+        }
+        if skip != 0 || !data.len().is_multiple_of(SECTOR_SIZE) {
+            return Err(DiskError::Unaligned);
+        }
+        block(|blocked| {
+            for part in data.chunks(REQUEST_BYTES) {
+                device.write(blocked, sector, part)?;
+                sector += (part.len() / SECTOR_SIZE) as u64;
+            }
+            Ok(())
+        })?
+    }
+
+    /// The device, if it works and has these bytes.
+    fn device(&self, offset: u64, length: usize) -> Result<&'static BlockDevice, DiskError> {
+        let device = self.device.map_err(DiskError::Unusable)?;
+        let end = offset.checked_add(length as u64).ok_or(DiskError::OutOfRange)?;
+        if end.div_ceil(SECTOR_SIZE as u64) > device.sectors() {
+            return Err(DiskError::OutOfRange);
+        }
+        Ok(device)
+    }
+}
+
+/// The sector in which a byte lies, and its place in there.
+fn split(offset: u64) -> (u64, usize) {
+    let size = SECTOR_SIZE as u64;
+    (offset / size, usize::try_from(offset % size).expect("less than a sector"))
+}
+
+/// A device that takes `duration` for a request and transfers nothing: blocks the calling G and its M for that long,
+/// while the P goes to another M at once. Unlike a disk it takes the same time in each run, which shows handoff
+/// deterministically.
+///
+/// ([`sleep`](crate::platform::sleep) blocks the G alone, and is what a program waits with.) Not callable from
+/// interrupts.
+///
+/// # Errors
+///
+/// No M can be made to run the other Gs meanwhile; nothing has happened.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
+    let deadline = kthread::now().after(duration);
+    block(|blocked| blocked.wait_for(deadline))
+}

@@ -1,0 +1,9 @@
+//! Devices.
+
+#[expect(unsafe_code, reason = "names the serial port's registers")]
+pub mod console;
+pub mod disk;
+#[expect(unsafe_code, reason = "reads and writes registers of devices")]
+pub(crate) mod pci;
+#[expect(unsafe_code, reason = "shares memory with devices")]
+pub(crate) mod virtio;

@@ -1,0 +1,284 @@
+//! PCI: which devices there are, where their registers are, how they interrupt.
+//!
+//! Configuration space is reached through ports 0xCF8 and 0xCFC (PCI Local Bus 3.0, 3.2.2.3.2), which every PC has.
+//! Addresses of registers (BARs) are taken as the firmware assigned them.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::ptr::NonNull;
+
+use virtio_drivers::transport::pci::bus::{
+    BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, HeaderType, PciRoot,
+};
+use x86_64::instructions::port::Port;
+
+use crate::arch::x86_64::interrupts::Vector;
+use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::sync::InterruptMutex;
+use crate::mm::{OutOfMemory, PhysAddr, paging};
+
+/// All PCI devices of the machine.
+pub(crate) type Root = PciRoot<ConfigurationPorts>;
+
+/// The two ports: which register, and its value.
+static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port::new(0xcf8), Port::new(0xcfc)));
+/// In the first port: the access goes to configuration space.
+const ENABLE: u32 = 1 << 31;
+
+/// The capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
+const MSIX: u8 = 0x11;
+/// In its control word, which is the upper half of the first one.
+const MSIX_ENABLE: u32 = 1 << 31;
+const MSIX_MASK_ALL: u32 = 1 << 30;
+/// In the second word: which BAR has the table; the rest is the offset.
+const MSIX_BAR: u32 = 0b111;
+/// Where a device writes to interrupt the CPU whose APIC id stands in bits 12 to 19 (SDM 11.11.1).
+const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
+
+/// Configuration space, which capabilities follow after the header of 64 bytes, has room for so many.
+const MAX_CAPABILITIES: usize = (256 - 64) / 4;
+
+/// Register of a bridge with the number of the bus behind it, in bits 8 to 15.
+const BUS_NUMBERS: u8 = 0x18;
+
+/// Configuration space by ports.
+#[derive(Debug)]
+pub(crate) struct ConfigurationPorts;
+
+impl ConfigurationPorts {
+    fn select(function: DeviceFunction, register: u8) -> u32 {
+        let function =
+            u32::from(function.bus) << 16 | u32::from(function.device) << 11 | u32::from(function.function) << 8;
+        ENABLE | function | u32::from(register & !0b11)
+    }
+}
+
+impl ConfigurationAccess for ConfigurationPorts {
+    fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
+        let (address, data) = &mut *PORTS.lock();
+        // SAFETY: the port only selects a register.
+        unsafe { address.write(Self::select(function, register)) };
+        // SAFETY: reading configuration space changes nothing.
+        unsafe { data.read() }
+    }
+
+    fn write_word(&mut self, function: DeviceFunction, register: u8, value: u32) {
+        let (address, data) = &mut *PORTS.lock();
+        // SAFETY: the port only selects a register.
+        unsafe { address.write(Self::select(function, register)) };
+        // SAFETY: the users of this module give devices only addresses that are theirs.
+        unsafe { data.write(value) };
+    }
+
+    unsafe fn unsafe_clone(&self) -> Self {
+        Self
+    }
+}
+
+/// The machine's PCI devices.
+pub(crate) fn root() -> Root {
+    PciRoot::new(ConfigurationPorts)
+}
+
+/// Every function of every device, bus by bus, in the order of their numbers.
+pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)> {
+    let mut found = Vec::new();
+    let mut buses = alloc::vec![0];
+    let mut next = 0;
+    while let Some(&bus) = buses.get(next) {
+        for (function, info) in root.enumerate_bus(bus) {
+            if info.header_type == HeaderType::PciPciBridge {
+                let [_, behind, ..] = ConfigurationPorts.read_word(function, BUS_NUMBERS).to_le_bytes();
+                // A bridge that nobody has set up says 0.
+                if !buses.contains(&behind) {
+                    buses.push(behind);
+                }
+            }
+            found.push((function, info));
+        }
+        next += 1;
+    }
+    found
+}
+
+/// Checks that the list of a device's capabilities ends.
+///
+/// # Errors
+/// It does not: it is a ring.
+pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Result<(), PciError> {
+    root.capabilities(function).nth(MAX_CAPABILITIES).map_or(Ok(()), |_| Err(PciError::NoRegisters))
+}
+
+/// The word `at` bytes after the beginning of a capability that a device has at `offset`, as it says; `None` if that is
+/// outside of its configuration space.
+pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
+    Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
+}
+
+/// Why a device cannot be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PciError {
+    /// There is no memory to map its registers.
+    OutOfMemory,
+    /// It has no registers where it says they are, or the firmware has given them no address.
+    NoRegisters,
+    /// It does not interrupt by MSI-X.
+    NoMessages,
+    /// The CPU is not up, or its APIC id does not fit into a message.
+    NoSuchCpu,
+}
+
+impl fmt::Display for PciError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfMemory => "no memory to map the registers",
+            Self::NoRegisters => "the registers are not where they should be",
+            Self::NoMessages => "the device does not interrupt by messages (MSI-X)",
+            Self::NoSuchCpu => "messages cannot reach the CPU",
+        })
+    }
+}
+
+impl core::error::Error for PciError {}
+
+impl From<OutOfMemory> for PciError {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// Registers of a device, mapped for good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registers {
+    physical: PhysAddr,
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: device registers may be accessed from any CPU; who may do what with them is the drivers' affair.
+unsafe impl Send for Registers {}
+// SAFETY: as above.
+unsafe impl Sync for Registers {}
+
+impl Registers {
+    /// The address of the first register.
+    pub(crate) fn start(self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The part of `bytes` bytes from `offset` on, if it is inside.
+    pub(crate) fn part(self, offset: usize, bytes: usize) -> Option<Self> {
+        (offset.checked_add(bytes)? <= self.bytes).then(|| Self {
+            physical: self.physical + offset as u64,
+            // SAFETY: inside of the mapping, as was just checked.
+            start: unsafe { self.start.add(offset) },
+            bytes,
+        })
+    }
+
+    fn at<T>(self, offset: usize) -> *mut T {
+        let register = self.part(offset, size_of::<T>()).expect("the register lies inside of the mapping");
+        let pointer = register.start.as_ptr().cast::<T>();
+        assert!(pointer.is_aligned(), "registers are aligned to their size");
+        pointer
+    }
+
+    /// Reads the register at `offset`.
+    ///
+    /// # Panics
+    /// If it lies outside, or is not aligned.
+    pub(crate) fn read<T: Copy>(self, offset: usize) -> T {
+        // SAFETY: mapped and aligned; registers of the devices here may be read at any time, as plain numbers.
+        unsafe { self.at::<T>(offset).read_volatile() }
+    }
+
+    /// Writes the register at `offset`.
+    ///
+    /// # Safety
+    /// The device does no harm with it: it gets no address of memory that is not its own.
+    ///
+    /// # Panics
+    /// If it lies outside, or is not aligned.
+    pub(crate) unsafe fn write<T: Copy>(self, offset: usize, value: T) {
+        // SAFETY: mapped and aligned; the rest is the caller's promise.
+        unsafe { self.at::<T>(offset).write_volatile(value) }
+    }
+}
+
+/// How many BARs can be mapped: a virtio device has two.
+const MAX_MAPPED: usize = 64;
+
+/// The BARs that are mapped.
+static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptMutex::new(heapless::Vec::new());
+
+/// Maps a BAR; the second time it is the same mapping.
+///
+/// # Errors
+/// If it has no memory behind it, or there is none to map it.
+pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
+    let bar = root.bar_info(function, index).ok().flatten().as_ref().and_then(BarInfo::memory_address_size);
+    let (address, bytes) = bar.filter(|&(address, _)| address != 0).ok_or(PciError::NoRegisters)?;
+    let physical = PhysAddr::try_new(address).map_err(|_| PciError::NoRegisters)?;
+    let bytes = usize::try_from(bytes).map_err(|_| PciError::NoRegisters)?;
+    if let Some(known) = mapped(physical, bytes) {
+        return Ok(known);
+    }
+    let registers = Registers { physical, start: paging::map_device(physical, bytes)?, bytes };
+    MAPPED.lock().push(registers).map_err(|_| PciError::OutOfMemory)?;
+    Ok(registers)
+}
+
+/// The registers at a physical address, if they are mapped.
+pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
+    MAPPED.lock().iter().find_map(|bar| {
+        let offset = physical.as_u64().checked_sub(bar.physical.as_u64())?;
+        bar.part(usize::try_from(offset).ok()?, bytes)
+    })
+}
+
+/// Maps all memory BARs of a device.
+///
+/// # Errors
+/// As [`map_bar`].
+pub(crate) fn map_bars(root: &mut Root, function: DeviceFunction) -> Result<(), PciError> {
+    let bars = root.bars(function).map_err(|_| PciError::NoRegisters)?;
+    for (index, bar) in (0..).zip(bars) {
+        if bar.as_ref().and_then(BarInfo::memory_address_size).is_some() {
+            map_bar(root, function, index)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets a device use memory on its own and answer to its registers.
+pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
+    let (_, command) = root.get_status_command(function);
+    root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
+}
+
+/// Has entry 0 of a device's MSI-X table interrupt `cpu` with `vector`, fixed and edge-triggered.
+///
+/// # Errors
+/// If the device has no such table, or the CPU cannot be reached.
+pub(crate) fn route_messages(
+    root: &mut Root,
+    function: DeviceFunction,
+    vector: Vector,
+    cpu: CpuId,
+) -> Result<(), PciError> {
+    let apic_id = percpu::of(cpu).map(|local| local.apic_id()).filter(|&id| id < 0xff).ok_or(PciError::NoSuchCpu)?;
+    let capability =
+        root.capabilities(function).find(|capability| capability.id == MSIX).ok_or(PciError::NoMessages)?;
+    let table = read_capability(function, capability.offset, 4).ok_or(PciError::NoMessages)?;
+    let bar = map_bar(root, function, (table & MSIX_BAR) as u8)?;
+    let entry = bar.part((table & !MSIX_BAR) as usize, 16).ok_or(PciError::NoRegisters)?;
+    // Address, upper half of the address, data, control (bit 0: masked).
+    for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
+        // SAFETY: the device writes to the local APIC of a CPU that is up, which answers with an interrupt that has a
+        // handler.
+        unsafe { entry.write(offset, word) };
+    }
+    let control = ConfigurationPorts.read_word(function, capability.offset);
+    ConfigurationPorts.write_word(function, capability.offset, control & !MSIX_MASK_ALL | MSIX_ENABLE);
+    Ok(())
+}

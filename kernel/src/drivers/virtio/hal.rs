@@ -1,0 +1,42 @@
+//! What virtio-drivers needs from the machine: memory that devices may use, and where their registers are mapped.
+
+use core::ptr::NonNull;
+
+use virtio_drivers::{BufferDirection, Hal, PhysAddr as DeviceAddress};
+
+use crate::drivers::pci;
+use crate::mm::{PhysAddr, dma};
+
+/// The DMA pool, for virtio-drivers.
+#[derive(Debug)]
+pub(crate) struct DmaPool;
+
+// SAFETY: the pool's pages are whole, zeroed, and given out once until they are freed; registers are mapped for good
+// and used by one driver each.
+unsafe impl Hal for DmaPool {
+    /// No memory is address 0, which virtio-drivers turns into an error.
+    fn dma_alloc(pages: usize, _: BufferDirection) -> (DeviceAddress, NonNull<u8>) {
+        let start = dma::allocate(pages).ok();
+        let address = start.and_then(|start| dma::device_address(NonNull::slice_from_raw_parts(start, 1)));
+        (address.map_or(0, PhysAddr::as_u64), start.unwrap_or(NonNull::dangling()))
+    }
+
+    unsafe fn dma_dealloc(_: DeviceAddress, start: NonNull<u8>, pages: usize) -> i32 {
+        // SAFETY: it came from `dma_alloc`, and the driver has taken it away from the device.
+        unsafe { dma::free(start, pages) };
+        0
+    }
+
+    unsafe fn mmio_phys_to_virt(address: DeviceAddress, bytes: usize) -> NonNull<u8> {
+        let registers = pci::mapped(PhysAddr::new_truncate(address), bytes);
+        registers.expect("a device's BARs are mapped before its driver starts").start()
+    }
+
+    unsafe fn share(buffer: NonNull<[u8]>, _: BufferDirection) -> DeviceAddress {
+        let address = dma::device_address(buffer);
+        address.expect("only memory of the DMA pool is shared with devices").as_u64()
+    }
+
+    /// Nothing to undo: the memory stays in the pool, and whoever made the request copies out of it.
+    unsafe fn unshare(_: DeviceAddress, _: NonNull<[u8]>, _: BufferDirection) {}
+}

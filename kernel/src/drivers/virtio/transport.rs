@@ -1,0 +1,197 @@
+//! Virtio over PCI, on top of virtio-drivers' own transport, which knows nothing of interrupts (virtio 1.2, 4.1).
+//!
+//! It adds the routing of queue 0 to entry 0 of the device's MSI-X table, and takes away three things:
+//!
+//! - *Indirect descriptors*: virtio-drivers allocates them from the heap, which code that holds an interrupt lock must
+//!   not do.
+//! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
+//!   2.7.13.4.1), which virtio-drivers does not have; and it compares them without regard to their wrapping around.
+//! - *The decision whether to notify*, for the same missing fence: a device that goes to sleep while it is read would
+//!   never hear of the request. The [`Doorbell`] is rung for each request instead, outside of any lock.
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use virtio_drivers::transport::pci::bus::{DeviceFunction, PCI_CAP_ID_VNDR};
+use virtio_drivers::transport::pci::{PciTransport, VIRTIO_PCI_CAP_COMMON_CFG, VIRTIO_PCI_CAP_NOTIFY_CFG};
+use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
+use virtio_drivers::{PhysAddr, Result};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::SetupError;
+use super::hal::DmaPool;
+use crate::drivers::pci::{self, PciError, Registers};
+
+/// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
+const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
+
+/// Registers of the common configuration (virtio 1.2, 4.1.4.3).
+const QUEUE_SELECT: usize = 0x16;
+const QUEUE_MSIX_VECTOR: usize = 0x1a;
+const QUEUE_NOTIFY_OFF: usize = 0x1e;
+const COMMON_BYTES: usize = 0x38;
+
+/// The entry of the MSI-X table that is used.
+const MESSAGE: u16 = 0;
+
+/// A virtio device on the PCI bus whose queues interrupt by message.
+pub(super) struct MessageTransport {
+    device: PciTransport,
+    common: Registers,
+}
+
+/// What is written to when a queue has new requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doorbell {
+    register: Registers,
+    queue: u16,
+}
+
+impl Doorbell {
+    /// Has the device look at its queue. The requests must be in it. Callable from everywhere.
+    pub(super) fn ring(self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the device looks at a queue whose descriptors have addresses of the DMA pool. The write comes after
+        // the ones to the queue: the processor does not reorder stores.
+        unsafe { self.register.write(0, self.queue) };
+    }
+}
+
+/// Bytes of the longest capability of virtio (virtio 1.2, 4.1.4.4).
+const CAPABILITY_BYTES: u8 = 20;
+
+/// Checks what a device says of its capabilities, since virtio-drivers adds to these numbers without looking.
+///
+/// # Errors
+/// They are a ring, or leave the configuration space.
+pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result::Result<(), SetupError> {
+    pci::check_capabilities(root, function)?;
+    let ends = |offset: u8| offset.checked_add(CAPABILITY_BYTES - 1).is_some();
+    let mut capabilities = root.capabilities(function).filter(|capability| capability.id == PCI_CAP_ID_VNDR);
+    if capabilities.all(|capability| ends(capability.offset)) { Ok(()) } else { Err(SetupError::NotVirtio) }
+}
+
+/// Opens a device that was [checked](check) and whose BARs are mapped, and the doorbell of its queue 0.
+pub(super) fn open(
+    root: &mut pci::Root,
+    function: DeviceFunction,
+) -> core::result::Result<(MessageTransport, Doorbell), SetupError> {
+    let (common, _) = structure(root, function, VIRTIO_PCI_CAP_COMMON_CFG)?;
+    let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
+    let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
+    let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
+    select_queue(common, 0);
+    // At most 2^48: the device says both.
+    let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
+    let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
+    Ok((MessageTransport { device, common }, Doorbell { register, queue: 0 }))
+}
+
+/// The registers that a vendor capability of this type describes, and the word behind the description (virtio 1.2,
+/// 4.1.4).
+fn structure(
+    root: &mut pci::Root,
+    function: DeviceFunction,
+    kind: u8,
+) -> core::result::Result<(Registers, u32), SetupError> {
+    let is_wanted = |header: u16| header.to_le_bytes()[1] == kind;
+    let capability = root
+        .capabilities(function)
+        .find(|capability| capability.id == PCI_CAP_ID_VNDR && is_wanted(capability.private_header))
+        .ok_or(SetupError::NotVirtio)?;
+    let word = |at| pci::read_capability(function, capability.offset, at).ok_or(SetupError::NotVirtio);
+    let (bar, offset, bytes, more) = (word(4)?, word(8)?, word(12)?, word(16)?);
+    let bar = pci::map_bar(root, function, bar.to_le_bytes()[0])?;
+    Ok((bar.part(offset as usize, bytes as usize).ok_or(PciError::NoRegisters)?, more))
+}
+
+fn select_queue(common: Registers, queue: u16) {
+    // SAFETY: only says which queue the other registers are about.
+    unsafe { common.write(QUEUE_SELECT, queue) };
+}
+
+/// Whether queue 0 of the device interrupts as it was told to.
+pub(super) fn is_routed(transport_registers: Registers) -> bool {
+    select_queue(transport_registers, 0);
+    transport_registers.read::<u16>(QUEUE_MSIX_VECTOR) == MESSAGE
+}
+
+impl MessageTransport {
+    /// The registers that [`is_routed`] looks at when a driver has the transport.
+    pub(super) fn common(&self) -> Registers {
+        self.common
+    }
+}
+
+impl Transport for MessageTransport {
+    fn read_device_features(&mut self) -> u64 {
+        self.device.read_device_features() & !UNUSED_FEATURES
+    }
+
+    fn queue_set(
+        &mut self,
+        queue: u16,
+        size: u32,
+        descriptors: PhysAddr,
+        driver_area: PhysAddr,
+        device_area: PhysAddr,
+    ) {
+        select_queue(self.common, queue);
+        // SAFETY: the message has a handler. The device answers with another value if it cannot.
+        unsafe { self.common.write(QUEUE_MSIX_VECTOR, MESSAGE) };
+        self.device.queue_set(queue, size, descriptors, driver_area, device_area);
+    }
+
+    fn notify(&mut self, _: u16) {}
+
+    fn device_type(&self) -> DeviceType {
+        self.device.device_type()
+    }
+
+    fn write_driver_features(&mut self, driver_features: u64) {
+        self.device.write_driver_features(driver_features);
+    }
+
+    fn max_queue_size(&mut self, queue: u16) -> u32 {
+        self.device.max_queue_size(queue)
+    }
+
+    fn get_status(&self) -> DeviceStatus {
+        self.device.get_status()
+    }
+
+    fn set_status(&mut self, status: DeviceStatus) {
+        self.device.set_status(status);
+    }
+
+    fn set_guest_page_size(&mut self, guest_page_size: u32) {
+        self.device.set_guest_page_size(guest_page_size);
+    }
+
+    fn requires_legacy_layout(&self) -> bool {
+        self.device.requires_legacy_layout()
+    }
+
+    fn queue_unset(&mut self, queue: u16) {
+        self.device.queue_unset(queue);
+    }
+
+    fn queue_used(&mut self, queue: u16) -> bool {
+        self.device.queue_used(queue)
+    }
+
+    fn ack_interrupt(&mut self) -> InterruptStatus {
+        self.device.ack_interrupt()
+    }
+
+    fn read_config_generation(&self) -> u32 {
+        self.device.read_config_generation()
+    }
+
+    fn read_config_space<T: FromBytes + IntoBytes>(&self, offset: usize) -> Result<T> {
+        self.device.read_config_space(offset)
+    }
+
+    fn write_config_space<T: IntoBytes + Immutable>(&mut self, offset: usize, value: T) -> Result<()> {
+        self.device.write_config_space(offset, value)
+    }
+}

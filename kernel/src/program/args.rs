@@ -1,0 +1,60 @@
+//! The command line: options of the kernel, then `--`, then the arguments of the program.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use boot_protocol::command_line;
+use spin::Once;
+
+use crate::program::exit;
+
+/// Exit status of a machine whose options cannot be used, as of a command that is called wrongly (`EX_USAGE`).
+const WRONG_USE: u8 = 64;
+
+/// The command line, taken apart.
+struct CommandLine {
+    options: Vec<String>,
+    program: Vec<&'static str>,
+}
+
+static COMMAND_LINE: Once<CommandLine> = Once::new();
+
+/// Takes the command line apart.
+pub(crate) fn init(line: &str) {
+    COMMAND_LINE.call_once(|| CommandLine {
+        options: command_line::options(line).map(|word| word.to_string()).collect(),
+        // They live as long as the machine.
+        program: command_line::arguments(line).map(|word| &*word.to_string().leak()).collect(),
+    });
+}
+
+/// The arguments of the program.
+pub fn program() -> &'static [&'static str] {
+    COMMAND_LINE.get().map_or(&[], |line| &line.program)
+}
+
+/// The value of the kernel option `KEY=VALUE`, the last one if there are several.
+pub fn option(key: &str) -> Option<&'static str> {
+    options(key).last()
+}
+
+/// The value of the kernel option `KEY=NUMBER`, `None` if it was not given. Anything but a number in `range` ends the
+/// machine with a message and the status of wrong use: a value that was meant otherwise is not taken for another one.
+pub(crate) fn number(key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    let value = option(key)?;
+    match value.parse() {
+        Ok(number) if range.contains(&number) => Some(number),
+        _ => {
+            let (from, to) = (range.start(), range.end());
+            crate::println!("kernel option {key}={value}: expected a number from {from} to {to}");
+            exit::exit(WRONG_USE)
+        }
+    }
+}
+
+/// The values of all kernel options `KEY=VALUE` with this key, in order.
+pub fn options(key: &str) -> impl Iterator<Item = &'static str> {
+    let words = COMMAND_LINE.get().map_or(&[][..], |line| &line.options);
+    words.iter().filter_map(move |word| word.strip_prefix(key)?.strip_prefix('='))
+}

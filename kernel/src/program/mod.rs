@@ -1,0 +1,72 @@
+//! What makes a crate a program for the machine: its `main`.
+
+pub mod args;
+#[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
+pub mod exit;
+#[doc(hidden)]
+#[expect(unsafe_code, reason = "passes on what only tests may break")]
+pub mod internals;
+
+use core::fmt::Display;
+
+use boot_protocol::status::LAST_OF_PROGRAM;
+
+/// Declares the program's `main`, a `fn(&[&str])` that returns what [`Termination`] is implemented for.
+///
+/// Without it a program does not link: `gmp_program_main` is missing.
+#[macro_export]
+macro_rules! main {
+    ($main:path) => {
+        const _: () = {
+            #[unsafe(export_name = "gmp_program_main")]
+            fn program_main(args: &[&str]) -> u8 {
+                $crate::program::Termination::report($main(args))
+            }
+        };
+    };
+}
+
+#[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
+unsafe extern "Rust" {
+    /// Defined by [`main!`](crate::main!).
+    fn gmp_program_main(args: &[&str]) -> u8;
+}
+
+/// Runs the program. Returns its exit status.
+#[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
+pub(crate) fn run() -> u8 {
+    // SAFETY: the macro defines it with this signature.
+    unsafe { gmp_program_main(args::program()) }
+}
+
+/// What a `main` may return, and the exit status that it stands for: 0 is success.
+pub trait Termination {
+    /// The exit status, 0 to [`LAST_OF_PROGRAM`].
+    fn report(self) -> u8;
+}
+
+impl Termination for () {
+    fn report(self) -> u8 {
+        0
+    }
+}
+
+/// The status itself. What is not in 0 to [`LAST_OF_PROGRAM`] becomes that, since higher ones are the kernel's.
+impl Termination for i32 {
+    fn report(self) -> u8 {
+        u8::try_from(self).map_or(LAST_OF_PROGRAM, |status| status.min(LAST_OF_PROGRAM))
+    }
+}
+
+/// An error is printed, and is status 1.
+impl<T: Termination, E: Display> Termination for Result<T, E> {
+    fn report(self) -> u8 {
+        match self {
+            Ok(value) => value.report(),
+            Err(error) => {
+                crate::println!("error: {error}");
+                1
+            }
+        }
+    }
+}
