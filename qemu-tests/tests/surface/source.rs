@@ -60,6 +60,8 @@ pub(crate) struct Crate {
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
     /// By the name of the module.
     pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
+    /// The paths that begin with `crate::`, without that, by the name of the module.
+    pub(crate) paths: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Crate {
@@ -91,9 +93,11 @@ impl Crate {
         let mut words = Vec::new();
         flatten(&tokens, &mut words);
         let count = count_unsafe(&words);
+        let name = if module.is_empty() { "lib".into() } else { module.join("::") };
         if count != Unsafe::default() {
-            self.unsafe_code.insert(if module.is_empty() { "lib".into() } else { module.join("::") }, count);
+            self.unsafe_code.insert(name.clone(), count);
         }
+        collect_paths(&tokens, self.paths.entry(name).or_default());
         let context = Context { module: module.to_vec(), owner: None, of_trait: None, in_trait: None };
         self.items(&tokens, &context, children);
     }
@@ -421,4 +425,39 @@ fn count_unsafe(words: &[String]) -> Unsafe {
         }
     }
     count
+}
+
+/// Adds all paths that begin with `crate::`.
+fn collect_paths(tokens: &[TokenTree], paths: &mut BTreeSet<String>) {
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => collect_paths(&inside(group), paths),
+            _ if word(token) == "crate" && (at == 0 || word(&tokens[at - 1]) != "$") => {
+                collect_tree(&tokens[at + 1..], String::new(), paths);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Adds the paths of a use tree, or of one path, of which `path` has been read and `tokens` follow.
+fn collect_tree(tokens: &[TokenTree], path: String, paths: &mut BTreeSet<String>) {
+    let continues = tokens.len() > 2 && word(&tokens[0]) == ":" && word(&tokens[1]) == ":";
+    match tokens.get(2) {
+        Some(TokenTree::Group(group)) if continues => {
+            for tree in inside(group).split(|token| word(token) == ",").filter(|tree| !tree.is_empty()) {
+                collect_tree(&tree[1..], join(&path, &word(&tree[0])), paths);
+            }
+        }
+        Some(token) if continues && is_ident(token) => collect_tree(&tokens[3..], join(&path, &word(token)), paths),
+        _ => _ = paths.insert(path),
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    match (path, name) {
+        (path, "self") => path.into(),
+        ("", name) => name.into(),
+        (path, name) => format!("{path}::{name}"),
+    }
 }
