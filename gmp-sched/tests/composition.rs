@@ -2,9 +2,9 @@
 //! is explored, within bounds. See `sim::exhaustive` for what that covers and what it does not.
 //!
 //! Each test prints the number of states. An ordinary run switches away from a CPU that could continue at most once per run,
-//! or never in the largest programs; an optimised build twice, and once. `GMP_SWITCHES=3` chooses another bound, and
-//! `GMP_SWITCHES=all` none. Without a bound the first of these programs has a million states; the others have not been run
-//! to the end:
+//! never in the largest programs, and twice in the smallest; an optimised build once more. `GMP_SWITCHES=3` chooses another
+//! bound, and `GMP_SWITCHES=all` none. Without a bound the first of these programs has a million states; the others have not
+//! been run to the end:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
@@ -12,11 +12,13 @@
 #![cfg(not(gmp_loom))]
 
 use std::env;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gmp_sched::sim::exhaustive::{self, Census, Setting};
 use gmp_sched::sim::{self, Sim};
-use gmp_sched::syscall::syscall;
+use gmp_sched::syscall::{blocking, syscall};
 
 #[global_allocator]
 static MEMORY: exhaustive::Memory = exhaustive::Memory;
@@ -29,6 +31,7 @@ const A_WHILE: Duration = Duration::from_micros(1);
 enum Size {
     Large = 0,
     Small = 1,
+    Tiny = 2,
 }
 
 /// Explores `program`, in which the clock advances this often while a CPU is busy, and prints the number of states.
@@ -54,25 +57,34 @@ fn explore(name: &str, size: Size, ticks: u32, program: fn()) -> Census {
     census
 }
 
+/// Spawns `children`, explores every order of what follows, calls `meanwhile`, and joins the children.
+fn with_children<const N: usize>(children: [fn(); N], meanwhile: fn()) {
+    let children = children.map(|child| sim::go(child));
+    exhaustive::begin();
+    meanwhile();
+    children.into_iter().for_each(|child| child.join().unwrap());
+}
+
+/// Computes for so many steps that an interrupt which is on its way is taken, and another state follows.
+fn compute() {
+    (0..3).for_each(|_| sim::work(A_WHILE));
+}
+
+/// Makes another M search for work. (While this CPU computes, the other one may run without a switch being counted.)
+fn let_another_machine_search() {
+    sim::work(A_WHILE);
+    sim::go(|| ()).join().unwrap();
+}
+
 #[test]
 fn submitting_and_going_idle() {
-    explore("submit, idle", Size::Small, 0, || {
-        let first = sim::go(sim::yield_now);
-        let second = sim::go(|| ());
-        exhaustive::begin();
-        first.join().unwrap();
-        second.join().unwrap();
-    });
+    explore("submit, idle", Size::Small, 0, || with_children([sim::yield_now, || ()], || ()));
 }
 
 #[test]
 fn handing_off_while_others_submit() {
     explore("submit, idle, hand-off", Size::Small, 1, || {
-        let first = sim::go(|| sim::block(A_WHILE));
-        let second = sim::go(sim::yield_now);
-        exhaustive::begin();
-        first.join().unwrap();
-        second.join().unwrap();
+        with_children([|| sim::block(A_WHILE), sim::yield_now], || ());
     });
 }
 
@@ -80,76 +92,173 @@ fn handing_off_while_others_submit() {
 #[test]
 fn long_system_calls_are_retaken() {
     explore("submit, idle, system call, sysmon", Size::Large, 2, || {
-        let first = sim::go(|| {
-            syscall::<Sim, _>(|| (0..3).for_each(|_| sim::work(A_WHILE)));
-        });
-        let second = sim::go(|| ());
-        exhaustive::begin();
-        first.join().unwrap();
-        second.join().unwrap();
+        with_children([|| syscall::<Sim, _>(compute), || ()], || ());
     });
 }
 
 #[test]
 fn stopping_and_starting_the_world() {
     explore("idle, hand-off, system call, stop and start", Size::Small, 0, || {
-        let first = sim::go(|| sim::syscall(A_WHILE));
-        let second = sim::go(|| sim::block(A_WHILE));
-        exhaustive::begin();
-        drop(sim::stop_the_world());
-        first.join().unwrap();
-        second.join().unwrap();
+        with_children([|| sim::syscall(A_WHILE), || sim::block(A_WHILE)], || drop(sim::stop_the_world()));
     });
 }
 
 #[test]
 fn changing_the_number_of_processors() {
     explore("submit, idle, system call, set_procs", Size::Small, 0, || {
-        let first = sim::go(|| sim::syscall(A_WHILE));
-        let second = sim::go(sim::yield_now);
-        exhaustive::begin();
-        sim::set_procs(1).unwrap();
-        sim::set_procs(3).unwrap();
-        first.join().unwrap();
-        second.join().unwrap();
+        with_children([|| sim::syscall(A_WHILE), sim::yield_now], || {
+            sim::set_procs(1).unwrap();
+            sim::set_procs(3).unwrap();
+        });
     });
 }
 
 #[test]
 fn timekeeping() {
     explore("idle, hand-off, timekeeper", Size::Large, 1, || {
-        let first = sim::go(|| sim::sleep(A_WHILE));
-        let second = sim::go(|| sim::block(2 * A_WHILE));
-        exhaustive::begin();
-        first.join().unwrap();
-        second.join().unwrap();
+        with_children([|| sim::sleep(A_WHILE), || sim::block(2 * A_WHILE)], || ());
     });
 }
 
 #[test]
 fn everything_together() {
     explore("idle, hand-off, system call, stop and start, set_procs, timekeeper", Size::Large, 0, || {
-        let first = sim::go(|| {
+        let sleep_and_call = || {
             sim::sleep(A_WHILE);
             sim::syscall(A_WHILE);
+        };
+        with_children([sleep_and_call, || sim::block(A_WHILE)], || {
+            drop(sim::stop_the_world());
+            sim::set_procs(2).unwrap();
         });
-        let second = sim::go(|| sim::block(A_WHILE));
-        exhaustive::begin();
-        drop(sim::stop_the_world());
-        sim::set_procs(2).unwrap();
-        first.join().unwrap();
-        second.join().unwrap();
     });
 }
 
-/// A program with many different runs.
+/// The spawn wakes no M, since one is spinning; that one has to find the G, although it may have searched that P already.
+#[test]
+fn spinning_machine_going_idle_finds_what_was_left_to_it() {
+    explore("submit, idle", Size::Small, 0, || {
+        sim::set_procs(2).unwrap();
+        exhaustive::begin();
+        let_another_machine_search();
+        sim::work(A_WHILE);
+        let child = sim::go(|| ());
+        compute();
+        child.join().unwrap();
+    });
+}
+
+/// If the M that goes idle is given a P before it searches once more, another M has to be woken for the rest.
+#[test]
+fn machine_given_a_processor_passes_on_what_was_left_to_it() {
+    explore("submit, idle, hand-off", Size::Tiny, 0, || {
+        sim::set_procs(2).unwrap();
+        blocking::<Sim, _>(|| ());
+        let_another_machine_search();
+        exhaustive::begin();
+        sim::work(A_WHILE);
+        let children: [_; 2] = [|| (), compute].map(|child: fn()| sim::go(child));
+        sim::work(A_WHILE);
+        sim::block(A_WHILE);
+        children.into_iter().for_each(|child| child.join().unwrap());
+    });
+}
+
+#[test]
+fn hand_off_stops_the_processor_with_the_world() {
+    explore("hand-off, stop and start", Size::Small, 0, || {
+        let child = || {
+            sim::work(A_WHILE);
+            sim::block(A_WHILE);
+        };
+        sim::set_procs(2).unwrap();
+        with_children([child], || {
+            sim::work(A_WHILE);
+            drop(sim::stop_the_world());
+        });
+    });
+}
+
+/// The interrupt of a G that is asked to stop may come after the call has begun, when the G cannot stop.
+#[test]
+fn request_that_comes_in_a_system_call_is_honoured_at_its_end() {
+    explore("system call, stop and start", Size::Large, 0, || {
+        let child = || {
+            sim::work(A_WHILE);
+            sim::syscall(A_WHILE);
+            compute();
+        };
+        with_children([child], || {
+            sim::work(A_WHILE);
+            drop(sim::stop_the_world());
+        });
+    });
+}
+
+#[test]
+fn world_stops_while_a_system_call_goes_on() {
+    /// Written by the explored program and never read, so it need not be part of a state.
+    static IS_STOPPED_IN_A_CALL: AtomicBool = AtomicBool::new(false);
+    explore("system call, stop and start", Size::Large, 0, || {
+        let is_in_call = Arc::new(AtomicBool::new(false));
+        let in_call = is_in_call.clone();
+        let child = sim::go(move || {
+            syscall::<Sim, _>(|| {
+                in_call.store(true, Ordering::Relaxed);
+                sim::work(A_WHILE);
+                in_call.store(false, Ordering::Relaxed);
+            });
+        });
+        exhaustive::begin();
+        sim::work(A_WHILE);
+        let world = sim::stop_the_world();
+        if is_in_call.load(Ordering::Relaxed) {
+            IS_STOPPED_IN_A_CALL.store(true, Ordering::Relaxed);
+        }
+        drop(world);
+        child.join().unwrap();
+    });
+    assert!(IS_STOPPED_IN_A_CALL.load(Ordering::Relaxed), "the stop waits for the end of every call");
+}
+
+#[test]
+fn gs_spawned_while_the_world_is_stopped_run_when_it_starts() {
+    explore("submit, stop and start", Size::Large, 0, || {
+        exhaustive::begin();
+        let world = sim::stop_the_world();
+        let child = sim::go(|| ());
+        drop(world);
+        compute();
+        child.join().unwrap();
+    });
+}
+
+#[test]
+fn timer_of_a_processor_that_is_handed_off_is_kept() {
+    explore("idle, hand-off, timekeeper", Size::Large, 0, || {
+        let_another_machine_search();
+        exhaustive::begin();
+        sim::work(A_WHILE);
+        let timer = sim::Timer::new(A_WHILE);
+        sim::block(2 * A_WHILE);
+        timer.wait();
+    });
+}
+
+#[test]
+fn timer_of_a_processor_that_is_retired_is_kept() {
+    explore("idle, set_procs, timekeeper", Size::Large, 0, || {
+        // The first one is stolen, since the second one is in `runnext`.
+        with_children([|| sim::sleep(A_WHILE), || ()], || {
+            sim::work(A_WHILE);
+            sim::set_procs(1).unwrap();
+        });
+    });
+}
+
+/// A program that soon has many different runs.
 fn two_children() {
-    let first = sim::go(|| sim::syscall(A_WHILE));
-    let second = sim::go(|| sim::block(A_WHILE));
-    exhaustive::begin();
-    drop(sim::stop_the_world());
-    first.join().unwrap();
-    second.join().unwrap();
+    with_children([|| sim::syscall(A_WHILE), || sim::block(A_WHILE)], || drop(sim::stop_the_world()));
 }
 
 /// All runs of a few steps lead to the same states, with and without pruning of what follows a known state.
@@ -165,10 +274,7 @@ fn pruning_misses_no_state() {
 
 /// The explorer finds a G that only one order of the steps leaves without a wakeup.
 #[test]
-fn deadlock_in_one_order_is_found() {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
+fn a_deadlock_in_one_order_is_found() {
     let failure = exhaustive::explore(Setting { switches: Some(1), ..Setting::default() }, || {
         let is_set = Arc::new(AtomicBool::new(false));
         let setter = is_set.clone();

@@ -148,8 +148,8 @@ const LONGEST_LATENCY: u64 = 300;
 /// Computes for about that long without calling the scheduler: interrupts come, and with them preemptions.
 pub fn work(duration: Duration) {
     let world = world::current();
-    if world.explored.is_some() {
-        return world.wait();
+    if let Some(explored) = &world.explored {
+        return world.compute(explored);
     }
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     while left > 0 {

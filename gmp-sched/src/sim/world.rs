@@ -241,6 +241,12 @@ impl World {
         self.take_step(None, true);
     }
 
+    /// A [`wait`](Self::wait) of a G that computes, where every run is explored: before that, the other CPUs run until they have
+    /// nothing to do.
+    pub(super) fn compute(&self, explored: &Explored) {
+        if explored.has_begun.get() { self.wait() } else { self.to_driver() }
+    }
+
     fn take_step(&self, site: Option<Site>, waits: bool) {
         if !self.is_inside.get() {
             return;

@@ -45,13 +45,23 @@ fn check_stable(machine: &Explorable) -> Result<(), String> {
         return Err("an M counts as spinning for ever".into());
     }
     if scheduler.is_stopping() {
-        return Ok(());
+        return goroutines_stop_with_the_world(machine);
     }
     processors_are_accounted_for(machine)?;
     work_is_conserved(machine)?;
     timers_have_a_keeper(machine)?;
     oracle::dead_processors_have_nothing(scheduler)?;
     oracle::machines_are_accounted_for(scheduler)
+}
+
+/// No G but the stopper's runs while the world is to stop: each has been asked, and no request is on its way any more.
+fn goroutines_stop_with_the_world(machine: &Explorable) -> Result<(), String> {
+    let stopper = machine.scheduler.shared.try_lock().and_then(|shared| shared.stopper);
+    let is_stopper = |machine: &Machine<Sim>| stopper.is_some_and(|stopper| ptr::eq(stopper, machine));
+    match machine.scheduler.machines().find(|machine| machine.processor().is_some() && !is_stopper(machine)) {
+        Some(other) => Err(format!("the world is to stop, and a G runs on that has not been asked: {other:?}")),
+        None => Ok(()),
+    }
 }
 
 /// A P is held by at most one M, and by none unless it runs.
@@ -130,6 +140,9 @@ fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<
     }
     if let Some(other) = elements(&shared.idle_machines).find(|machine| machine.processor().is_some()) {
         return Err(format!("on the idle list with a P: {other:?}"));
+    }
+    if machine.scheduler.is_stopping() && processors != 0 {
+        return Err("the world is to stop, and a P is idle".into());
     }
     let timekeeper = machine.scheduler.timekeeper.load(Ordering::Relaxed).map(ptr::from_ref);
     if timekeeper != shared.idle_machines.back().map(ptr::from_ref) {

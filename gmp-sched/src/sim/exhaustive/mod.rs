@@ -185,7 +185,8 @@ pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }
 
-/// Every order of what follows is explored. Before this, a CPU runs until it has nothing to do. Called once by the program.
+/// Every order of what follows is explored. Before this, a CPU runs until a G calls [`work`](super::work) or there is nothing to
+/// do. Called once by the program.
 pub fn begin() {
     world::current().begin();
 }

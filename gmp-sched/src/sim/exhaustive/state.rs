@@ -37,8 +37,10 @@ impl Explorable {
         world.enter();
         let scheduler = home.inside(|| world.set_up(Box::new(program)));
         let machine = Self { home, world, scheduler, order };
+        let mut all = (0..cpus).cycle();
         while !machine.explored().has_begun.get() {
-            let able = machine.able().next().expect("the program never calls `begin`");
+            let able = all.by_ref().take(cpus).find(|&cpu| world.can_step(cpu));
+            let able = able.expect("the program never calls `begin`");
             machine.home.inside(|| world.resume(able));
         }
         machine

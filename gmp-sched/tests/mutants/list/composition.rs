@@ -67,10 +67,71 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
+        "engine/idle.rs",
+        "an M that goes idle parks without a search for what was left to it while it was spinning",
+        "            if scheduler.is_work_visible() && self.take_back() {
+                return;
+            }",
+        "            let _ = Self::take_back;",
+        Simulation("composition", "spinning_machine_going_idle", ONE),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M that is given a P while it goes idle has nobody search for what was left to it",
+        "    fn pass_on_look(&'static self) {
+        let (scheduler, own) = (self.scheduler(), self.held_processor());",
+        "    fn pass_on_look(&'static self) {
+        return;
+        #[allow(unreachable_code)]
+        let (scheduler, own) = (self.scheduler(), self.held_processor());",
+        Simulation("composition", "machine_given_a_processor", ONE),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "a P that is handed off becomes idle while the world is to stop",
+        "            if self.is_stopping() {
+                self.stop_processor(&mut shared, processor);
+                return;
+            }",
+        "",
+        Simulation("composition", "hand_off_stops", ONE),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "a G that was asked to stop during a system call runs on",
+        "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
+        "            let _ = (has_to_stop::<P>, is_wanted::<P>);
+            if false {",
+        Simulation("composition", "request_that_comes_in_a_system_call", ONE),
+    ),
+    mutant(
         "engine/stop_the_world.rs",
-        "a P with work is put on the idle list when the world starts",
-        "                    ProcessorStatus::Stopped if processor.has_work() => {",
-        "                    ProcessorStatus::Stopped if false => {",
-        Simulation("composition", "stopping_and_starting_the_world", ONE),
+        "the stop waits for the end of every system call",
+        "            if processor.status.stop_in_syscall() {
+                self.count_stopped(&mut self.shared.lock());
+            }",
+        "            let _ = (processor, Self::count_stopped);",
+        Simulation("composition", "world_stops_while_a_system_call", ONE),
+    ),
+    mutant(
+        "engine/stop_the_world.rs",
+        "nobody is woken for what became runnable while the world was stopped",
+        "        self.pass_search_on();",
+        "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
+        Simulation("composition", "gs_spawned_while_the_world", ONE),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "the timekeeper is not told of the timers of a P that is handed off",
+        "        self.tell_timekeeper(self.earliest_unkept());",
+        "",
+        Simulation("composition", "timer_of_a_processor_that_is_handed_off", ONE),
+    ),
+    mutant(
+        "engine/procs.rs",
+        "the timers of a P that goes out of use stay there",
+        "        heir.timers.adopt(&processor.timers);",
+        "        let _ = heir;",
+        Simulation("composition", "timer_of_a_processor_that_is_retired", ONE),
     ),
 ];
