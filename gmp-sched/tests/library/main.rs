@@ -12,6 +12,11 @@ mod platform {
     /// Maximum number of concurrent Gs of a test that takes many. Before Linux 6.13 each stack takes two of the 65,530
     /// mappings of a process, and a scheduler keeps its stacks until it ends.
     pub(crate) const MANY: usize = 2_000;
+
+    /// Slices that have begun on the P of the calling G.
+    pub(crate) fn tick() -> u32 {
+        gmp_sched::platform::Pinned::<Native>::new().processor().tick()
+    }
 }
 
 /// Makes the named function a test, with schedulers of 1, 2 and 8 Ps or of the given numbers.

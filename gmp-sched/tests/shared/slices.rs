@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::platform::{channel, go, syscall, yield_now};
+use super::platform::{channel, go, syscall, tick, yield_now};
 
 /// A G ends by itself after this many steps, long after it should have given way, so that a failing test does not hang.
 const MOST: usize = 30_000_000;
@@ -56,14 +56,40 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
         rounds.count()
     });
     let second = go(move || from_first.iter().for_each(|()| to_first.send(()).unwrap()));
-    for _ in 0..5 {
-        yield_now();
-    }
+    yield_within_slices();
     done.store(true, Ordering::Relaxed);
     assert!(first.join().unwrap() < MOST / 10, "two Gs kept their P for themselves");
     second.join().unwrap();
 }
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
+
+/// Each G spawns the next one, which shares its slice: also a chain of them is over when the slice is.
+fn chain_of_spawned_goroutines_leaves_the_others_their_turns() {
+    fn link(done: Arc<AtomicBool>, left: usize) {
+        if left == 0 {
+            done.store(true, Ordering::Relaxed);
+        } else if !done.load(Ordering::Relaxed) {
+            go(move || link(done, left - 1)).detach();
+        }
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = done.clone();
+    go(move || link(is_done, MOST)).detach();
+    yield_within_slices();
+    assert!(!done.swap(true, Ordering::Relaxed), "the chain kept its P for itself");
+}
+shared_test!(chain_of_spawned_goroutines_leaves_the_others_their_turns, procs = &[1]);
+
+/// Yields on the only P, where up to two Gs, or what they ready, are runnable as well: each of them goes first in a slice at
+/// most.
+fn yield_within_slices() {
+    for _ in 0..5 {
+        let before = tick();
+        yield_now();
+        let slices = tick().wrapping_sub(before);
+        assert!(slices <= 3, "{slices} slices of others began during a yield");
+    }
+}
 
 /// A hog computes, and the G it has spawned waits in its P's queue; on the other P a G does nothing but yield.
 fn g_that_yields_alone_steals_from_other_ps() {

@@ -11,6 +11,11 @@ mod platform {
     pub(crate) fn syscall<R>(call: impl FnOnce() -> R) -> R {
         gmp_sched::syscall::syscall::<Kernel, _>(call)
     }
+
+    /// Slices that have begun on the P of the calling G.
+    pub(crate) fn tick() -> u32 {
+        gmp_sched::platform::Pinned::<Kernel>::new().processor().tick()
+    }
 }
 
 /// Makes the function of that name a test, on 1, 2 and 8 CPUs or on as many as it wants.
