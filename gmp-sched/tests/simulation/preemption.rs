@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use gmp_sched::platform::Pinned;
+use gmp_sched::platform::{Pinned, SLICE};
 use gmp_sched::sim::{self, Config, Sim};
 use gmp_sched::sysmon::Sysmon;
 
@@ -246,9 +246,12 @@ fn sleepers_that_ready_others_leave_the_ring_its_turn() {
                 [server, client]
             })
             .collect();
+        let before = sim::elapsed();
         for _ in 0..2 {
             sim::yield_now();
         }
+        let took = sim::elapsed() - before;
+        assert!(took < SLICE, "took {took:?}: the ring waited for the end of a slice");
         stop.store(true, Ordering::Relaxed);
         pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
     });
