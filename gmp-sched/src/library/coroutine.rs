@@ -141,7 +141,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     /// unsafe { native::enter() }.run(1, || {
     ///     let mut lines = native::pull(|yielder| {
     ///         while yielder.yield_value("more") {}
-    ///         // Here it cleans up.
+    ///         // The coroutine cleans up here.
     ///     });
     ///     assert_eq!(lines.next(), Some("more"));
     ///     lines.stop();

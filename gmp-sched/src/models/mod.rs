@@ -10,7 +10,6 @@
 //! decides which other order to explore by the *last* access to a word only: if two threads load a word and then a third
 //! changes it, it forgets the first load. So it explores too little of some protocols; models that are small enough make it
 //! switch at every point of the protocol instead, see [`explore_every_point`].
-//! is small enough has it switch at every point of the protocols instead, see [`explore_every_point`].
 
 mod cancel;
 mod channel;

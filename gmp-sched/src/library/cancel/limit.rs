@@ -28,7 +28,7 @@ use crate::platform::Platform;
 ///     sender.send(7).unwrap();
 ///     assert_eq!(receiver.recv_until(&request), Ok(7));
 ///     sender.send(7).unwrap();
-///     // Both at once.
+///     // A context and a deadline.
 ///     let limit = Limit::from(&request).and(native::now().after(Duration::from_secs(1)));
 ///     assert_eq!(Semaphore::new(0).acquire_until(0, limit).map(|_| ()), Ok(()));
 ///     assert_eq!(limit.err(), Some(ContextError::Canceled));

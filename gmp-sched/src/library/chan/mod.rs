@@ -205,7 +205,7 @@ impl<T, P: Platform> Sender<T, P> {
     ///     let reader = go(move || receiver.recv());
     ///     sender.send(7).unwrap();
     ///     assert_eq!(reader.join().unwrap(), Ok(7));
-    ///     // The receiver is gone.
+    ///     // The receiver has been dropped.
     ///     assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
     /// });
     /// ```
@@ -370,7 +370,7 @@ impl<T, P: Platform> Receiver<T, P> {
     ///     let (sender, receiver) = channel(0);
     ///     go(move || sender.send("hello").unwrap()).detach();
     ///     assert_eq!(receiver.recv(), Ok("hello"));
-    ///     // The sender is gone.
+    ///     // The sender has been dropped.
     ///     assert_eq!(receiver.recv(), Err(RecvError));
     /// });
     /// ```

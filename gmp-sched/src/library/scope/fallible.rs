@@ -135,7 +135,7 @@ impl<'scope, E: Send, P: Platform> TryScope<'scope, '_, E, P> {
     ///             scope.context().wait();
     ///             Ok(())
     ///         });
-    ///         // Found without the other's help.
+    ///         // Found; the sibling need not finish.
     ///         scope.cancel();
     ///         Ok(())
     ///     })

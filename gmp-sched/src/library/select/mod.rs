@@ -72,7 +72,7 @@ use crate::platform::{Pinned, Platform};
 /// use gmp_sched::select::{Select, recv};
 ///
 /// unsafe { native::enter() }.run(2, || {
-///     // One channel for each of the Gs.
+///     // One channel per G.
 ///     let receivers: Vec<_> = (0..10)
 ///         .map(|n| {
 ///             let (sender, receiver) = channel(0);
@@ -82,7 +82,7 @@ use crate::platform::{Pinned, Platform};
 ///         .collect();
 ///     let mut sum = 0;
 ///     for _ in 0..10 {
-///         // A channel that is closed is always ready, so it is left out.
+///         // A closed channel is always ready, so omit it.
 ///         let open = receivers.iter().filter(|receiver| !receiver.is_closed());
 ///         let mut waiting: Vec<_> = open.map(recv).collect();
 ///         let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();

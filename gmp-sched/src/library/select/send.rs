@@ -27,7 +27,7 @@ pub struct SendCase<'a, T, P: Platform> {
 ///     let (sender, receiver) = channel(0);
 ///     let mut case = send(&sender, 5);
 ///     assert_eq!(Select::new(&mut [case.case()]).poll(), None);
-///     // Nobody wanted the value: it is still here.
+///     // The value was not sent, so it is still here.
 ///     assert_eq!(case.into_inner(), Some(5));
 ///     drop(receiver);
 /// });

@@ -35,7 +35,7 @@ struct Target<'a, T, P: Platform> {
 /// use gmp_sched::native::{self, channel};
 /// use gmp_sched::select;
 ///
-/// // Passes on what it receives, and takes the next only when the last has been taken.
+/// // Forwards values, and can receive the next one while it waits to send the last.
 /// unsafe { native::enter() }.run(2, || {
 ///     let (sender, input) = channel(0);
 ///     let (output, receiver) = channel(0);

@@ -32,7 +32,6 @@
 //!
 //! Each is an atomic word, changed by one instruction while no G has to wait, and a wait queue with a spinlock, used only
 //! when one has to (see `waiter`). No G is readied while such a spinlock is held.
-//! which comes into play only when somebody has to (see `waiter`). A G is never made runnable under such a lock.
 
 macro_rules! constructor {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),*) -> Self $body:block) => {

@@ -19,7 +19,7 @@ use crate::platform::{OutOfResources, Platform};
 ///     let timer = Timer::new(Duration::from_millis(2));
 ///     assert!(timer.try_wait().is_none());
 ///     assert!(timer.wait().since(start) >= Duration::from_millis(2));
-///     // Set again and stopped before it fires: there is nothing to wait for any more.
+///     // Reset and stopped before it fires: there is no tick to wait for.
 ///     timer.reset(Duration::from_secs(3600));
 ///     assert!(timer.stop());
 ///     assert!(timer.try_wait().is_none());
