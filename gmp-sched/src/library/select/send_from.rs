@@ -35,7 +35,7 @@ struct Target<'a, T, P: Platform> {
 /// use gmp_sched::native::{self, channel};
 /// use gmp_sched::select;
 ///
-/// // Forwards values, and can receive the next one while it waits to send the last.
+/// // Forwards the latest value: a newer one replaces one that has not been sent yet.
 /// unsafe { native::enter() }.run(2, || {
 ///     let (sender, input) = channel(0);
 ///     let (output, receiver) = channel(0);
