@@ -1,5 +1,5 @@
-//! Adds to the machine's output what only the host knows, while it passes through: which function and line an address
-//! belongs to, and how long ago QEMU was started.
+//! Annotates the machine's output while it passes through with information that only the host has: the function and line of
+//! an address, and how long ago QEMU was started.
 
 use core::mem;
 use std::path::Path;
@@ -9,19 +9,19 @@ use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, POWER_ON};
 
 use crate::symbols::Symbols;
 
-/// Adds the function and line to each address of a backtrace that passes through it, and to the first time since
-/// power-on that of this process.
+/// Adds the function and line to each address of a backtrace, and the time since the start of QEMU to the first time since
+/// power-on.
 ///
-/// Bytes come out as soon as they went in, so that a prompt or half a line shows at once.
+/// Bytes are output as soon as they are input, so that a prompt or an incomplete line is shown at once.
 pub struct Annotator {
     symbols: Symbols,
-    /// How many bytes of [`FRAME_PREFIX`] and its digits the output ends with.
+    /// How many bytes of [`FRAME_PREFIX`] and the digits after it the output ends with.
     matched: usize,
     /// The digits of those.
     address: u64,
-    /// Whether the output ends with a space or a line, so that what comes is the beginning of a word.
+    /// Whether the output ends with a space or a newline, so that the next byte begins a word.
     at_word: bool,
-    /// When QEMU was started, if that is still to be told.
+    /// When QEMU was started, until that has been printed.
     started: Option<Instant>,
     /// How many bytes of [`POWER_ON`] the output ends with.
     power_on_matched: usize,
@@ -34,14 +34,14 @@ impl core::fmt::Debug for Annotator {
 }
 
 impl Annotator {
-    /// For the output of a machine that runs the ELF file `program`, which is read when the first address comes. With
-    /// `None` it is not told when QEMU was started, and the output depends on nothing but the machine.
+    /// Makes one for a machine that runs the ELF file `program`, which is read at the first address. With `started` being
+    /// `None` the time since the start of QEMU is not printed, and the output depends on nothing but the machine.
     pub fn new(program: &Path, started: Option<Instant>) -> Self {
         let symbols = Symbols::new(program);
         Self { symbols, matched: 0, address: 0, at_word: true, started, power_on_matched: 0 }
     }
 
-    /// Passes `bytes` through: appends them to `output` with what the addresses in them are.
+    /// Appends `bytes` to `output`, with the annotations.
     pub fn annotate(&mut self, bytes: &[u8], output: &mut Vec<u8>) {
         for &byte in bytes {
             output.push(byte);
@@ -78,7 +78,7 @@ impl Annotator {
 
     fn completes_power_on(&mut self, byte: u8) -> bool {
         let text = POWER_ON.as_bytes();
-        // Its first byte comes nowhere else in it, so what does not go on can only begin anew.
+        // The first byte of the prefix occurs nowhere else in it, so after a mismatch only a new match can begin.
         let goes_on = byte == text[self.power_on_matched];
         self.power_on_matched = if goes_on { self.power_on_matched + 1 } else { usize::from(byte == text[0]) };
         let complete = self.power_on_matched == text.len();
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// The address in this test program's own file, which has line tables as well, of a function that is not inlined.
+    /// The address of a function of this test program, which has line tables, too, and is not inlined.
     #[inline(never)]
     fn landmark() -> u64 {
         let here = landmark as fn() -> u64 as usize as u64;

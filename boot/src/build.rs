@@ -1,9 +1,9 @@
-//! Has cargo build a program into an ELF file that boots.
+//! Builds a program into a bootable ELF file, by cargo.
 //!
-//! The program and the kernel it is linked with are ordinary `no_std` crates of the host's own target, for which stable
-//! Rust ships `core` and `alloc`. What makes a machine's program of them are flags, given here, so that no crate that
-//! uses the kernel needs a build script, a profile or a linker script of its own. All goes to `machine` in the target
-//! directory, apart from what is built for the host.
+//! The program and the kernel it is linked with are ordinary `no_std` crates for the host's own target, for which stable
+//! Rust ships `core` and `alloc`. The flags given here make a bare-metal program of them, so that a crate that uses the
+//! kernel needs no build script, profile or linker script of its own. Everything is built in `machine` in the target
+//! directory, separate from what is built for the host.
 
 use core::hash::{Hash as _, Hasher as _};
 use std::env;
@@ -28,7 +28,7 @@ const LINUX: &str = "x86_64-unknown-linux-gnu";
 /// The target whose linker comes with Rust.
 const BARE: &str = "x86_64-unknown-none";
 
-/// What would change the flags given here, or where the output goes.
+/// Environment variables that would change the flags given here, or the output directory.
 const CLEARED: [&str; 7] = [
     "RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",
@@ -48,7 +48,7 @@ pub struct Options {
     pub target: Target,
 }
 
-/// Optimised or with all checks.
+/// The build profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Optimised, with line tables.
@@ -61,7 +61,7 @@ pub enum Profile {
 /// The target to compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Target {
-    /// Needs nothing but Rust and a C compiler on Linux on x86_64.
+    /// Needs only Rust and a C compiler, on Linux on x86_64.
     #[value(name = LINUX)]
     Linux,
     /// For all other hosts. Needs `rustup target add x86_64-unknown-none`.
@@ -70,7 +70,7 @@ pub enum Target {
 }
 
 impl Default for Target {
-    /// The one that this host can link.
+    /// The target that this host can link.
     fn default() -> Self {
         if cfg!(all(target_os = "linux", target_arch = "x86_64")) { Self::Linux } else { Self::Bare }
     }
@@ -87,7 +87,7 @@ impl Target {
 
     fn link_arguments(self) -> &'static [&'static str] {
         match self {
-            // The C compiler drives the linker: it must leave out what a program of the host gets.
+            // The C compiler drives the linker: it must not add the startup code of host programs.
             Self::Linux => &["-nostartfiles", "-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none"],
             Self::Bare => &["-static", "--no-pie", "--build-id=none"],
         }
@@ -103,13 +103,13 @@ impl Target {
     }
 }
 
-/// The cargo that runs this, or the one on the path.
+/// The cargo that runs this process, or the one in the path.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Builds `program`, if it is not there already, and returns the path of the ELF file. Cargo's output, which goes to
-/// standard error, shows the progress.
+/// Builds `program`, unless it is built already, and returns the path of the ELF file. Cargo's output goes to standard
+/// error, to show the progress.
 ///
 /// # Errors
 ///
@@ -131,19 +131,19 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     if options.profile == Profile::Release {
         command.arg("--release");
     }
-    // Where cargo looks for its configuration.
+    // Cargo searches for its configuration from here.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     for variable in CLEARED {
         command.env_remove(variable);
     }
     command.env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(options.target, &script));
-    // So that backtraces have lines also in a crate whose release profile leaves them out.
+    // So that backtraces have lines even if the crate's release profile omits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
     let executable = run(command, name)?;
     executable.ok_or_else(|| Error::Build(format!("cargo did not say where it put `{name}`")))
 }
 
-/// Runs cargo, and returns the path of the executable that it made of the binary `name`.
+/// Runs cargo, and returns the path of the executable that it built for the binary `name`.
 fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let cannot = |error: io::Error| Error::Build(format!("cannot run cargo: {error}"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
@@ -160,7 +160,7 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     if child.wait().map_err(cannot)?.success() {
         Ok(executable)
     } else {
-        Err(Error::Build(format!("`{name}` does not build; what cargo said stands above")))
+        Err(Error::Build(format!("`{name}` does not build; see cargo's output above")))
     }
 }
 
@@ -168,12 +168,12 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
 fn encoded_flags(target: Target, script: &Path) -> OsString {
     let code = [
         "-Crelocation-model=static",
-        // The kernel lives in the last 2 GiB.
+        // The kernel is in the highest 2 GiB.
         "-Ccode-model=kernel",
         "-Cpanic=abort",
         // An interrupt may come at any instruction.
         "-Cno-redzone=yes",
-        // Backtraces follow them.
+        // For backtraces.
         "-Cforce-frame-pointers=yes",
     ];
     let plain = |argument: &&str| OsString::from(format!("-Clink-arg={argument}"));
@@ -183,15 +183,15 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
     flags.collect::<Vec<_>>().join(OsStr::new("\x1f"))
 }
 
-/// Writes the linker script into `directory`, under a name that changes with what is in it, since cargo links again
-/// when a flag changes, but does not know that a flag names a file.
+/// Writes the linker script into `directory`, under a name that depends on its content, because cargo relinks when a flag
+/// changes, but does not know that a flag names a file.
 fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     LINKER_SCRIPT.hash(&mut hasher);
     let path = directory.join(format!("link-{:016x}.ld", hasher.finish()));
     if !path.is_file() {
         fs::create_dir_all(directory)?;
-        // Renamed into place, so that another `boot` at the same time never sees half of it.
+        // Renamed at the end, so that a concurrent `boot` never sees an incomplete file.
         let unfinished = directory.join(format!("link-{}.unfinished", process::id()));
         fs::write(&unfinished, LINKER_SCRIPT)?;
         fs::rename(unfinished, &path)?;

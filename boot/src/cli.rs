@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     smp: u32,
 
     /// Memory of the machine in MiB
-    // With one there is no place for a program, and QEMU's firmware hangs.
+    // With 1 MiB there is no room for a program, and QEMU's firmware hangs.
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(2..))]
     memory: u32,
 
@@ -115,7 +115,7 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
-/// What is asked for.
+/// What the command line asks for.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// To list the programs.
@@ -137,7 +137,7 @@ pub(crate) struct Order {
 }
 
 impl Cli {
-    /// Turns the words into what they ask for, as far as that can be told without a look at the program.
+    /// Parses the arguments, without accessing the program.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Shows a machine's console on this process's standard output, and gives it this process's standard input.
+//! Shows a machine's console on standard output, and passes standard input to it.
 
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
@@ -12,11 +12,11 @@ use rustix::termios::tcgetpgrp;
 use crate::Error;
 use crate::session::{Ending, Event, Input, Session};
 
-/// Runs `session` to its end, or for the time `limit`, and returns the exit status for it.
+/// Runs `session` to its end, or until the time `limit`, and returns its exit status.
 ///
 /// # Errors
 ///
-/// [`Error::Qemu`] if QEMU fails, [`Error::Output`] if standard output does not take what the machine prints.
+/// [`Error::Qemu`] if QEMU fails, [`Error::Output`] if writing to standard output fails.
 pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> {
     let input = session.input();
     thread::spawn(move || forward_standard_input(&input));
@@ -48,7 +48,7 @@ pub fn show(mut session: Session, limit: Option<Duration>) -> Result<u8, Error> 
     }
 }
 
-/// Tells the user something. It is not worth a panic if nobody listens.
+/// Prints a message to the user. Errors are ignored: without a reader there is no reason to panic.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "boot: {text}");
 }
@@ -64,7 +64,7 @@ fn forward_standard_input(input: &Input) {
         wait_for_foreground();
         match io::stdin().lock().read(&mut buffer) {
             Ok(0) => {
-                // The machine may be gone, as in the other case.
+                // The machine may have ended, as in the other case.
                 drop(input.send(vec![console::END_OF_INPUT]));
                 return;
             }
@@ -79,9 +79,9 @@ fn forward_standard_input(input: &Input) {
     }
 }
 
-/// Waits until this process may read its terminal, if that is what its standard input is.
+/// Waits until this process may read its terminal, if its standard input is one.
 ///
-/// A process in the background that reads its terminal is stopped, and most machines never want any input.
+/// A background process that reads its terminal is stopped, and most programs never read input.
 fn wait_for_foreground() {
     while tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp()) {
         thread::sleep(Duration::from_millis(200));

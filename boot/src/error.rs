@@ -1,27 +1,27 @@
-//! What keeps a program from being booted, and the exit status that tells so.
+//! The errors of `boot`, and their exit statuses.
 
 use core::fmt;
 use std::io;
 
 use boot_protocol::status;
 
-/// Why a program was not booted. The text is for the user: it says what is wrong and, where there is one, the way out.
+/// Why a program was not booted. The text is for the user: it says what is wrong and, if possible, what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The command line asks for what there is not: an option, a program, a file.
+    /// The command line names something that does not exist: an option, a program, a file.
     Usage(String),
     /// The program does not build.
     Build(String),
-    /// The console cannot be shown: standard output does not take it.
+    /// Writing to standard output failed.
     Output(String),
-    /// Whoever read standard output has closed it, which ends `boot` without a word, as it would most programs.
+    /// The reader of standard output has closed it, which ends `boot` silently, like most programs.
     Closed,
     /// QEMU is missing or failed.
     Qemu(String),
 }
 
 impl Error {
-    /// What it means that standard output could not be written to.
+    /// Converts an error of writing to standard output.
     pub fn writing(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Closed,
@@ -29,7 +29,7 @@ impl Error {
         }
     }
 
-    /// The exit status of `boot`: those of `sysexits.h`, of a shell for a process ended by SIGPIPE, and its own.
+    /// The exit status of `boot`: one of `sysexits.h`, a shell's for a process ended by SIGPIPE, or one of its own.
     pub fn status(&self) -> u8 {
         match self {
             Self::Usage(_) => 64,

@@ -1,15 +1,15 @@
-//! Builds a program for the machine, boots it in QEMU, and shows its console.
+//! Builds a bare-metal program, boots it in QEMU, and shows its console.
 //!
-//! The steps, each of which the command `boot` and the tests inside the machine use:
+//! The steps, which the command `boot` and the tests in the kernel use:
 //!
-//! 1. [`program`] finds what is meant by a name or a path,
-//! 2. [`build`] has cargo make an ELF file of it that boots,
-//! 3. [`qemu`] turns the machine asked for into QEMU's arguments,
-//! 4. [`session`] runs it and knows how it ended; [`process`] sees to it that no QEMU is left behind,
-//! 5. [`annotator`] adds functions and lines to the addresses that the machine prints, by its symbols,
-//! 6. [`console`] shows what comes of that.
+//! 1. [`program`] finds the program for a name or a path,
+//! 2. [`build`] builds it into a bootable ELF file, by cargo,
+//! 3. [`qemu`] turns the configuration of the machine into QEMU's arguments,
+//! 4. [`session`] runs it and determines how it ended; [`process`] makes sure that no QEMU is left behind,
+//! 5. [`annotator`] adds functions and lines to the addresses that the machine prints, from its symbols,
+//! 6. [`console`] shows the result.
 //!
-//! None of it may be called from the machine: this is the host's side.
+//! All of this runs on the host.
 #![deny(unsafe_code)]
 
 pub mod annotator;

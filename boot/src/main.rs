@@ -1,4 +1,4 @@
-//! The command `boot`: `cargo run -- --help` says what it takes.
+//! The command `boot`; see `cargo run -- --help`.
 #![deny(unsafe_code)]
 
 mod cli;
@@ -19,7 +19,7 @@ use crate::cli::{Cli, Order, Request};
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // Help is such an "error" too.
+        // Help is an "error", too.
         Err(error) => {
             let printed = error.print();
             let wrong_use = error.use_stderr() || printed.is_err();
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 
 fn boot(order: &Order) -> Result<u8, Error> {
     let program = Program::find(&order.program, order.binary.as_deref())?;
-    // All that can be wrong in the order is said before it is built, which takes longest.
+    // Mistakes on the command line are reported before the build, which takes longest.
     order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     let elf = build::build(&program, order.options)?;
     let arguments = order.configuration.qemu_arguments(&elf, &order.arguments)?;

@@ -1,14 +1,14 @@
-//! QEMU's monitor: by it QEMU is told to interrupt the machine, and says that it has stopped the machine by itself.
+//! QEMU's monitor: sends commands to QEMU, and receives the event that it has stopped the machine.
 //!
-//! The protocol (QMP) is lines of JSON. What is asked for here has no parts that could stand in another order, so there is
-//! no need to take it apart.
+//! The protocol (QMP) is lines of JSON. The messages used here have no members whose order could vary, so they need no
+//! parser.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Ends the negotiation with which a connection begins.
+/// Ends the negotiation at the start of a connection.
 const BEGIN: &str = r#"{"execute": "qmp_capabilities"}"#;
 const INJECT_NMI: &str = r#"{"execute": "inject-nmi"}"#;
 /// Bank 2 of CPU 0 holds an uncorrected error, and what CPU 0 does is corrupt (SDM 3B, chapter 16).
@@ -19,13 +19,13 @@ const INJECT_MACHINE_CHECK: &str = concat!(
 const QUERY_STATUS: &str = r#"{"execute": "query-status"}"#;
 const QUIT: &str = r#"{"execute": "quit"}"#;
 
-/// QEMU says this whenever the machine stands still, for gdb as well.
+/// QEMU sends this whenever the machine is stopped, also by gdb.
 const STOPPED: &str = r#""event": "STOP""#;
 
-/// States from which a machine does not come back by itself: its accelerator failed, or the file of a disk did.
+/// States from which a machine does not recover by itself: its accelerator failed, or the file of a disk did.
 const HOPELESS: [&str; 2] = ["internal-error", "io-error"];
 
-/// The connection to the monitor of one QEMU. Clones are of the same one.
+/// The connection to the monitor of one QEMU. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Monitor {
     stream: Arc<UnixStream>,
@@ -33,7 +33,7 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Talks to the QEMU at the other end of `stream`. One that has stopped its machine for good is told to end.
+    /// Connects to the QEMU at the other end of `stream`. A QEMU that has stopped its machine for good is told to exit.
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
         let replies = BufReader::new(stream.try_clone()?);
         let monitor = Self { stream: Arc::new(stream), stopped: Arc::default() };
@@ -47,12 +47,12 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// Sends every CPU of the machine a non-maskable interrupt.
+    /// Sends a non-maskable interrupt to every CPU of the machine.
     pub(crate) fn inject_nmi(&self) -> io::Result<()> {
         self.send(INJECT_NMI)
     }
 
-    /// Has the first CPU of the machine report an error of the hardware.
+    /// Makes the first CPU of the machine report a hardware error.
     pub(crate) fn inject_machine_check(&self) -> io::Result<()> {
         self.send(INJECT_MACHINE_CHECK)
     }
@@ -64,7 +64,7 @@ impl Monitor {
 
     fn hear(&self, line: &str) {
         let hopeless = HOPELESS.into_iter().find(|state| line.contains(&format!(r#""status": "{state}""#)));
-        // A QEMU that does not take what is sent has ended already.
+        // If the write fails, QEMU has ended already.
         if line.contains(STOPPED) {
             drop(self.send(QUERY_STATUS));
         } else if let Some(state) = hopeless {
@@ -74,7 +74,7 @@ impl Monitor {
     }
 
     fn send(&self, command: &str) -> io::Result<()> {
-        // In one piece, since commands are sent from several threads.
+        // In one write, because several threads send commands.
         (&*self.stream).write_all(format!("{command}\n").as_bytes())
     }
 }

@@ -1,7 +1,8 @@
 //! The life of a QEMU process: none outlives the `boot` that started it, however that ends.
 //!
-//! QEMU runs in a process group of its own, so that Ctrl-C reaches `boot` alone, which then ends QEMU and itself. On
-//! Linux the kernel also ends QEMU when `boot` is gone, even by SIGKILL. Elsewhere SIGKILL and SIGHUP are not covered.
+//! QEMU runs in a process group of its own, so that Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
+//! the operating system also ends QEMU when `boot` has ended, even by SIGKILL. On other systems SIGKILL and SIGHUP are not
+//! covered.
 
 use core::error::Error as StdError;
 use std::collections::BTreeMap;
@@ -25,11 +26,11 @@ use crate::Error;
 use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
 
-/// The QEMUs that run, and their monitors.
+/// The running QEMUs, and their monitors.
 static RUNNING: Mutex<BTreeMap<i32, Monitor>> = Mutex::new(BTreeMap::new());
 
 fn running() -> MutexGuard<'static, BTreeMap<i32, Monitor>> {
-    // The map is whole at any time.
+    // Poisoning is ignored: the map is consistent at any time.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -41,7 +42,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU with `arguments`, and with pipes for the console: what the machine prints, and what it reads.
+    /// Starts QEMU with `arguments`, with pipes for the console's output and input.
     ///
     /// # Errors
     ///
@@ -71,32 +72,32 @@ impl Process {
         Ok((Self { child, monitor }, output, input))
     }
 
-    /// Sends every CPU of the machine a non-maskable interrupt, upon which the kernel says what it is doing.
+    /// Sends a non-maskable interrupt to every CPU of the machine, upon which the kernel reports its state.
     ///
     /// # Errors
     ///
-    /// That of writing to QEMU's monitor.
+    /// The write to QEMU's monitor failed.
     pub fn inject_nmi(&mut self) -> io::Result<()> {
         self.monitor.inject_nmi()
     }
 
-    /// Has the first CPU of the machine report an error of the hardware, a machine check.
+    /// Makes the first CPU of the machine report a hardware error, a machine check.
     ///
     /// # Errors
     ///
-    /// That of writing to QEMU's monitor.
+    /// The write to QEMU's monitor failed.
     pub fn inject_machine_check(&mut self) -> io::Result<()> {
         self.monitor.inject_machine_check()
     }
 
-    /// Why QEMU has stopped the machine for good and ended without its doing, in QEMU's words; `None` if it has not.
+    /// Why QEMU has stopped the machine for good and ended by itself, in QEMU's words; `None` if it has not.
     pub fn stopped(&self) -> Option<&'static str> {
         self.monitor.stopped()
     }
 
     /// Ends QEMU at once, if it has not ended.
     pub fn kill(&mut self) {
-        // The one error is that it has been waited for.
+        // The only possible error is that the process has been waited for.
         drop(self.child.kill());
     }
 
@@ -104,7 +105,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// That of waiting for a process.
+    /// Waiting for the process failed.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait();
         running().remove(&self.child.id().cast_signed());
@@ -115,21 +116,21 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        // Only to leave no zombie: there is nothing to be done about an error.
+        // Prevents a zombie; errors cannot be handled here.
         drop(self.wait());
     }
 }
 
-/// Starts `command` on a thread that ends only with this process.
+/// Starts `command` on a thread that lives as long as this process.
 ///
-/// Linux takes the *thread* that started a process for its parent: see [`die_with_parent`].
+/// To Linux, the parent of a process is the *thread* that started it: see [`die_with_parent`].
 fn spawn(command: Command) -> io::Result<Child> {
     type Order = (Command, Sender<io::Result<Child>>);
     static SPAWNER: LazyLock<Sender<Order>> = LazyLock::new(|| {
         let (sender, orders) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, reply) in orders {
-                // Whoever ordered waits for the reply.
+                // The requester waits for the reply.
                 drop(reply.send(command.spawn()));
             }
         });
@@ -144,7 +145,7 @@ fn thread_is_gone(error: impl StdError) -> io::Error {
     io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
 }
 
-/// Has Linux end the process when the thread that starts it ends.
+/// Makes Linux end the process when the thread that starts it ends.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
 fn die_with_parent(command: &mut Command) {
@@ -153,28 +154,28 @@ fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have ended before it was asked for.
+        // The parent may have ended before this request.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     };
-    // SAFETY: the closure makes two system calls and neither allocates nor takes a lock.
+    // SAFETY: the closure makes two system calls, and neither allocates nor takes a lock.
     unsafe { command.pre_exec(prepare) };
 }
 
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command) {}
 
-/// Makes the signals that end, stop and continue this process do the same to the QEMUs that it started. SIGQUIT, which is
-/// Ctrl-\ on a terminal, has the machines say what they are doing, and all go on.
+/// Makes the signals that end, stop and continue this process do the same to its QEMUs. SIGQUIT (Ctrl-\ on a terminal) makes
+/// the machines report their state; then everything continues.
 ///
 /// # Errors
 ///
-/// That of installing a signal handler.
+/// Installing a signal handler failed.
 pub fn share_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT])?;
     thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGQUIT {
-                // A machine that has ended meanwhile says nothing.
+                // A machine that has ended meanwhile reports nothing.
                 running().values().for_each(|monitor| drop(monitor.inject_nmi()));
                 continue;
             }
@@ -194,13 +195,13 @@ pub fn share_signals() -> io::Result<()> {
 fn send_to_all(signal: Signal) {
     for &id in running().keys() {
         if let Some(process) = Pid::from_raw(id) {
-            // One that has ended meanwhile needs no signal.
+            // A QEMU that has ended meanwhile needs no signal.
             let _ = kill_process(process, signal);
         }
     }
 }
 
-/// What the user can do about a QEMU that failed, as far as it can be told from its version.
+/// What the user can do about a QEMU that failed, if that follows from its version.
 pub fn advice_on_version() -> String {
     let output = Command::new(QEMU).arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -213,7 +214,7 @@ pub fn advice_on_version() -> String {
     }
 }
 
-/// The version in what `--version` prints: `QEMU emulator version 7.2.22 (Debian …)`.
+/// The version in the output of `--version`: `QEMU emulator version 7.2.22 (Debian …)`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split_once("version ")?.1.split(|character: char| !character.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,4 +1,4 @@
-//! Finds the program that is meant: by the name of one in `programs`, by a crate's path, or as an ELF file.
+//! Finds the program: by its name in `programs`, by a crate's path, or as an ELF file.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,18 +10,18 @@ use cargo_metadata::{Metadata, MetadataCommand, Package, Target};
 use crate::Error;
 use crate::build::cargo;
 
-/// The program that boots when none is named.
+/// The default program.
 pub const DEFAULT: &str = "tour";
 
-/// The crate in which a bare name is looked up.
+/// The crate with the named programs.
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs");
 
-/// Something to boot.
+/// A program to boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// An ELF file that is there already.
+    /// An existing ELF file.
     Elf(PathBuf),
-    /// A binary that cargo is to build.
+    /// A binary to build by cargo.
     Binary {
         /// The `Cargo.toml` of its crate.
         manifest: PathBuf,
@@ -33,14 +33,14 @@ pub enum Program {
 }
 
 impl Program {
-    /// Finds what the user means by `name`, and by `binary` if the crate of that path has several.
+    /// Finds the program called `name`, or the binary `binary` of the crate at the path `name`.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if there is nothing of that name, with the names that there are.
+    /// [`Error::Usage`] if there is none; the message lists the existing names.
     pub fn find(name: &OsStr, binary: Option<&str>) -> Result<Self, Error> {
         let path = Path::new(name);
-        // What looks like a path is one; a bare word is first of all a name.
+        // A name with a separator is a path; a bare word is first looked up as a name.
         let looks_like_path = path.components().count() > 1 || name == "." || name == ".." || name == "Cargo.toml";
         let named = if looks_like_path { None } else { in_programs(name)? };
         match named {
@@ -61,7 +61,7 @@ impl Program {
         if kind.is_dir() {
             let manifest = path.join("Cargo.toml");
             if !manifest.is_file() {
-                return Err(Error::Usage(format!("the directory `{shown}` is no crate: it has no Cargo.toml")));
+                return Err(Error::Usage(format!("the directory `{shown}` is not a crate: it has no Cargo.toml")));
             }
             in_crate(&manifest, binary)
         } else if path.file_name() == Some(OsStr::new("Cargo.toml")) {
@@ -78,7 +78,7 @@ impl Program {
     }
 }
 
-/// The programs that have names, one a line, each with the first line of its documentation.
+/// The named programs, one per line, each with the first line of its documentation.
 ///
 /// # Errors
 ///
@@ -134,13 +134,13 @@ fn binaries(package: &Package) -> impl Iterator<Item = &Target> {
     package.targets.iter().filter(|target| target.is_bin())
 }
 
-/// The package of `manifest`, and what cargo says of its workspace.
+/// The package of `manifest`, and cargo's metadata of its workspace.
 fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     let cannot = |why: &dyn core::fmt::Display| Error::Usage(format!("cannot read `{}`: {why}", manifest.display()));
     let manifest = manifest.canonicalize().map_err(|error| cannot(&error))?;
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).manifest_path(&manifest).no_deps();
-    // Where cargo looks for its configuration.
+    // Cargo searches for its configuration from here.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     let metadata = command.exec().map_err(|error| cannot(&error))?;
     let package = metadata.packages.iter().find(|package| package.manifest_path.as_std_path() == manifest).cloned();

@@ -1,4 +1,4 @@
-//! The machine as QEMU is to make it: from what was asked for to the words of a QEMU command.
+//! The configuration of the machine, and the QEMU command for it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,20 +10,20 @@ use boot_protocol::status;
 
 use crate::Error;
 
-/// The name of the program that makes the machine.
+/// The name of the QEMU program.
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// The oldest QEMU that this is tried with.
+/// The oldest QEMU that this has been tested with.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// Where instructions are counted, the kernel option that makes all runs equal: see the kernel's `idle`. A millisecond of
-/// instructions takes some milliseconds of the host's time, after which QEMU's main loop is asleep.
+/// The kernel option that makes all runs equal when instructions are counted: see the kernel's `idle`. Executing the
+/// instructions of a millisecond takes some milliseconds on the host, after which QEMU's main loop sleeps.
 const HALT_POLL: &str = "halt_poll_us=1000";
 
 /// How QEMU runs the instructions of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Accelerator {
-    /// Translates them: runs everywhere.
+    /// Translates them: works everywhere.
     #[default]
     Tcg,
     /// The virtualisation of Linux.
@@ -32,16 +32,16 @@ pub enum Accelerator {
     Hvf,
 }
 
-/// Who may write to a disk.
+/// Access to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// The file stays as it is.
+    /// The file is not changed.
     ReadOnly,
-    /// What the machine writes is in the file.
+    /// Writes of the machine change the file.
     ReadWrite,
 }
 
-/// A file that the machine has as a disk.
+/// A file that is a disk of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Disk {
     /// The name exactly as the user gave it.
@@ -55,7 +55,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Looks at the file `name`.
+    /// Opens the file `name`.
     ///
     /// # Errors
     ///
@@ -64,14 +64,14 @@ impl Disk {
         let cannot =
             |why: &dyn core::fmt::Display| Error::Usage(format!("disk `{}`: {why}", Path::new(name).display()));
         let name_in_unicode = name.to_str().ok_or_else(|| cannot(&"the name is not Unicode"))?;
-        // A read of a FIFO's length would wait for a writer, so its kind comes before it is opened.
+        // The kind is checked first, because opening a FIFO would wait for a writer.
         let kind = Path::new(name).metadata().map_err(|error| cannot(&error))?.file_type();
         if !kind.is_file() && !is_block_device(kind) {
             return Err(cannot(&"not a regular file or a block device"));
         }
         let mut file =
             File::options().read(true).write(access == Access::ReadWrite).open(name).map_err(|error| cannot(&error))?;
-        // Unlike the metadata, the end is also that of a block device.
+        // Unlike the metadata, seeking to the end also works for a block device.
         let bytes = file.seek(SeekFrom::End(0)).map_err(|error| cannot(&error))?;
         let path = path::absolute(name).map_err(|error| cannot(&error))?;
         Ok(Self { name: name_in_unicode.to_owned(), path, bytes, access })
@@ -82,7 +82,7 @@ fn is_block_device(kind: std::fs::FileType) -> bool {
     std::os::unix::fs::FileTypeExt::is_block_device(&kind)
 }
 
-/// The machine to make. The default is the one that `boot` without options makes.
+/// The configuration of a machine. The default is that of `boot` without options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     /// How many CPUs it has.
@@ -91,17 +91,17 @@ pub struct Configuration {
     pub memory: u32,
     /// Its disks, in the order in which it finds them.
     pub disks: Vec<Disk>,
-    /// Whether time is the count of instructions, which makes each run equal to the last.
+    /// Whether time is the count of instructions, which makes all runs equal.
     pub icount: bool,
-    /// How its instructions are run.
+    /// How its instructions are executed.
     pub accelerator: Accelerator,
-    /// The CPU to be, in QEMU's words.
+    /// The CPU model, in QEMU's terms.
     pub cpu_model: String,
     /// `KEY=VALUE` words for the kernel.
     pub kernel_options: Vec<String>,
-    /// The port of this host where the machine waits for gdb before its first instruction.
+    /// The port of the host on which the machine waits for gdb before its first instruction.
     pub gdb_port: Option<u16>,
-    /// What else to tell QEMU.
+    /// Further arguments for QEMU.
     pub qemu_arguments: Vec<OsString>,
 }
 
@@ -122,20 +122,20 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// The arguments with which QEMU boots the ELF file `program` with `arguments` on this machine.
+    /// The QEMU arguments that boot the ELF file `program` with `arguments` on this machine.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the kernel's command line is longer than a guest gets it, or cannot be written as one.
+    /// [`Error::Usage`] if the kernel's command line is too long for a guest, or cannot be represented.
     pub fn qemu_arguments(&self, program: &Path, arguments: &[String]) -> Result<Vec<OsString>, Error> {
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
-        // Nothing that is not named: no default devices, no window, no network.
+        // Only the devices named here: no default devices, no window, no network.
         add("-machine q35 -nodefaults -display none -no-reboot");
         match (self.accelerator, self.icount) {
             (Accelerator::Tcg, false) => add("-accel tcg,thread=multi"),
-            // Instructions are counted on one thread for all CPUs; `sleep=off` lets idle time pass at once.
-            // The firmware waits for the clock of the day to be readable, which follows the host's if it is not told else.
+            // Instructions are counted on one thread for all CPUs; with `sleep=off` idle time passes at once. The firmware
+            // waits for the real-time clock, which follows the host's unless it is set here.
             (Accelerator::Tcg, true) => {
                 add("-accel tcg,thread=single -icount shift=0,sleep=off -rtc clock=vm,base=2000-01-01");
             }
@@ -166,7 +166,7 @@ impl Configuration {
     fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
-        // Before what the user gives, of which the last counts.
+        // Before the user's arguments, because QEMU uses the last one.
         let polling = self.icount.then(|| HALT_POLL.to_owned());
         let options: Vec<String> = disks.chain(polling).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();
@@ -191,15 +191,15 @@ fn drive(index: usize, disk: &Disk) -> OsString {
     };
     let mut value = format!("if=none,id=d{index},format=raw,readonly={readonly},file=").into_bytes();
     for &byte in disk.path.as_os_str().as_bytes() {
-        // QEMU's own escape for the character that ends a value.
+        // QEMU's own escape for a comma, which would end the value.
         value.extend(if byte == b',' { &b",,"[..] } else { core::slice::from_ref(&byte) });
     }
     OsString::from_vec(value)
 }
 
-/// A QEMU command in the form that a shell takes.
+/// A QEMU command in shell syntax.
 pub fn shell_quoted<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
-    // A lossy word is for the eye only; the error is a zero byte, which no argument of a process holds.
+    // A lossy conversion is only displayed; the error is a zero byte, which no argument of a process contains.
     let quote = |word: &OsStr| {
         let word = word.to_string_lossy();
         shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())

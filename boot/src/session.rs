@@ -1,4 +1,4 @@
-//! A machine that runs: what it prints, what it is to read, and how it ends.
+//! A running machine: its output, its input, and how it ends.
 
 use core::time::Duration;
 use std::ffi::OsString;
@@ -16,17 +16,17 @@ use crate::Error;
 use crate::annotator::Annotator;
 use crate::process::{Process, advice_on_version};
 
-/// How long a machine that did not end in time may take to say where its CPUs are.
+/// How long a machine that did not end in time may take to report its state.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// What a machine does next.
+/// The next event of a machine.
 #[derive(Debug)]
 pub enum Event {
-    /// It printed this; addresses in it have their functions and lines.
+    /// It printed this; addresses are annotated with functions and lines.
     Output(Vec<u8>),
     /// It ended.
     Ended(Ending),
-    /// It did not do anything before the deadline.
+    /// There was no event before the deadline.
     TimedOut,
 }
 
@@ -35,14 +35,14 @@ pub enum Event {
 pub enum Ending {
     /// The guest ended it with this status.
     Status(u8),
-    /// It reset itself, which is what a triple fault does.
+    /// It was reset, as by a triple fault.
     Reset,
     /// QEMU failed.
     Failed(Error),
 }
 
 impl Ending {
-    /// The exit status of `boot` for it.
+    /// The exit status of `boot` for this ending.
     pub fn status(&self) -> u8 {
         match self {
             Self::Status(status) => *status,
@@ -51,12 +51,12 @@ impl Ending {
         }
     }
 
-    /// How QEMU ended, in terms of the machine.
+    /// Interprets how QEMU ended.
     fn of(exit: ExitStatus) -> Self {
         let failed = |what: String| Self::Failed(Error::Qemu(format!("{what}{}", advice_on_version())));
         match exit.code() {
             Some(0) => Self::Reset,
-            Some(1) => failed("QEMU failed; what it said stands above".to_owned()),
+            Some(1) => failed("QEMU failed; see its output above".to_owned()),
             Some(code) => status::status_of_qemu_exit(code)
                 .map_or_else(|| failed(format!("QEMU ended with the unknown status {code}")), Self::Status),
             None => failed(format!("QEMU was ended by signal {}", exit.signal().unwrap_or_default())),
@@ -64,17 +64,17 @@ impl Ending {
     }
 }
 
-/// What the machine is to read on its console, in order.
+/// The input of the machine's console, in order.
 pub type Input = SyncSender<Vec<u8>>;
 
-/// A machine that runs. Dropping it ends the machine.
+/// A running machine. Dropping it ends the machine.
 #[derive(Debug)]
 pub struct Session {
     process: Process,
     annotator: Annotator,
     output: Receiver<Vec<u8>>,
     input: Input,
-    /// What is to be written, and where: until the machine wants it.
+    /// The input and where to write it, until the machine asks for input.
     held_input: Option<(Receiver<Vec<u8>>, ChildStdin)>,
 }
 
@@ -86,10 +86,10 @@ impl Session {
     ///
     /// [`Error::Qemu`] if there is no QEMU, or it cannot be started.
     pub fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
-        // Where instructions are counted the output is that of the machine alone, the same in each run.
+        // When instructions are counted, the output is only the machine's, the same in each run.
         let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
         let (process, stdout, stdin) = Process::start(arguments)?;
-        // Both ends are bounded: whoever is slow, the machine or the reader, slows the other side down.
+        // Both pipes are bounded: a slow machine or a slow reader slows down the other side.
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
         thread::spawn(move || forward_output(stdout, &sender));
@@ -97,13 +97,13 @@ impl Session {
         Ok(Self { process, annotator, output, input, held_input: Some((to_write, stdin)) })
     }
 
-    /// A way to the console's input. The machine gets nothing before it wants some, and a send waits for the machine to
-    /// take what was sent before.
+    /// A sender for the console's input. Nothing is sent before the machine asks for input, and a send waits until the
+    /// machine has accepted the previous one.
     pub fn input(&self) -> Input {
         self.input.clone()
     }
 
-    /// Waits for what the machine does next, until `deadline` if there is one.
+    /// Waits for the next event, until `deadline` if there is one.
     pub fn next(&mut self, deadline: Option<Instant>) -> Event {
         loop {
             let received = match deadline {
@@ -124,18 +124,18 @@ impl Session {
         }
     }
 
-    /// Has the first CPU of the machine report an error of the hardware, a machine check.
+    /// Makes the first CPU of the machine report a hardware error, a machine check.
     ///
     /// # Errors
     ///
-    /// That of writing to QEMU's monitor.
+    /// The write to QEMU's monitor failed.
     pub fn inject_machine_check(&mut self) -> io::Result<()> {
         self.process.inject_machine_check()
     }
 
-    /// Asks the machine what it is doing, and gives what it says to `show`; then ends it, if it has not ended.
+    /// Asks the machine for a report, and passes its output to `show`; then ends it, if it has not ended.
     pub fn last_words(&mut self, mut show: impl FnMut(&[u8])) {
-        // If no CPU can answer, the kernel ends the machine with a report when it is asked for the second time.
+        // If no CPU answers, the kernel ends the machine with a report at the second request.
         for _ in 0..2 {
             if self.process.inject_nmi().is_err() || self.show_answer(&mut show) {
                 break;
@@ -144,7 +144,7 @@ impl Session {
         self.process.kill();
     }
 
-    /// Shows what the machine says for a while; tells whether it said anything, or ended.
+    /// Shows the machine's output for a while; returns whether there was any, or the machine ended.
     fn show_answer(&mut self, show: &mut impl FnMut(&[u8])) -> bool {
         let deadline = Instant::now() + LAST_WORDS;
         let mut said_something = false;
@@ -162,7 +162,7 @@ impl Session {
         let exit = self.process.wait();
         if let Some(state) = self.process.stopped() {
             let advice = if state == "internal-error" { " (without --accel it runs on every host)" } else { "" };
-            let what = format!("QEMU has stopped the machine: {state}; what it said stands above{advice}");
+            let what = format!("QEMU has stopped the machine: {state}; see its output above{advice}");
             return Ending::Failed(Error::Qemu(what));
         }
         match exit {
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    /// Lets the input through once `bytes` say that the machine wants it, and takes that out of them.
+    /// Starts the input when `bytes` show that the machine asks for it, and removes that request from them.
     fn release_input(&mut self, bytes: &mut Vec<u8>) {
         if self.held_input.is_none() {
             return;

@@ -1,4 +1,4 @@
-//! Which function and line an address of an ELF file belongs to.
+//! Function and line of an address in an ELF file.
 
 use core::fmt::Write as _;
 use std::env;
@@ -9,9 +9,9 @@ use addr2line::Loader;
 /// The functions and lines of an ELF file.
 pub(crate) struct Symbols {
     pub(crate) program: PathBuf,
-    /// Loaded when first needed; the inner `None` if that failed.
+    /// Loaded on first use; the inner `None` means that loading failed.
     loader: Option<Option<Loader>>,
-    /// Left out of the paths of source files: the workspace of the kernel, and where the user is.
+    /// Prefixes to remove from the paths of source files: the workspace of the kernel, and the current directory.
     directories: [PathBuf; 2],
 }
 
@@ -26,7 +26,7 @@ impl Symbols {
     pub(crate) fn describe(&mut self, address: u64) -> String {
         let loader = self.loader.get_or_insert_with(|| Loader::new(&self.program).ok());
         let Some(loader) = loader else { return String::new() };
-        // The line tables also describe functions that the linker left out, at addresses near zero.
+        // The line tables also describe functions that the linker has removed, at addresses near zero.
         let code = loader.get_section_range(b".text");
         if !code.is_some_and(|code| (code.begin..code.end).contains(&address)) {
             return String::new();
@@ -39,8 +39,8 @@ impl Symbols {
         }
         let mut text = String::new();
         for (index, frame) in frames.iter().enumerate() {
-            // The symbol is of the function that is really there, and says more than the name in the line tables does:
-            // what module it is in. Functions that were inlined have none.
+            // The symbol is that of the function that is really there, and includes the module, unlike the name in the line
+            // tables. Inlined functions have no symbol.
             let is_real = index + 1 == frames.len();
             let symbol = loader.find_symbol(address).filter(|_| is_real);
             let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
@@ -60,9 +60,9 @@ impl Symbols {
 
 fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Location<'_>>, directories: &[PathBuf]) {
     match rustc_demangle::try_demangle(name) {
-        // The alternate form leaves out the hash. Writing to a String cannot fail.
+        // The alternate form omits the hash. Writing to a String cannot fail.
         Ok(path) => write!(text, "{path:#}").unwrap_or_default(),
-        // The name in the line tables: that of the function alone, with its type arguments in full length.
+        // The name in the line tables: only the function's, with its type arguments in full.
         Err(_) => text.push_str(name.split_once('<').map_or(name, |(function, _)| function)),
     }
     let file = location.and_then(|location| location.file);
@@ -72,7 +72,7 @@ fn write_frame(text: &mut String, name: &str, location: Option<&addr2line::Locat
     }
 }
 
-/// The path of a source file without what says nothing: where Rust, a registry or one of `directories` is.
+/// The path of a source file without a prefix of Rust, of a registry, or of `directories`.
 fn short<'a>(file: &'a str, directories: &[PathBuf]) -> &'a str {
     let inside = |directory: &PathBuf| Path::new(file).strip_prefix(directory).ok()?.to_str();
     if let Some(own) = directories.iter().find_map(inside) {

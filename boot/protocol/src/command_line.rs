@@ -1,9 +1,9 @@
 //! The kernel's command line: `<kernel options> -- <arguments of the program>`.
 //!
-//! Words are separated by one space. A word that is empty or holds a space, a backslash or a quote stands in double
-//! quotes, in which `\\` and `\"` stand for a backslash and a quote; a bare `--` is the separator, so an argument that
-//! is itself `--` needs no quoting when it comes after it. [`split`] also takes what nobody here writes (several spaces,
-//! a quote inside a word, a quote never closed), since a command line can be typed into a boot loader.
+//! Words are separated by one space. A word that is empty or contains a space, a backslash or a quote is enclosed in double
+//! quotes, in which `\\` and `\"` are a backslash and a quote. A bare `--` is the separator; an argument `--` after it needs
+//! no quoting. [`split`] also accepts what [`quote`] never writes (several spaces, a quote inside a word, a missing closing
+//! quote), because a command line can be typed into a boot loader.
 //!
 //! Kernel options are words `KEY=VALUE`.
 
@@ -98,20 +98,20 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// A word as it stands on the command line. [`chars`](Self::chars) and `Display` give it without its quotes and escapes.
+/// A word as it is written on the command line. [`chars`](Self::chars) and `Display` remove its quotes and escapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a> {
     raw: &'a str,
 }
 
 impl<'a> Word<'a> {
-    /// The word itself, borrowed from the line, if it has no quotes that need to be taken off.
+    /// The word itself, borrowed from the line, if it has no quotes to remove.
     pub fn as_plain(&self) -> Option<&'a str> {
         (!self.raw.contains('"')).then_some(self.raw)
     }
 
-    /// The characters of the word, without quotes and escapes. There are at most as many bytes as the line has for it,
-    /// so that a word can also be unescaped in place.
+    /// The characters of the word, without quotes and escapes. They take at most as many bytes as in the line, so that a
+    /// word can be unescaped in place.
     pub fn chars(&self) -> WordChars<'a> {
         WordChars { raw: self.raw.chars(), quoted: false }
     }
@@ -193,7 +193,7 @@ impl<T: AsRef<str>> fmt::Display for Line<'_, T> {
     }
 }
 
-/// The value of a `disk=` option: the name by which the user knows the file, and how many of the disk's bytes are its.
+/// The value of a `disk=` option: the name by which the user knows the file, and the length of the file.
 ///
 /// A disk has whole sectors, a file any length. There is one such option for each disk, in the order of the devices.
 ///
@@ -215,7 +215,7 @@ pub struct DiskOption<'a> {
 }
 
 impl<'a> DiskOption<'a> {
-    /// Reads the value of a `disk=` option; `None` if it is not of that form.
+    /// Parses the value of a `disk=` option; returns `None` if it has another form.
     pub fn parse(value: &'a str) -> Option<Self> {
         let (name, bytes) = value.rsplit_once(':')?;
         Some(Self { name, bytes: bytes.parse().ok()? })

@@ -1,35 +1,35 @@
-//! The console: bytes with a meaning of their own, and the forms of what `boot` adds to: an address in a backtrace, the
-//! time since the machine was switched on.
+//! The console: bytes with a special meaning, and the forms of the texts that `boot` annotates: an address in a backtrace,
+//! the time since power-on.
 //!
-//! The kernel ends lines with `\n` alone, and does not echo what is typed: the terminal of the user does both.
+//! The kernel ends lines with `\n` alone, and does not echo input: the user's terminal does both.
 
 use core::fmt;
 use core::time::Duration;
 
-/// The kernel sends this byte (XON, `DC1`) once, when the program wants input for the first time.
+/// The kernel sends this byte (XON, `DC1`) once, when the program first asks for input.
 ///
-/// `boot` holds the input back until then, since a serial port that is being set up loses what reaches it, and input that
-/// nobody wants would still interrupt the machine at another moment in each run. `boot` removes the byte from the
-/// output. A terminal ignores it.
+/// `boot` holds the input back until then, because a serial port loses input while it is being set up, and unused input
+/// would interrupt the machine at a different time in each run. `boot` removes the byte from the output. A terminal ignores
+/// it.
 pub const INPUT_READY: u8 = 0x11;
 
 /// `boot` sends this byte (`EOT`, Ctrl-D) at the end of its own input. The kernel treats it as the end of the input.
 pub const END_OF_INPUT: u8 = 0x04;
 
-/// A user who types this (`DC4`, Ctrl-T) asks the kernel what the machine is doing. It does not reach the program, nor does
-/// the end of a line right behind it, without which a terminal would not have sent it.
+/// By typing this (`DC4`, Ctrl-T) the user asks the kernel for a report. The program does not see it, nor the newline
+/// directly after it, which a terminal needs to send it.
 pub const INSPECT_KEY: u8 = 0x14;
 
-/// What stands before the digits of an address that `boot` looks up. `Display` of [`Frame`] writes it.
+/// The prefix of an address that `boot` looks up. `Display` of [`Frame`] writes it.
 pub const FRAME_PREFIX: &str = "at 0x";
 
 /// How many hexadecimal digits such an address has, always.
 pub const FRAME_DIGITS: usize = 16;
 
-/// One frame of a backtrace, the way the kernel prints it on a line of its own.
+/// One frame of a backtrace, as the kernel prints it on a line of its own.
 ///
-/// The address is the exact program counter for the innermost frame, and the return address minus 1 for its callers, so
-/// that looking it up gives the line of the call and not the one after it.
+/// The address is the program counter for the innermost frame, and the return address minus 1 for its callers, so that
+/// looking it up finds the line of the call and not the one after it.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -46,8 +46,8 @@ impl fmt::Display for Frame {
     }
 }
 
-/// A backtrace, a line for each [`Frame`]. Of frames that are the same, as those of a function that calls itself, the first
-/// stands for all, and a line with their number follows.
+/// A backtrace, one line per [`Frame`]. For repeated frames, as of a recursive function, the first is printed, and then a
+/// line with their number.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -86,11 +86,11 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
     }
 }
 
-/// What stands behind the number of seconds of a [`SincePowerOn`]. `boot` adds how long ago it started QEMU, the first
-/// time that this passes, for the machine does not know when that was.
+/// The text after the number of seconds of a [`SincePowerOn`]. At its first occurrence `boot` appends how long ago it
+/// started QEMU, which the machine does not know.
 pub const POWER_ON: &str = "s after power-on";
 
-/// The time since the machine was switched on, the way a program prints it.
+/// The time since power-on, as a program prints it.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;

@@ -1,11 +1,11 @@
-//! What the kernel and the host tools must agree on, written once so that it cannot drift.
+//! What the kernel and the host tools must agree on, defined once.
 //!
-//! - [`status`]: the exit statuses, and how one travels through QEMU's `isa-debug-exit` device.
-//! - [`command_line`]: how words are quoted on the kernel's command line, and which of them are whose.
-//! - [`console`]: the bytes with a meaning on the console, and the form of an address in a backtrace.
-//! - [`report`]: the lines by which tests inside the machine are listed and report.
+//! - [`status`]: the exit statuses, and how they are passed through QEMU's `isa-debug-exit` device.
+//! - [`command_line`]: quoting on the kernel's command line, and which words are for the kernel or the program.
+//! - [`console`]: the bytes with a special meaning on the console, and the form of an address in a backtrace.
+//! - [`report`]: the lines that list the tests in the kernel and report their results.
 //!
-//! Nothing here allocates, blocks or touches hardware: everything may be called anywhere, also in an interrupt handler.
+//! Nothing here allocates, blocks or accesses hardware: everything is callable from anywhere, including interrupt handlers.
 #![no_std]
 #![deny(unsafe_code)]
 

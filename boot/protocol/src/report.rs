@@ -1,20 +1,20 @@
-//! The lines by which the tests inside the machine are listed and report. Each stands alone on a line of the console.
+//! The lines that list the tests in the kernel and report their results. Each is a line of the console.
 //!
-//! The program that holds the tests prints a [`Plan`] for each when it gets no arguments. With the argument [`SERVE`]
-//! it says [`Report::Ready`], reads the name of a test from the console, one a line, runs it, and says how it went. With
-//! names as arguments it runs these. What no line can report, since the machine is gone or hangs, the host sees.
+//! Without arguments, the test program prints a [`Plan`] for each test. With the argument [`SERVE`] it prints
+//! [`Report::Ready`], reads the name of a test from the console, one per line, runs it, and prints the result. With names as
+//! arguments it runs these. The host detects what cannot be reported, such as a machine that has ended or hangs.
 
 use core::fmt;
 
 use crate::command_line::{Word, quote, split};
 
-/// What each of these lines starts with.
+/// The prefix of each of these lines.
 pub const MARK: &str = "@@test ";
 
-/// The argument that asks for names on the console.
+/// The argument that makes it read names from the console.
 pub const SERVE: &str = "serve";
 
-/// One line of a test run. `Display` writes it, [`Report::parse`] reads it.
+/// One line of a test run. `Display` writes it, [`Report::parse`] parses it.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -32,14 +32,14 @@ pub enum Report<'a> {
     Started(&'a str),
     /// The named test passed.
     Passed(&'a str),
-    /// The named test failed, and the machine goes on.
+    /// The named test failed, and the machine continues.
     Failed(&'a str),
     /// There is no test of that name.
     Unknown(&'a str),
 }
 
 impl<'a> Report<'a> {
-    /// Reads one line; `None` if it is not one of these.
+    /// Parses one line; returns `None` if it is not one of these.
     pub fn parse(line: &'a str) -> Option<Self> {
         let rest = line.trim_end().strip_prefix(MARK)?;
         Some(match rest.split_once(' ') {
@@ -65,34 +65,34 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// How a test wants to be run, and what must come of it. `Display` writes the line that lists it.
+/// How to run a test, and the expected result. `Display` writes the line that lists it.
 ///
 /// The host reads that line back with [`listed`].
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// `module::function`.
     pub name: &'a str,
-    /// The numbers of CPUs to run it with, each in a machine of its own.
+    /// The numbers of CPUs to run it with, each in a separate machine.
     pub cpus: &'a [u32],
-    /// The time it may take on the host's clock: a backstop against a hang, not a measure.
+    /// The maximum time on the host's clock: protection against a hang, not a measurement.
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
-    /// The machine must end with this status during the test, if any; else the test must report that it passed.
+    /// The status with which the machine must end during the test, if any; otherwise the test must report that it passed.
     pub status: Option<u8>,
     /// What the console must show while the test runs, in this order: lines or parts of lines.
     pub texts: &'a [&'a str],
     /// Options for the kernel, `KEY=VALUE`.
     pub options: &'a [&'a str],
-    /// Arguments of the program, which it gets after its own and a `--`.
+    /// Arguments for the test, after those of the program and a `--`.
     pub arguments: &'a [&'a str],
-    /// Whether no other test may run in the same boot.
+    /// Whether it needs a boot of its own.
     pub isolated: bool,
-    /// Whether QEMU counts instructions in place of time, which makes each run equal to the last.
+    /// Whether QEMU counts instructions instead of time, which makes all runs equal.
     pub icount: bool,
-    /// Whether it runs only when asked for by `--ignored`.
+    /// Whether it runs only with `--ignored`.
     pub ignored: bool,
-    /// Whether `cargo test` leaves it out, because something else runs it by name.
+    /// Whether `cargo test` omits it, because another test runs it by name.
     pub hidden: bool,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for Plan<'_> {
     }
 }
 
-/// Reads a line that lists a test: its name, and then words `KEY=VALUE`. `None` if it is not such a line.
+/// Parses a line that lists a test: its name, and then words `KEY=VALUE`. Returns `None` if it is not such a line.
 ///
 /// ```
 /// # extern crate std; use std::{string::ToString, vec::Vec};

@@ -1,32 +1,32 @@
 //! Exit statuses.
 //!
-//! `boot` ends with the status of the program it ran, 0 to [`LAST_OF_PROGRAM`], or with one of the others below.
-//! The guest ends QEMU by a 32-bit write to the `isa-debug-exit` device, which makes QEMU exit with `2 * value + 1`.
-//! QEMU itself exits with 1 when it fails and, under `-no-reboot`, with 0 on a triple fault. So the value written is the
-//! status plus [`OFFSET`]: no status of the guest can be taken for either.
+//! `boot` ends with the status of the program, 0 to [`LAST_OF_PROGRAM`], or with one of the others below. The guest ends
+//! QEMU by a 32-bit write to the `isa-debug-exit` device, which makes QEMU exit with `2 * value + 1`. QEMU itself exits with
+//! 1 when it fails and, under `-no-reboot`, with 0 on a triple fault. So the value written is the status plus [`OFFSET`],
+//! and no status of the guest can be confused with these.
 
-/// The last status a program may end with.
+/// The highest status of a program.
 pub const LAST_OF_PROGRAM: u8 = 100;
 
-/// The kernel found one of its own invariants broken and stopped.
+/// The kernel found one of its own invariants broken.
 pub const KERNEL_BROKEN: u8 = 101;
 
-/// A CPU exception that the kernel does not serve, or a triple fault.
+/// A CPU exception that the kernel does not handle, or a triple fault.
 pub const EXCEPTION: u8 = 102;
 
-/// The time-out given to `boot` expired. The guest never ends with it.
+/// The time limit of `boot` was exceeded. Never used by the guest.
 pub const TIMEOUT: u8 = 103;
 
-/// QEMU is missing or failed. The guest never ends with it.
+/// QEMU is missing or failed. Never used by the guest.
 pub const QEMU_FAILED: u8 = 104;
 
-/// The program ended, but its last output is lost: nobody took it for too long.
+/// The program ended, but its last output was lost because the console did not accept it in time.
 pub const OUTPUT_LOST: u8 = 105;
 
 /// The I/O port of the `isa-debug-exit` device. It takes 32-bit writes.
 pub const DEBUG_EXIT_PORT: u16 = 0xf4;
 
-/// What is added to a status before it is written to [`DEBUG_EXIT_PORT`].
+/// Added to a status before it is written to [`DEBUG_EXIT_PORT`].
 pub const OFFSET: u32 = 16;
 
 /// The value to write to [`DEBUG_EXIT_PORT`] to end with `status`.
@@ -36,7 +36,7 @@ pub const fn debug_exit_value(status: u8) -> u32 {
 
 /// The status with which the guest ended, from QEMU's exit code; `None` if the guest did not end QEMU.
 ///
-/// A triple fault is such a `None`: QEMU's exit code for it, 0, is not one that the guest can choose.
+/// A triple fault is such a case: the guest cannot choose QEMU's exit code for it, 0.
 ///
 /// ```
 /// use boot_protocol::status::{debug_exit_value, status_of_qemu_exit};

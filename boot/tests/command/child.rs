@@ -1,5 +1,5 @@
-//! The processes that the tests start. Each begins with default signals, whatever runs the tests, and is ended together
-//! with its process group when its time is over or its test fails: no test waits for ever, and none leaves a process.
+//! The child processes of the tests. Each begins with default signals, whatever runs the tests, and is ended together with
+//! its process group when its time is over or its test fails: no test waits forever, and none leaves a process behind.
 
 use core::time::Duration;
 use std::io::{self, Read};
@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
-/// How long a child may run. The longest builds the kernel.
+/// How long a child may run. The longest one builds the kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How long a child that is told to end may take to end what it has started itself.
+/// How long a child that is told to end may take to end what it has started.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A child process, the leader of a process group of its own. Dropping it ends the group.
@@ -25,22 +25,22 @@ pub(crate) struct Running {
     limit: Duration,
     /// Dropped when the child has ended.
     orders: Option<Sender<Order>>,
-    /// Ends the group when time is over. Returns whether it was.
+    /// Ends the group when the time is over. Returns whether it was.
     watch: Option<JoinHandle<bool>>,
 }
 
-/// To the thread that watches the time.
+/// A message to the thread that enforces the time limit.
 enum Order {
     EndTheGroup,
 }
 
-/// Starts `command` and waits for its end, which must come in time.
+/// Starts `command` and waits for its end, which must be in time.
 pub(crate) fn run(command: Command) -> Output {
     Running::start(command).finish()
 }
 
 impl Running {
-    /// Starts `command`, whose time is [`LIMIT`].
+    /// Starts `command` with the time limit [`LIMIT`].
     pub(crate) fn start(command: Command) -> Self {
         Self::start_within(LIMIT, command)
     }
@@ -74,7 +74,7 @@ impl Running {
         self.child.stdin.take().expect("a pipe, taken once")
     }
 
-    /// The child's standard output, which nobody reads when this is dropped.
+    /// The child's standard output, which loses its reader when this is dropped.
     pub(crate) fn take_output(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("a pipe, taken once")
     }
@@ -99,7 +99,7 @@ impl Running {
 
     /// Reads all that the child prints, and waits for its end.
     pub(crate) fn finish(mut self) -> Output {
-        // The child waits for input that does not end.
+        // The child may wait for input until its end.
         drop(self.child.stdin.take());
         let errors = self.child.stderr.take().map(|pipe| thread::spawn(|| read_to_end(pipe)));
         let stdout = self.child.stdout.take().map(read_to_end).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Running {
 
     /// Waits for the child's end. Returns its status, and whether it ended by itself or by a signal of the test.
     fn reap(&mut self) -> (ExitStatus, bool) {
-        // It keeps its id, and the group its own, until the watch is over.
+        // It keeps its process id, and the group's id, until the thread has finished.
         if self.orders.is_some() {
             let child = || WaitId::Pid(Pid::from_child(&self.child));
             let ended = || waitid(child(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
@@ -138,18 +138,18 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(orders) = &self.orders {
-            // The watch may have ended the group by now.
+            // The thread may have ended the group by now.
             drop(orders.send(Order::EndTheGroup));
             self.reap();
         }
     }
 }
 
-/// Ends a process group: first in a way in which `boot` can end its QEMU, which is in another group.
+/// Ends a process group: first by a signal upon which `boot` can end its QEMU, which is in another group.
 fn end_group(group: Pid, child: &Receiver<Order>) {
-    // A group that has no process any more needs no signal.
+    // A group without processes needs no signal.
     let _ = kill_process_group(group, Signal::TERM);
-    // One that is stopped takes no other.
+    // A stopped process handles no other signal.
     let _ = kill_process_group(group, Signal::CONT);
     while child.recv_timeout(GRACE).is_ok() {}
     let _ = kill_process_group(group, Signal::KILL);
@@ -161,24 +161,24 @@ fn read_to_end(mut pipe: impl Read) -> Vec<u8> {
     bytes
 }
 
-/// Has the child begin with no signal ignored and none blocked. It would inherit both from whatever runs the tests:
-/// `nohup` ignores SIGHUP.
+/// Makes the child begin with no signal ignored and none blocked. It would inherit both from the process that runs the
+/// tests: `nohup` ignores SIGHUP.
 fn begin_with_default_signals(command: &mut Command) {
-    // SAFETY: between fork and exec the closure makes system calls only, which are async-signal-safe; it does not
-    // allocate and takes no lock.
+    // SAFETY: between fork and exec the closure makes only system calls, which are async-signal-safe; it does not allocate
+    // and takes no lock.
     unsafe { command.pre_exec(set_default_signals) };
 }
 
 fn set_default_signals() -> io::Result<()> {
     for signal in 1..=31 {
-        // SAFETY: the default action runs no code of this process. The error, which SIGKILL and SIGSTOP are, is that
-        // the action cannot be changed.
+        // SAFETY: the default action runs no code of this process. For SIGKILL and SIGSTOP this fails, because their action
+        // cannot be changed.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     let mut none = core::mem::MaybeUninit::uninit();
     // SAFETY: it initialises the set.
     unsafe { libc::sigemptyset(none.as_mut_ptr()) };
-    // SAFETY: the set is initialised; nobody wants the old one.
+    // SAFETY: the set is initialised; the old one is not requested.
     match unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), core::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -192,7 +192,7 @@ fn shell(script: &str) -> Command {
 }
 
 #[test]
-fn ignored_and_blocked_signals_are_default_in_a_child() {
+fn child_starts_with_default_signals() {
     use std::os::unix::process::ExitStatusExt as _;
 
     // SAFETY: no code of this process waits for this signal.
@@ -211,7 +211,7 @@ fn ignored_and_blocked_signals_are_default_in_a_child() {
 }
 
 #[test]
-fn a_child_that_does_not_end_in_time_is_ended_with_its_group() {
+fn child_over_its_time_is_ended_with_its_group() {
     let started = "sleep 1000 & echo $!; wait";
     for script in [started, &format!("trap '' TERM; {started}; wait"), &format!("{started} & kill -STOP $$")] {
         let mut child = Running::start_within(Duration::from_millis(500), shell(script));
@@ -224,14 +224,14 @@ fn a_child_that_does_not_end_in_time_is_ended_with_its_group() {
 }
 
 #[test]
-fn a_child_is_ended_when_its_test_fails() {
+fn child_is_ended_when_its_test_fails() {
     let mut child = Running::start(shell("sleep 1000 & echo $!; wait"));
     let sleeper = child.read_until("\n");
     drop(child);
     assert_is_gone(sleeper.trim());
 }
 
-/// The process is somebody's zombie at most. Its signal was sent, and takes effect soon.
+/// The process is at most a zombie. The signal has been sent, and takes effect soon.
 fn assert_is_gone(id: &str) {
     let id = Pid::from_raw(id.parse().expect("a number")).expect("a process");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);

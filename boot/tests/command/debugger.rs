@@ -1,4 +1,4 @@
-//! The scheduler seen from gdb, by the script and with the command that `boot` prints.
+//! The scheduler in gdb, by the script and with the command that `boot` prints.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;

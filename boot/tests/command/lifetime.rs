@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::child::{Running, run};
 use crate::outside::{boot_outside, text, turn};
 
-/// A `boot` whose machine sleeps, and how its QEMU is told from all others.
+/// A `boot` whose machine sleeps, and how to find its QEMU.
 struct Sleeper {
     boot: Running,
     mark: String,
@@ -23,7 +23,7 @@ struct Sleeper {
 /// A process.
 struct Qemu {
     id: u32,
-    /// As Linux names it.
+    /// Its state, as in Linux's `/proc`.
     state: char,
 }
 
@@ -41,7 +41,7 @@ impl Sleeper {
         Self { boot: Running::start(boot_outside(&options, &[program])), mark }
     }
 
-    /// Has the machine described by a signal.
+    /// Makes the machine report its state, by a signal.
     fn describe(&mut self) -> String {
         self.signal(Signal::QUIT);
         self.boot.read_until("the machine goes on\n")
@@ -72,13 +72,13 @@ impl Sleeper {
         state(&Path::new("/proc").join(self.boot.id().to_string()))
     }
 
-    /// Waits until the state of QEMU is as wanted. Signals take effect at once, but not before the call returns.
+    /// Waits until QEMU has the given state. Signals take effect at once, but not before the call returns.
     fn wait_for_state(&self, wanted: impl Fn(Option<char>) -> bool) {
         wait_for("QEMU", SOON, || self.qemu_state(), wanted);
     }
 }
 
-/// How long what takes effect at once may take.
+/// How long something that takes effect at once may take.
 const SOON: Duration = Duration::from_secs(5);
 
 /// The state of the process with that directory in `/proc`.
@@ -95,7 +95,7 @@ fn wait_for(who: &str, limit: Duration, state: impl Fn() -> Option<char>, wanted
 }
 
 #[test]
-fn whatever_ends_boot_ends_qemu() {
+fn qemu_ends_with_boot() {
     let _turn = turn();
     for (name, signal) in [("int", Signal::INT), ("term", Signal::TERM), ("hup", Signal::HUP), ("kill", Signal::KILL)] {
         let mut sleeper = Sleeper::start(name, 2, 1024);
@@ -107,24 +107,24 @@ fn whatever_ends_boot_ends_qemu() {
     }
 }
 
-/// As under `nohup`, and some runners of tests.
+/// As under `nohup`, and some test runners.
 #[test]
 fn tests_of_signals_pass_where_hangups_are_ignored() {
     let _turn = turn();
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(env::current_exe().expect("a path"));
-    command.args(["--exact", "lifetime::whatever_ends_boot_ends_qemu"]);
+    command.args(["--exact", "lifetime::qemu_ends_with_boot"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = run(command);
     assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// As Ctrl-\ does on a terminal: the machine says what each CPU, P, M and G does, and goes on.
+/// As Ctrl-\ on a terminal: the machine reports the state of each CPU, P, M and G, and continues.
 #[test]
-fn a_signal_has_the_machine_described() {
+fn signal_prints_a_report_of_the_machine() {
     let _turn = turn();
     let mut sleeper = Sleeper::start("inspect", 2, 1024);
-    // When it has printed that it sleeps it does so soon.
+    // It sleeps soon after it has printed that it will.
     let is_asleep = |printed: &str| printed.contains("(sleep)");
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut printed = sleeper.describe();
@@ -132,7 +132,7 @@ fn a_signal_has_the_machine_described() {
         assert!(Instant::now() < deadline, "it does not sleep: {printed}");
         printed = sleeper.describe();
     }
-    // It goes on, and can be asked again.
+    // It continues, and can be asked again.
     printed = sleeper.describe();
     assert_eq!(printed.matches("-- asked by").count(), 1, "one answers for all: {printed}");
     for part in ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "(sleep)"]
@@ -149,7 +149,7 @@ fn stopping_boot_stops_the_machine() {
     let mut sleeper = Sleeper::start("stop", 2, 1024);
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
-    // It stops itself last; a shell, too, lets it continue only when it has been told so.
+    // It stops itself last; a shell, too, continues it only after that.
     wait_for("boot", SOON, || sleeper.boot_state(), |state| state == Some('T'));
     sleeper.signal(Signal::CONT);
     sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
@@ -159,11 +159,11 @@ fn stopping_boot_stops_the_machine() {
 }
 
 #[test]
-fn output_that_nobody_takes_is_lost_in_the_end_and_that_is_said() {
+fn output_without_reader_is_lost_after_a_time_and_reported() {
     let _turn = turn();
     let mut printer = Sleeper::start_program("print", &["--smp=1", "--kernel-option=drain_s=1"], "print-and-exit");
     let first = printer.boot.read_until("\n");
-    // It ends though nobody reads. Then `boot` waits for a reader of what it has.
+    // It ends without a reader. Then `boot` waits for a reader of its output.
     wait_for("QEMU", Duration::from_secs(60), || printer.qemu_state(), |state| state.is_none());
     let output = printer.boot.finish();
     assert!(text(&output.stderr).contains("output is lost"), "{}", text(&output.stderr));
@@ -173,9 +173,9 @@ fn output_that_nobody_takes_is_lost_in_the_end_and_that_is_said() {
     assert!(lines.lines().all(|line| line == "one more line") && "one more line".starts_with(last), "{last}");
 }
 
-/// Memory that the machine has and nobody uses is not the host's to find.
+/// Memory that the machine does not use takes none of the host's.
 #[test]
-fn unused_memory_costs_the_host_nothing() {
+fn unused_memory_takes_no_memory_of_the_host() {
     let _turn = turn();
     let mut sleeper = Sleeper::start("memory", 1, 4096);
     let qemu = sleeper.qemu().expect("it runs").id;
@@ -184,11 +184,11 @@ fn unused_memory_costs_the_host_nothing() {
     let resident = resident.parse::<u64>().expect("a number") / 1024;
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait();
-    // The program, QEMU itself, and what the kernel has begun to use.
+    // The program, QEMU itself, and what the kernel uses.
     assert!(resident < 512, "{resident} MiB of 4096 are in use");
 }
 
-/// Time on processors of the host that a process has used, in the threads it has.
+/// CPU time on the host that the threads of a process have used.
 fn processor_time(id: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("it runs");
     let nanoseconds = threads.filter_map(Result::ok).filter_map(|thread| {
@@ -198,15 +198,15 @@ fn processor_time(id: u32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// A measurement, for people: on a host that does other things it says less.
+/// A measurement for people: a busy host distorts it.
 #[test]
 #[ignore = "takes 12 s, and measures time"]
-fn a_sleeping_machine_uses_under_two_percent_of_a_core() {
+fn sleeping_machine_uses_under_two_percent_of_a_core() {
     const OVER: Duration = Duration::from_secs(10);
     let _turn = turn();
     let mut sleeper = Sleeper::start("idle", 8, 1024);
     let qemu = sleeper.qemu().expect("it runs").id;
-    // The boot's last timers run out.
+    // The last timers of the boot expire.
     thread::sleep(Duration::from_secs(2));
     let before = processor_time(qemu);
     thread::sleep(OVER);

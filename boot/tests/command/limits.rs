@@ -1,4 +1,4 @@
-//! Machines with too little, and options that ask for what cannot be.
+//! Machines with too few resources, and options out of range.
 
 use crate::outside::{boot_outside, finish, status, text};
 
@@ -14,7 +14,7 @@ fn machine_with_little_memory_for_its_cpus_runs_with_fewer() {
 }
 
 #[test]
-fn machine_with_too_little_memory_says_so() {
+fn machine_with_too_little_memory_fails_with_a_message() {
     let output = finish(boot_outside(&["--smp=4", "--memory=4", "--timeout=60"], &["status", "7"]));
     let printed = text(&output.stdout);
     assert_eq!(status(&output), Some(2), "{printed}");
@@ -46,7 +46,7 @@ fn kernel_option_out_of_range_is_refused() {
 }
 
 #[test]
-fn kernel_option_at_the_end_of_its_range_is_taken() {
+fn kernel_option_at_the_end_of_its_range_is_accepted() {
     for option in ["slice_us=100", "slice_us=10000000", "undisturbed_us=0", "undisturbed_us=10000000", "procs=64"] {
         let output = finish(boot_outside(&["--smp=1", "--kernel-option", option], &["status", "7"]));
         assert_eq!(status(&output), Some(7), "{option}: {}", text(&output.stdout));

@@ -1,4 +1,4 @@
-//! The command `boot` as a user meets it.
+//! The command `boot` from its user's point of view.
 
 mod child;
 mod debugger;

@@ -1,4 +1,4 @@
-//! What is wrong is named, and told apart by the exit status.
+//! Mistakes are named, and distinguished by the exit status.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use crate::child::run;
 use crate::outside::{boot, boot_outside, finish, status, text, write_crate};
 
 #[test]
-fn mistakes_are_named() {
+fn mistakes_print_a_message_that_names_them() {
     let names = "tour";
     for (words, complaint) in [
         (&["no-such-program"][..], "there is no program, crate or file `no-such-program`"),
@@ -34,7 +34,7 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn a_program_that_does_not_build_is_told_from_one_that_fails() {
+fn program_that_does_not_build_ends_with_status_65() {
     let broken = write_crate("fn main( {}");
     let mut command = boot();
     command.arg(broken.path());
@@ -44,7 +44,7 @@ fn a_program_that_does_not_build_is_told_from_one_that_fails() {
 }
 
 #[test]
-fn a_missing_qemu_leads_to_setup() {
+fn missing_qemu_prints_how_to_install_it() {
     let mut command = boot_outside(&[], &[]);
     command.env("PATH", "/no/programs/here");
     let output = finish(command);
@@ -53,13 +53,13 @@ fn a_missing_qemu_leads_to_setup() {
 }
 
 #[test]
-fn a_qemu_that_fails_is_told_from_the_program() {
+fn failing_qemu_ends_with_status_104() {
     let output = finish(boot_outside(&["--qemu-arg=-no-such-option"], &[]));
     assert_eq!(status(&output), Some(104));
     assert!(text(&output.stderr).contains("no-such-option"), "{}", text(&output.stderr));
 }
 
-/// Runs `boot` with a QEMU that is a shell script.
+/// Runs `boot` with a shell script as QEMU.
 fn with_fake_qemu(script: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("qemu-system-x86_64");
@@ -72,7 +72,7 @@ fn with_fake_qemu(script: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn an_old_qemu_is_named_when_it_fails() {
+fn failing_old_qemu_prints_its_version() {
     let old = "[ \"$1\" = --version ] && echo 'QEMU emulator version 6.2.0 (Debian)' && exit\nexit 1";
     let (status, said) = with_fake_qemu(old);
     assert_eq!(status, Some(104));
@@ -86,9 +86,9 @@ fn other_ends_of_qemu_are_failures() {
     }
 }
 
-/// As where the host's virtualisation is there and fails: QEMU goes on without the machine.
+/// As if the host's virtualisation exists and fails: QEMU continues without the machine.
 #[test]
-fn a_machine_that_qemu_has_stopped_for_good_is_no_hang() {
+fn machine_stopped_for_good_by_qemu_is_a_failure() {
     let talk = r#"
         for word; do case $word in socket,id=monitor,fd=*) monitor=${word##*=};; esac; done
         hear() { read -r said <&$monitor; case $said in *$1*) ;; *) exit 77;; esac; }
@@ -98,7 +98,7 @@ fn a_machine_that_qemu_has_stopped_for_good_is_no_hang() {
         hear query-status
         say '{"return": {"status": "STATE", "running": false}}'
         hear quit"#;
-    for (state, advice) in [("internal-error", "without --accel"), ("io-error", "what it said stands above")] {
+    for (state, advice) in [("internal-error", "without --accel"), ("io-error", "see its output above")] {
         let (status, said) = with_fake_qemu(&talk.replace("STATE", state));
         assert_eq!(status, Some(104), "{said}");
         assert!(said.contains(&format!("QEMU has stopped the machine: {state}")) && said.contains(advice), "{said}");
@@ -106,7 +106,7 @@ fn a_machine_that_qemu_has_stopped_for_good_is_no_hang() {
 }
 
 #[test]
-fn the_list_and_the_help_go_to_standard_output() {
+fn list_and_help_go_to_standard_output() {
     let run_with = |option| {
         let mut command = boot();
         command.arg(option);

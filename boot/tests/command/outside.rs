@@ -1,4 +1,4 @@
-//! A crate outside the workspace, as a user would write it, and `boot` run on it.
+//! A crate outside the workspace, as a user would write it, booted by `boot`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     Outside { elf: words[kernel + 1].clone().into(), directory }
 });
 
-/// Writes a crate with this `main.rs`. It has nothing but the one dependency that a program needs.
+/// Writes a crate with this `main.rs`. It has only the one dependency that a program needs.
 pub(crate) fn write_crate(main: &str) -> TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -40,12 +40,12 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");
     fs::write(directory.path().join("src/main.rs"), main).expect("written");
-    // The same versions, so that nothing needs to be fetched.
+    // The same versions, so that nothing has to be downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.path().join("Cargo.lock")).expect("copied");
     directory
 }
 
-/// `boot`, with nothing to read. What it builds outside the workspace is kept for the next run of these tests.
+/// `boot` without input. What it builds outside the workspace is kept for the next run of these tests.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));
@@ -53,20 +53,20 @@ pub(crate) fn boot() -> Command {
     command
 }
 
-/// `boot` with these options, running the program of the crate outside.
+/// `boot` with these options, running the program of the crate outside the workspace.
 pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     let mut command = boot();
     command.args(options).arg(&OUTSIDE.elf).args(arguments);
     command
 }
 
-/// Runs a command of the above to its end, when no other machine runs.
+/// Runs one of these commands to its end, while no other machine runs.
 pub(crate) fn finish(command: Command) -> Output {
     let _turn = turn();
     run(command)
 }
 
-/// The right to run a machine: one after the other, since the host may have no more CPUs than one machine uses.
+/// Held while a machine runs: one at a time, because the host may have no more CPUs than one machine uses.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     LazyLock::force(&OUTSIDE);
@@ -78,7 +78,7 @@ pub(crate) fn status(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
-/// Text that was printed.
+/// The printed text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! A program of a crate outside the workspace: does what its first argument says.
+//! A program of a crate outside the workspace: does what its first argument names.
 #![no_std]
 #![no_main]
 
@@ -23,7 +23,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["panic"] => panic!("it was meant to panic"),
         ["deadlock"] => deadlock(),
         ["pinned"] => pinned(),
-        // SAFETY: an exception is what is wanted, and it ends the machine.
+        // SAFETY: the exception is intended, and ends the machine.
         ["exception"] => unsafe { asm!("ud2") },
         ["reset"] => reset(),
         ["hang"] => hang(),
@@ -58,7 +58,7 @@ fn main(arguments: &[&str]) -> i32 {
     0
 }
 
-/// Prints each line of the input and how many there were.
+/// Prints each line of the input, and the number of lines.
 fn echo() {
     let (mut lines, mut bytes) = (0, 0);
     while let Some(line) = read_line().expect("input") {
@@ -71,7 +71,7 @@ fn echo() {
     println!("{lines} lines, {bytes} bytes");
 }
 
-/// Prints more than the machine, QEMU, `boot` and their pipes keep, from eight Gs, while another G goes on.
+/// Prints more than the machine, QEMU, `boot` and their pipes can buffer, from eight Gs, while another G runs.
 fn flood() {
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
     go(|| {
@@ -87,7 +87,7 @@ fn flood() {
     println!("{} rounds", ROUNDS.load(Ordering::Relaxed));
 }
 
-/// Asks something on a line that it does not end.
+/// Prints a prompt without a newline.
 fn prompt() {
     print!("name? ");
     if let Some(name) = read_line().expect("input") {
@@ -95,8 +95,8 @@ fn prompt() {
     }
 }
 
-/// Prints what is the same in each run only where instructions are counted: when Gs wake, of which many do at about the
-/// same time, after waits that are shorter and longer than what an idle CPU polls.
+/// Prints something that is the same in each run only if instructions are counted: when Gs wake, many of them at about the
+/// same time, after waits that are shorter and longer than the time that an idle CPU polls.
 fn times() {
     for round in 0..60u64 {
         let unit = [1, 1, 1, 1, 100, 1000][(round % 6) as usize];
@@ -112,9 +112,9 @@ fn times() {
     }
 }
 
-/// Has a G that sleeps and one that has not begun, and comes to a place where a debugger can stop it.
+/// Has a G that sleeps and one that has not begun, and comes to a point where a debugger can stop it.
 fn inspected() {
-    // One P: the sleeper begins while main sleeps, and the other does not before main is through.
+    // One P: the sleeper begins while main sleeps, and the other does not before main ends.
     set_procs(1).expect("one is not too many");
     let _sleeper = go(nap);
     sleep(Duration::from_millis(200));
@@ -134,14 +134,14 @@ extern "C" fn debugger_stops_here() {
     println!("not seen");
 }
 
-/// Takes a lock that it has.
+/// Takes a lock that it holds already.
 fn deadlock() {
     let lock = InterruptMutex::new(());
     let _held = lock.lock();
     let _never = lock.lock();
 }
 
-/// Keeps preemption off until another CPU has found that out.
+/// Keeps preemption off until another CPU has detected it.
 fn pinned() {
     let _pinned = PreemptGuard::new();
     while longest_windows().lockups == 0 {
@@ -157,9 +157,9 @@ fn hang() {
     }
 }
 
-/// Takes an exception for which there is no descriptor.
+/// Takes an exception without a descriptor.
 fn reset() {
     let none = [0u8; 10];
-    // SAFETY: the reset is what is wanted.
+    // SAFETY: the reset is intended.
     unsafe { asm!("lidt [{}]", "ud2", in(reg) &raw const none) };
 }

@@ -1,4 +1,4 @@
-//! Programs that run: what reaches them, what they say, and with which status `boot` ends.
+//! Running programs: their arguments, input and output, and the status of `boot`.
 
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -16,14 +16,14 @@ fn with_input(mut command: Command) -> Command {
     command
 }
 
-/// A command with nothing to read, whose output the test reads.
+/// A command without input, whose output the test reads.
 fn captured(mut command: Command, arguments: &[impl AsRef<OsStr>]) -> Command {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 #[test]
-fn a_crate_outside_the_workspace_is_built_and_booted() {
+fn crate_outside_the_workspace_is_built_and_booted() {
     let mut by_directory = boot();
     by_directory.arg(OUTSIDE.directory.path());
     let mut by_manifest = boot();
@@ -49,7 +49,7 @@ fn flags_for_the_host_do_not_reach_the_machine() {
 }
 
 #[test]
-fn it_boots_without_optimisation() {
+fn unoptimised_program_boots() {
     let mut command = boot();
     command.arg("--debug").arg(OUTSIDE.directory.path()).arg("panic");
     let output = finish(command);
@@ -58,7 +58,7 @@ fn it_boots_without_optimisation() {
 }
 
 #[test]
-fn a_debug_build_knows_where_preemption_was_turned_off() {
+fn debug_build_reports_where_preemption_was_turned_off() {
     let mut command = boot();
     command.args(["--debug", "--smp=2", "--timeout=60"]).arg(OUTSIDE.directory.path()).arg("pinned");
     let output = finish(command);
@@ -70,7 +70,7 @@ fn a_debug_build_knows_where_preemption_was_turned_off() {
 }
 
 #[test]
-fn a_cpu_that_waits_for_itself_is_no_hang() {
+fn cpu_that_waits_for_its_own_lock_panics() {
     let output = finish(boot_outside(&["--timeout=30"], &["deadlock"]));
     let printed = text(&output.stdout);
     assert_eq!(status(&output), Some(101), "{printed}");
@@ -82,20 +82,20 @@ fn a_cpu_that_waits_for_itself_is_no_hang() {
 }
 
 #[test]
-fn the_status_is_the_programs() {
+fn exit_status_is_the_programs() {
     for (asked, given) in [("0", 0), ("7", 7), ("100", 100), ("101", 100), ("-1", 100)] {
         assert_eq!(status(&finish(boot_outside(&["--smp=1"], &["status", asked]))), Some(given), "{asked}");
     }
 }
 
 #[test]
-fn arguments_arrive_as_they_were_given() {
+fn arguments_are_passed_unchanged() {
     let output = finish(boot_outside(&["--smp=1"], &["arguments", "--smp", "3", "", "two words", "--", r#"a\"b"#]));
     assert_eq!(text(&output.stdout), r#"["--smp", "3", "", "two words", "--", "a\\\"b"]"#.to_owned() + "\n");
 }
 
 #[test]
-fn a_panic_has_the_place_in_the_users_crate() {
+fn panic_shows_function_and_line_of_the_users_crate() {
     let output = finish(boot_outside(&[], &["panic"]));
     assert_eq!(status(&output), Some(2));
     let printed = text(&output.stdout);
@@ -106,7 +106,7 @@ fn a_panic_has_the_place_in_the_users_crate() {
 }
 
 #[test]
-fn exceptions_and_resets_are_told_apart_from_panics() {
+fn exceptions_and_resets_have_their_own_status() {
     let output = finish(boot_outside(&[], &["exception"]));
     assert_eq!(status(&output), Some(102));
     assert!(text(&output.stdout).contains("invalid opcode"));
@@ -116,7 +116,7 @@ fn exceptions_and_resets_are_told_apart_from_panics() {
 }
 
 #[test]
-fn a_time_out_says_where_the_cpus_are() {
+fn time_limit_prints_where_the_cpus_are() {
     let output = finish(boot_outside(&["--timeout=2", "--smp=2"], &["hang"]));
     assert_eq!(status(&output), Some(103));
     assert!(text(&output.stderr).contains("time-out"), "{}", text(&output.stderr));
@@ -146,7 +146,7 @@ fn standard_input_reaches_the_program() {
 }
 
 #[test]
-fn a_prompt_shows_before_it_is_answered() {
+fn prompt_is_shown_before_it_is_answered() {
     let _turn = turn();
     let mut child = Running::start(with_input(boot_outside(&[], &["prompt"])));
     assert_eq!(child.read_until("? "), "name? ");
@@ -154,9 +154,9 @@ fn a_prompt_shows_before_it_is_answered() {
     assert_eq!(text(&child.finish().stdout), "hello, machine\n");
 }
 
-/// The key is not part of the input, nor is the end of a line that a terminal needs to send it.
+/// Neither the key nor the newline that a terminal needs to send it is part of the input.
 #[test]
-fn a_key_has_the_machine_described() {
+fn key_prints_a_report_of_the_machine() {
     let _turn = turn();
     let mut child = Running::start(with_input(boot_outside(&["--smp=2"], &["echo"])));
     let mut input = child.take_input();
@@ -173,7 +173,7 @@ fn a_key_has_the_machine_described() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_it_quietly() {
+fn closed_standard_output_ends_boot_silently() {
     let _turn = turn();
     let mut child = Running::start(boot_outside(&[], &["print"]));
     let mut start = [0; 100];
@@ -183,7 +183,7 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     assert_eq!(text(&output.stderr), "");
 }
 
-/// Runs `flood`, reads a line, nothing for some seconds, and then all that there is.
+/// Runs `flood`, reads a line, then nothing for some seconds, and then everything.
 fn flood(options: &[&str], then: &str) -> Output {
     let _turn = turn();
     let mut child = Running::start(boot_outside(options, &["flood", then]));
@@ -194,7 +194,7 @@ fn flood(options: &[&str], then: &str) -> Output {
     output
 }
 
-/// Each G has printed its lines in order, all of them whole, with nothing in between. Returns what came after.
+/// Checks that each G has printed its lines in order, all of them whole, with nothing in between. Returns the rest.
 fn lines_after_flood(printed: &str) -> Vec<&str> {
     let mut next = [0; 8];
     let mut lines = printed.lines();
@@ -211,7 +211,7 @@ fn lines_after_flood(printed: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_reader_that_pauses_gets_every_line() {
+fn reader_that_pauses_gets_every_line() {
     for options in [&["--smp=4"][..], &["--smp=8"], &["--smp=4", "--kernel-option=console=polled"]] {
         let output = flood(options, "end");
         let printed = text(&output.stdout);
@@ -221,7 +221,7 @@ fn a_reader_that_pauses_gets_every_line() {
         };
         let rest = lines_after_flood(printed);
         assert_eq!((rest.len(), rest.last()), (2, Some(&"that was all")), "{options:?}: {rest:?}");
-        // The other G went on while the printers waited.
+        // The other G ran while the printers waited.
         let rounds: u64 = rest[0].split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
         assert!(rounds >= 100, "{options:?}: {rounds}");
         assert_eq!(status(&output), Some(0), "{options:?}");
@@ -229,7 +229,7 @@ fn a_reader_that_pauses_gets_every_line() {
 }
 
 #[test]
-fn a_panic_is_reported_to_a_reader_that_pauses() {
+fn panic_is_reported_to_a_reader_that_pauses() {
     let output = flood(&["--smp=4"], "panic");
     let printed = text(&output.stdout);
     assert!(lines_after_flood(&printed).iter().any(|line| line.contains("it was meant to panic")));
@@ -251,7 +251,7 @@ fn counted_instructions_make_runs_equal() {
     }
 }
 
-/// What the tour prints has times and counters in it, and a picture of what ran where.
+/// The tour's output has times, counters, and a timeline.
 #[test]
 fn counted_instructions_make_tours_equal() {
     let run = || {
@@ -267,20 +267,20 @@ fn counted_instructions_make_tours_equal() {
 }
 
 #[test]
-fn a_dry_run_prints_a_command_that_does_the_same() {
+fn dry_run_prints_an_equivalent_command() {
     let output = finish(boot_outside(&["--dry-run", "--smp=1"], &["arguments", "two words"]));
     let command = text(&output.stdout);
     assert!(command.starts_with("qemu-system-x86_64 "), "{command}");
     let _turn = turn();
     let output = run(captured(Command::new("sh"), &["-c", &command]));
     assert!(text(&output.stdout).contains(r#"["two words"]"#), "{}", text(&output.stdout));
-    // What `isa-debug-exit` makes of status 0.
+    // The exit code that `isa-debug-exit` makes of status 0.
     assert_eq!(status(&output), Some(33));
 }
 
-/// Without the device through which the guest ends QEMU, and without the option that makes QEMU end on a reset.
+/// Without the device through which the guest ends QEMU, and without the option that makes QEMU exit on a reset.
 #[test]
-fn a_machine_without_the_debug_exit_is_turned_off() {
+fn machine_without_debug_exit_is_powered_off() {
     let output = finish(boot_outside(&["--dry-run", "--smp=2"], &["status", "7"]));
     let mut words = shlex::split(text(&output.stdout).trim()).expect("a shell command");
     words.retain(|word| word != "-no-reboot");
@@ -293,7 +293,7 @@ fn a_machine_without_the_debug_exit_is_turned_off() {
 }
 
 #[test]
-fn gdb_is_waited_for() {
+fn machine_waits_for_gdb() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     let output = finish(boot_outside(&[&format!("--gdb={port}"), "--timeout=1"], &[]));
     assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(103), ""));

@@ -1,7 +1,7 @@
-//! Measures the scheduler: one line a workload, `bench NAME procs=N VALUE UNIT`, with the names and parameters of the Go
-//! program it is compared with.
+//! Benchmarks of the scheduler: one line per workload, `bench NAME procs=N VALUE UNIT`, with the names and parameters of the
+//! Go program it is compared with.
 //!
-//! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions: there 1 ns is 1 instruction, the same in every run.
+//! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions: 1 ns is 1 instruction, the same in every run.
 
 #![no_std]
 #![no_main]
@@ -49,7 +49,7 @@ fn report(name: &str, value: f64, unit: &str) {
     println!("bench {name} procs={} {value:.1} {unit}", procs());
 }
 
-/// Nanoseconds for each of `operations` that `body` does.
+/// Nanoseconds per operation of `body`, which does `operations`.
 fn measure(name: &str, operations: u64, body: impl FnOnce()) {
     let start = now();
     body();
@@ -66,7 +66,7 @@ fn yields() {
     });
 }
 
-/// Two Gs and two unbuffered channels: round trips.
+/// Round trips between two Gs over two unbuffered channels.
 fn ping_pong() {
     const ROUNDS: u64 = 60_000;
     let (there, here) = (Chan::new(0), Chan::new(0));
@@ -86,7 +86,7 @@ fn ping_pong() {
     });
 }
 
-/// Four senders, four receivers, room for 128: messages.
+/// Messages from four senders to four receivers over a channel with capacity 128.
 fn many_to_many() {
     const EACH: u64 = 20_000;
     measure("chan_mpmc_4x4_cap128", 4 * EACH, || {
@@ -107,7 +107,7 @@ fn many_to_many() {
     });
 }
 
-/// One G selects over four unbuffered channels with a sender each: receives.
+/// Receives of one G that selects over four unbuffered channels with one sender each.
 fn select_of_four() {
     const EACH: u64 = 10_000;
     let chans: [Chan<u64>; 4] = core::array::from_fn(|_| Chan::new(0));
@@ -129,7 +129,7 @@ fn select_of_four() {
     });
 }
 
-/// A ring of 1000 Gs, one after the other with an unbuffered channel, around which a token goes: hops.
+/// Hops of a token around a ring of 1000 Gs, linked by unbuffered channels.
 fn ring() {
     const HOPS: u64 = 200_000;
     let (first, mut receiver) = channel::<u64>(0);
@@ -164,7 +164,7 @@ fn skynet_node(parent: Sender<u64>, number: u64, size: u64) {
     parent.send((0..10).map(|_| receiver.recv().expect("ten of them")).sum()).expect("it waits");
 }
 
-/// A tree of ten Gs for each, with 100,000 leaves: Gs. Cold, with their stacks made, and warm.
+/// Gs of a tree with ten children each and 100,000 leaves. Cold, including new stacks, and warm.
 fn skynet() {
     for name in ["skynet_100k_cold", "skynet_100k"] {
         measure(name, 111_111, || {
@@ -188,7 +188,7 @@ fn spawn_wait() {
     });
 }
 
-/// Spawns a G and waits for it by its handle.
+/// Spawns a G and joins it.
 fn spawn_join() {
     const ROUNDS: u64 = 40_000;
     measure("spawn_join_handle", ROUNDS, || {
@@ -198,7 +198,7 @@ fn spawn_join() {
     });
 }
 
-/// Spawns 10,000 Gs and waits until all have run: cold, with their stacks made, and warm.
+/// Spawns 10,000 Gs and waits until all have run: cold, including new stacks, and warm.
 fn spawn_batch() {
     const BATCH: usize = 10_000;
     static LEFT: AtomicUsize = AtomicUsize::new(0);
@@ -212,7 +212,7 @@ fn spawn_batch() {
         }
     };
     measure("spawn_batch_cold", BATCH as u64, round);
-    // In the first rounds main is preempted before it has spawned all, so they make do with fewer stacks.
+    // In the first rounds main is preempted before it has spawned all, so fewer stacks are needed.
     (0..3).for_each(|_| round());
     measure("spawn_batch", 4 * BATCH as u64, || (0..4).for_each(|_| round()));
 }
@@ -246,7 +246,7 @@ fn semaphore_8g() {
     measure("semaphore_8g", 8 * EACH, || in_eight(EACH, || drop(SEMAPHORE.acquire(1))));
 }
 
-/// What locks cost that nobody else wants.
+/// The cost of locks without contention.
 fn uncontended() {
     fn each(name: &str, body: impl Fn()) {
         const ROUNDS: u64 = 100_000;
@@ -273,7 +273,7 @@ fn fib_forked(n: u64) -> u64 {
     left.join().expect("no panic") + right
 }
 
-/// Fork and join of fib(27), sequential below 12; and the same sum without Gs.
+/// Fork and join of fib(27), sequential below 12; and the same without Gs.
 fn fib_parallel() {
     for (name, fib) in
         [("fib27_cut12_cold", fib_forked as fn(u64) -> u64), ("fib27_cut12", fib_forked), ("fib27_sequential", fib)]
@@ -284,7 +284,7 @@ fn fib_parallel() {
     }
 }
 
-/// The value below which a share of all lies, in microseconds.
+/// The quantile `share`, in microseconds.
 fn percentile(sorted: &[u64], share: f64) -> f64 {
     sorted[(share * (sorted.len() - 1) as f64) as usize] as f64 / 1e3
 }
@@ -314,7 +314,7 @@ fn sleepers() {
 static STOP: AtomicBool = AtomicBool::new(false);
 static SINK: AtomicU64 = AtomicU64::new(0);
 
-/// One hog for each P, and a G that wakes from sleeps of 1 ms among them.
+/// One hog per P, and a G that wakes from sleeps of 1 ms among them.
 fn hogs() {
     STOP.store(false, Ordering::Relaxed);
     let hogs: Vec<_> = (0..procs())
@@ -334,7 +334,7 @@ fn hogs() {
     report_late("hog_wakeup", late);
 }
 
-/// 100,000 Gs that wait for a channel: memory of the machine that each takes.
+/// The memory of a G that waits for a channel, measured with 100,000 of them.
 fn parked() {
     const COUNT: usize = 100_000;
     mm::free_cached_memory();

@@ -1,11 +1,11 @@
 //! Prints for each disk what `sha256sum` prints for its file: `cargo run -- --disk FILE sha256`.
 //!
-//! A disk is read in chunks, each by a G of its own, a bounded number of them at a time: while a G waits for the device
-//! its M waits with it, and its P runs other Gs. All CPUs take part in the hashing, but those of one disk take turns:
-//! SHA-256 is a chain, so the state goes from the G of one chunk to the G of the next, which joins it, while the Gs after
-//! that read. Only different disks are hashed at the same time.
+//! A disk is read in chunks, each by a G of its own, with a bounded number at a time: while a G waits for the device its M
+//! blocks, and its P runs other Gs. All CPUs take part in the hashing, but the chunks of one disk are hashed one after the
+//! other: SHA-256 is a chain, so the state is passed from the G of one chunk to the G of the next, which joins it, while the
+//! Gs after that read. Only different disks are hashed in parallel.
 //!
-//! With `--verbose` it then shows how many chunks each CPU hashed, and what the scheduler did.
+//! With `--verbose` it then prints how many chunks each CPU hashed, and the scheduler's counters.
 
 #![no_std]
 #![no_main]
@@ -27,9 +27,9 @@ use sha2::{Digest, Sha256};
 
 kernel::main!(main);
 
-/// What one G reads and hashes.
+/// The size of the chunk that one G reads and hashes.
 const CHUNK: usize = 64 * 1024;
-/// Chunks of a disk that are under way at once.
+/// Maximum number of chunks of a disk that are being read or hashed.
 const CHUNKS_AHEAD: usize = 16;
 
 fn main(args: &[&str]) -> i32 {
@@ -66,7 +66,7 @@ fn usage() -> i32 {
 /// The digest of a file.
 type Sum = [u8; 32];
 
-/// A disk could not be read to its end.
+/// A disk could not be read completely.
 #[derive(Clone, Copy, Debug)]
 struct ReadError {
     offset: u64,
@@ -113,7 +113,7 @@ fn sum(disk: &'static Disk) -> Result<Sum, ReadError> {
     Ok(state.finalize().into())
 }
 
-/// Reads the chunk at `offset`, waits for its turn, and hashes it.
+/// Reads the chunk at `offset`, waits for the state of the previous chunk, and hashes it.
 fn hash_chunk(
     disk: &Disk,
     offset: u64,
@@ -145,11 +145,11 @@ fn join<T: Send>(handle: JoinHandle<T>) -> T {
     handle.join().expect("no G of this program panics")
 }
 
-/// Bounds how many chunks are under way: a semaphore for one G that enters and many that leave, on the scheduler's bare
-/// park and ready.
+/// Limits the number of chunks that are under way: a semaphore for one acquiring G and many releasing ones, built directly
+/// from park and ready.
 struct Window {
     state: InterruptMutex<WindowState>,
-    /// A chunk could not be read: those after it are of no use.
+    /// A chunk could not be read, so the later ones are useless.
     abandoned: AtomicBool,
 }
 
@@ -164,7 +164,7 @@ impl Window {
         Self { state: InterruptMutex::new(state), abandoned: AtomicBool::new(false) }
     }
 
-    /// Waits until there is room for one more.
+    /// Waits until another chunk may start.
     fn enter(&self) {
         park::<Kernel>(WaitReason::Parked, |_, me| {
             let mut state = self.state.lock();
@@ -172,7 +172,7 @@ impl Window {
                 state.free -= 1;
                 return false;
             }
-            // Whoever leaves next does not free its place, but lets us have it.
+            // The next release passes its permit to this G.
             state.waiting = Some(me);
             true
         });
@@ -189,7 +189,7 @@ impl Window {
             waiting
         };
         if let Some(waiting) = waiting {
-            // SAFETY: its own commit put it there, and it was taken out under the lock: nobody else has it.
+            // SAFETY: the G's own commit stored it, and it was taken out under the lock, so no other G has it.
             unsafe { ready(waiting) };
         }
     }
@@ -199,7 +199,7 @@ impl Window {
     }
 }
 
-/// A line as `sha256sum` prints it: names that would break it are escaped, which a backslash at its beginning says.
+/// A line in the format of `sha256sum`: special characters in names are escaped, and then the line starts with a backslash.
 struct Line<'a> {
     sum: Sum,
     name: &'a str,
@@ -221,9 +221,9 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// As many as a machine has CPUs at most.
+/// Maximum number of CPUs.
 const CPUS: usize = 255;
-/// Chunks hashed by each CPU.
+/// Number of chunks hashed by each CPU.
 static HASHED: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
 
 fn report() {

@@ -1,4 +1,4 @@
-//! A tour of the scheduler: what it does, shown in a few lines each.
+//! A tour of the scheduler: its mechanisms, each shown in a few lines.
 
 #![no_std]
 #![no_main]
@@ -29,7 +29,7 @@ fn main(_: &[&str]) {
     counters();
 }
 
-/// Draws what ran on each P while `body` did: each column is a part of that time, each letter a G; main is `@`.
+/// Draws what ran on each P while `body` ran: each column is a fraction of that time, each letter a G; main is `@`.
 fn drawn(body: impl FnOnce()) {
     let Some(scheduler) = scheduler() else { return };
     let first = next_id();
@@ -48,21 +48,21 @@ fn drawn(body: impl FnOnce()) {
     println!("   (a letter is a G, @ is main; a column is {}.{:03} ms)", column.as_millis(), column.as_micros() % 1000);
 }
 
-/// Events that are kept for each P.
+/// Number of events that are kept for each P.
 const EVENTS: usize = 4096;
 const COLUMNS: usize = 72;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// The number of the G that is spawned next, or a lower one.
+/// The id of the next spawned G, or a lower one.
 fn next_id() -> u64 {
     go(|| ()).id().get() + 1
 }
 
-/// Gs to spread, and numbers that each looks at.
+/// Gs to spread, and numbers that each checks.
 const PARTS: usize = 48;
 const NUMBERS: usize = 5_000;
 
-/// All Gs are spawned on one P; the others come and steal them.
+/// All Gs are spawned on one P; the others steal them.
 fn spread() {
     println!("-- stealing: main spawns {PARTS} Gs on its own P. Each counts primes. The other Ps come and steal them.");
     let (mut primes, mut took) = (0, Duration::ZERO);
@@ -96,7 +96,7 @@ fn is_prime(number: usize) -> bool {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Every P gets two Gs that never call anything; the timer takes the CPUs from them.
+/// Every P gets two Gs that never call anything; the timer preempts them.
 fn preemption() {
     println!(
         "-- preemption: {} Gs spin in loops that call nothing, two for each P. They take turns every 10 ms,",
@@ -129,7 +129,7 @@ fn hog() {
 
 static DONE: AtomicUsize = AtomicUsize::new(0);
 
-/// More Gs block their Ms than there are CPUs; their Ps go to other Ms.
+/// More Gs block their Ms than there are CPUs; their Ps are handed off.
 fn handoff() {
     let blocked = 2 * procs();
     println!("-- handoff: {blocked} Gs block in a driver for 20 ms each, with their Ms. Their Ps do not wait.");
@@ -154,7 +154,7 @@ fn handoff() {
     println!("   main went on meanwhile ({rounds} yields); there were {before} Ms, now there are {after}.\n");
 }
 
-/// What all this took.
+/// The counters after all this.
 fn counters() {
     let Some(scheduler) = scheduler() else { return };
     println!("-- counters, for all Ps:");
