@@ -1,4 +1,4 @@
-//! The program that holds the tests.
+//! The test program.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,20 @@ use crate::outcome::meaning;
 use crate::test::Test;
 use crate::transcript::Transcript;
 
-/// The crate, seen from the root of the workspace.
+/// The crate, relative to the root of the workspace.
 pub(crate) const PATH: &str = "qemu-tests/guest";
 
-/// How long a machine may take to boot and say that it is ready, or what it is asked at once.
+/// How long a machine may take to boot and print that it is ready, or to answer a request that it can answer at once.
 pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 
-/// The program that holds the tests.
+/// The test program.
 #[derive(Clone, Debug)]
 pub struct Guest {
     elf: PathBuf,
 }
 
 impl Guest {
-    /// Has it built. What cargo says goes to standard error.
+    /// Builds it. Cargo's output goes to standard error.
     ///
     /// # Errors
     ///
@@ -39,11 +39,11 @@ impl Guest {
         Ok(Self { elf: build(&program, Options::default())? })
     }
 
-    /// Boots it, on one CPU, to ask for the tests that it holds: all of them, also the hidden ones, by name.
+    /// Boots it on one CPU, and returns the tests that it lists, including the hidden ones, by name.
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if QEMU is missing or fails, or the program does not come to its end.
+    /// [`Error::Qemu`] if QEMU is missing or fails, or the program does not end.
     pub fn tests(&self) -> Result<Vec<Test>, Error> {
         let configuration = Configuration { cpus: 1, ..Configuration::default() };
         let mut session = self.boot(&configuration, &[])?;

@@ -1,4 +1,4 @@
-//! Why a test failed, and all that helps to find out why.
+//! Why a test failed, with everything that helps to find the cause.
 
 use core::fmt;
 
@@ -11,15 +11,15 @@ use boot_protocol::status;
 pub enum Cause {
     /// It returned an error.
     ReturnedError,
-    /// The machine ended while it ran, and not as it should.
+    /// The machine ended unexpectedly during the test.
     MachineEnded(Ending),
-    /// The machine did not end with the status with which the test should have ended it.
+    /// The test did not end the machine with the expected status.
     MachineGoesOn,
-    /// It was not done in its time, in seconds.
+    /// It exceeded its time limit, in seconds.
     TimedOut(u32),
-    /// It should have printed this, after what comes before it.
+    /// It did not print this, after what comes before it.
     DidNotPrint(String),
-    /// The machine could not be had, or knows no such test.
+    /// The machine could not be started, or has no such test.
     NoMachine(String),
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What it means that a machine ended so.
+/// Describes how a machine ended.
 pub(crate) fn meaning(ending: &Ending) -> String {
     match ending {
         Ending::Status(status) => {
@@ -54,12 +54,12 @@ pub(crate) fn meaning(ending: &Ending) -> String {
     }
 }
 
-/// A test that failed. `Display` says it all: the cause, the console, and the commands that repeat it.
+/// A test that failed. `Display` shows the cause, the console, and the commands that repeat it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Why.
     pub cause: Cause,
-    /// What the machine printed since the test began, with addresses looked up.
+    /// The machine's output during the test, with addresses looked up.
     pub console: String,
     /// The command that runs the test alone.
     pub command: String,

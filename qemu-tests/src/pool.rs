@@ -1,9 +1,9 @@
-//! The machines that wait for tests, and a limit on how many there are.
+//! The machines that wait for tests, and a limit on their number.
 
 use core::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many machines may be there at once. Each has more CPUs than most hosts.
+/// Maximum number of concurrent machines. Each has more CPUs than most hosts.
 const LIMIT: usize = 2;
 
 /// Machines of type `M`, each for one configuration of type `K`.
@@ -15,13 +15,13 @@ pub(crate) struct Pool<K, M> {
 
 #[derive(Debug)]
 struct State<K, M> {
-    /// The ones in use.
+    /// Number of machines in use.
     busy: usize,
-    /// The others, the one used last at the end.
+    /// Idle machines, the most recently used one last.
     idle: Vec<(K, M)>,
 }
 
-/// The right to one machine.
+/// A permit for one machine.
 #[derive(Debug)]
 pub(crate) struct Permit<'a, K, M> {
     pool: &'a Pool<K, M>,
@@ -32,7 +32,7 @@ impl<K: PartialEq, M> Pool<K, M> {
         Self { state: Mutex::new(State { busy: 0, idle: Vec::new() }), room: Condvar::new() }
     }
 
-    /// Waits for the right to a machine. With it comes the idle one of this configuration, if there is one.
+    /// Waits for a permit. Returns it with an idle machine of this configuration, if there is one.
     pub(crate) fn acquire(&self, key: Option<&K>) -> (Permit<'_, K, M>, Option<M>) {
         let state = self.room.wait_while(self.state(), |state| state.busy >= LIMIT);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
@@ -41,20 +41,20 @@ impl<K: PartialEq, M> Pool<K, M> {
         let machine = found.map(|index| state.idle.remove(index).1);
         let surplus = (state.busy + state.idle.len()).saturating_sub(LIMIT);
         let ended = state.idle.drain(..surplus).collect::<Vec<_>>();
-        // To end a machine takes a while.
+        // Ending a machine takes some time.
         drop(state);
         drop(ended);
         (Permit { pool: self }, machine)
     }
 
     fn state(&self) -> MutexGuard<'_, State<K, M>> {
-        // No panic can come between two changes that belong together.
+        // Poisoning is ignored: no panic can come between two related changes.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: PartialEq, M> Permit<'_, K, M> {
-    /// Gives back the right, and leaves a machine of this configuration to others.
+    /// Returns the permit, and keeps a machine of this configuration for others.
     pub(crate) fn release(self, key: K, machine: M) {
         let mut state = self.pool.state();
         state.busy -= 1;

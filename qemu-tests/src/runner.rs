@@ -1,4 +1,4 @@
-//! Runs one test: in a machine that it shares, or in one of its own.
+//! Runs one test: in a shared machine, or in one of its own.
 
 use core::time::Duration;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use crate::pool::Pool;
 use crate::test::Test;
 use crate::transcript::Transcript;
 
-/// Runs tests, from as many threads as there are: never more than two machines are there at once.
+/// Runs tests, callable from many threads: at most two machines run at the same time.
 #[derive(Debug)]
 pub struct Runner {
     guest: Guest,
@@ -33,7 +33,7 @@ struct Machine {
     echo: bool,
 }
 
-/// What is to come next from a machine.
+/// The next output that is expected from a machine.
 enum Next {
     Line(String),
     Ended(Ending),
@@ -50,7 +50,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// How and why it failed. The machine that it ran in is gone then, unless the test just returned an error.
+    /// How and why it failed. Its machine has been ended, unless the test only returned an error.
     pub fn run(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
         if test.isolated { self.run_alone(test, cpus) } else { self.run_among_others(test, cpus) }
     }
@@ -112,10 +112,10 @@ impl Machine {
         Err((Cause::NoMachine(why), machine.transcript))
     }
 
-    /// Has the test run. The inner error leaves the machine as it should be, the outer one does not.
+    /// Runs the test. After the inner error the machine can be used further, after the outer one it cannot.
     fn serve(&mut self, test: &Test) -> Result<Result<(), Cause>, Cause> {
         let deadline = deadline(test);
-        // The machine is ready, so the name goes through at once; if it is not any more, that shows in what comes next.
+        // The machine is ready, so it accepts the name at once; if it has ended meanwhile, the next event shows that.
         drop(self.session.input().send(format!("{}\n", test.name).into_bytes()));
         let name = test.name.as_str();
         let mine = |report: Report<'_>| matches!(report, Report::Passed(of) | Report::Failed(of) | Report::Unknown(of) if of == name);
@@ -126,12 +126,12 @@ impl Machine {
             Some(Report::Unknown(_)) => Err(Cause::NoMachine(format!("the machine knows no test {name}"))),
             _ => Err(Cause::ReturnedError),
         };
-        // What goes wrong between the end of a test and this is still its fault.
+        // Errors between the end of a test and this point are attributed to the test.
         self.report_or_cause(deadline, test, |report| report == Report::Ready)?;
         Ok(result)
     }
 
-    /// Waits for a report; if the machine does not get to it, that is why the test failed.
+    /// Waits for a report; if the machine ends or hangs before, that is why the test failed.
     fn report_or_cause(
         &mut self,
         deadline: Instant,
@@ -145,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// Lets a machine that has been told to run one test do so, and end.
+    /// Runs a machine that was started for one test, until it ends.
     fn run_to_the_end(&mut self, test: &Test) -> Result<(), Cause> {
         let deadline = deadline(test);
         let mut last = None;
@@ -176,7 +176,7 @@ impl Machine {
         }
     }
 
-    /// The next line, or what comes in place of one. After a time-out, the machine has said where its CPUs are.
+    /// The next line, or another event. After a time-out, the machine has reported where its CPUs are.
     fn next(&mut self, deadline: Instant) -> Next {
         loop {
             if let Some(line) = self.transcript.next_line() {
@@ -195,7 +195,7 @@ impl Machine {
     }
 }
 
-/// What a test said of itself.
+/// The result that a test reported.
 enum Verdict {
     Passed,
     Failed,
@@ -212,7 +212,7 @@ fn is_report_of(line: &str, name: &str) -> Option<Verdict> {
 fn take(transcript: &mut Transcript, bytes: &[u8], echo: bool) {
     transcript.push(bytes);
     if echo {
-        // It is not worth a failure if nobody listens.
+        // Errors are ignored: without a reader there is no reason to fail.
         drop(io::stderr().write_all(bytes));
     }
 }
@@ -221,7 +221,7 @@ fn deadline(test: &Test) -> Instant {
     Instant::now() + Duration::from_secs(test.seconds.into())
 }
 
-/// The arguments of the program that make it run `before` and then `test`.
+/// The arguments that make the program run `before` and then `test`.
 fn arguments_alone(before: &[String], test: &Test) -> Vec<String> {
     let mut arguments = before.to_vec();
     arguments.push(test.name.clone());
@@ -240,7 +240,7 @@ impl Failure {
     }
 }
 
-/// The command of a user, at the root of the workspace, that boots the guest as it was booted.
+/// The command that boots the guest in the same way, for a user at the root of the workspace.
 fn command(configuration: &Configuration, arguments: &[String]) -> String {
     let mut words: Vec<String> = ["cargo", "run", "--"].map(str::to_owned).into();
     words.extend([format!("--smp={}", configuration.cpus), format!("--memory={}", configuration.memory)]);

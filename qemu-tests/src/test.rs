@@ -1,9 +1,9 @@
-//! A test as the program that holds it describes it.
+//! The description of a test, as listed by the test program.
 
 use boot::qemu::Configuration;
 use boot_protocol::report::listed;
 
-/// A test inside the machine: what [`Plan`](boot_protocol::report::Plan) says, on the host.
+/// A test in the kernel: the [`Plan`](boot_protocol::report::Plan), on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Test {
     /// `module::function`.
@@ -14,7 +14,7 @@ pub struct Test {
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
-    /// The status with which it must end the machine, if it must.
+    /// The status with which it must end the machine, if any.
     pub status: Option<u8>,
     /// What the console must show meanwhile, in this order.
     pub texts: Vec<String>,
@@ -24,16 +24,16 @@ pub struct Test {
     pub arguments: Vec<String>,
     /// Whether no other test may run in the same boot.
     pub isolated: bool,
-    /// Whether QEMU counts instructions in place of time.
+    /// Whether QEMU counts instructions instead of time.
     pub icount: bool,
-    /// Whether it runs only when asked for.
+    /// Whether it runs only on request.
     pub ignored: bool,
-    /// Whether `cargo test` leaves it out, because something else runs it by name.
+    /// Whether `cargo test` omits it, because another test runs it by name.
     pub hidden: bool,
 }
 
 impl Test {
-    /// Reads a line that lists a test. `None` if it is not such a line, or not one that this version can read.
+    /// Parses a line that lists a test. Returns `None` if it is not such a line, or has another version's form.
     pub fn parse(line: &str) -> Option<Self> {
         let (name, attributes) = listed(line)?;
         let mut test = Self { name: name.to_owned(), ..Self::default() };
@@ -65,7 +65,7 @@ impl Test {
 
     /// The machine for this test.
     pub fn configuration(&self, cpus: u32) -> Configuration {
-        // The guest checks what it finds against the number of CPUs that it was to get.
+        // The guest checks that it has this number of CPUs.
         let mut kernel_options = vec![format!("smp={cpus}")];
         kernel_options.extend(self.options.iter().cloned());
         Configuration { cpus, memory: self.memory, icount: self.icount, kernel_options, ..Configuration::default() }

@@ -1,22 +1,22 @@
-//! What a machine printed.
+//! The output of a machine.
 
 use std::borrow::Cow;
 
-/// What a machine printed, and how much of it has been looked at.
+/// The output of a machine, and how much of it has been read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transcript {
     bytes: Vec<u8>,
-    /// Where the next line to look at begins.
+    /// Start of the next line to read.
     next_line: usize,
 }
 
 impl Transcript {
-    /// Adds what it printed.
+    /// Appends output.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole line that has not been looked at, without its end.
+    /// Returns the next complete line that has not been read, without its newline.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         let rest = &self.bytes[self.next_line..];
         let length = rest.iter().position(|&byte| byte == b'\n')?;
@@ -30,13 +30,13 @@ impl Transcript {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    /// Forgets what has been looked at.
+    /// Drops what has been read.
     pub(crate) fn forget(&mut self) {
         self.bytes.drain(..self.next_line);
         self.next_line = 0;
     }
 
-    /// The first of `texts` that does not stand after the ones before it, each in a line or part of one.
+    /// Returns the first of `texts` that does not occur after the ones before it, each in a line of its own.
     pub(crate) fn missing<'a>(&self, texts: &'a [String]) -> Option<&'a str> {
         let text = self.text();
         let mut rest = &*text;

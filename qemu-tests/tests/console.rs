@@ -1,15 +1,15 @@
-//! What all CPUs print at once, from Gs and from interrupt handlers, against what they should have printed: every line is
-//! there, whole and once, and the lines of one G are in their order.
+//! The output of all CPUs at the same time, from Gs and from interrupt handlers: every line must be there, whole and once,
+//! and the lines of one G in order.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 const TEST: &str = "machine::prints_from_every_cpu";
-/// As in the test of that name.
+/// The same as in the guest test.
 const LINES: usize = 200;
 const ROUNDS: usize = 20;
 
-/// Runs the test inside the machine; gives what it printed.
+/// Runs the guest test; returns its output.
 fn printed(cpus: usize) -> String {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let mut command = Command::new(env!("CARGO"));
@@ -21,7 +21,7 @@ fn printed(cpus: usize) -> String {
     text
 }
 
-/// The line that the G prints as its nth, with what makes a line that was cut or mixed show.
+/// The n-th line of the G, in a form that reveals lines that were cut or mixed.
 fn line(g: usize, number: usize) -> String {
     format!("<{g} {number} {}>", "abcdefghijklmnopqrstuvwxyz".repeat(1 + (g + number) % 5))
 }

@@ -1,5 +1,5 @@
-//! Disks, which are files of the host: what `cargo run -- --disk FILE sha256` prints against SHA-256 on the host, and the
-//! guest tests that need disks, each on one CPU and on several.
+//! Disks, which are files of the host: the output of `cargo run -- --disk FILE sha256` is compared with SHA-256 on the host;
+//! and the guest tests that need disks are run, each on one CPU and on several.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 /// Lengths on both sides of a sector (512 bytes) and of a request (64 KiB), none, and many requests.
 const LENGTHS: [usize; 9] = [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, 5_000_001];
 
-/// Files to be disks, in a folder that goes with them.
+/// Files that are used as disks, in a temporary directory.
 struct Disks {
     folder: TempDir,
-    /// Name as it is given, and what is in it.
+    /// The name as it is given, and the content.
     files: Vec<(String, Vec<u8>)>,
 }
 
@@ -26,7 +26,7 @@ impl Disks {
         let mut random = 0x9E37_79B9_7F4A_7C15_u64;
         let mut content = |length| {
             let byte = |_| {
-                // xorshift64: no sector is like another.
+                // xorshift64: all sectors differ.
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
@@ -51,7 +51,7 @@ impl Disks {
         command.current_dir(self.folder.path()).output().expect("cargo runs")
     }
 
-    /// What `sha256sum` prints for them.
+    /// The expected output, that of `sha256sum`.
     fn expected(&self) -> String {
         self.files.iter().fold(String::new(), |mut lines, (name, content)| {
             let escaped = name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
@@ -64,14 +64,14 @@ impl Disks {
         })
     }
 
-    /// Has `sha256` read them.
+    /// Runs `sha256` on them.
     fn check_sums(&self, options: &[&str]) {
         let output = self.boot(options, &["sha256"]);
         assert_eq!(stdout(&output), self.expected(), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(0));
     }
 
-    /// Runs a guest test with them.
+    /// Runs a guest test with them as disks.
     fn check_guest(&self, test: &str, options: &[&str]) {
         let output = self.boot(options, &[concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), test]);
         let passed = stdout(&output).lines().any(|line| Report::parse(line) == Some(Report::Passed(test)));
@@ -131,7 +131,7 @@ fn without_optimisation() {
     Disks::new([("debug", 300_000)]).check_sums(&["--debug"]);
 }
 
-/// `sha256sum` escapes what would break its lines; spaces and colons are as they are.
+/// `sha256sum` escapes characters that would break its lines; spaces and colons are unchanged.
 #[test]
 fn names_are_printed_as_sha256sum_prints_them() {
     let names = [("with space: and colon ", 10), ("back\\slash", 11), ("line\nbreak", 12), ("ümläut\"", 13)];
@@ -164,11 +164,11 @@ fn an_error_of_the_device_is_reported_with_its_place() {
          inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.sector=1000,inject-error.0.once=off",
         bad.display()
     );
-    // Merged with the bad one, requests for the sectors before it would fail, too.
+    // If QEMU merged them with the failing one, requests for the sectors before it would fail, too.
     let arguments = ["-blockdev", &device, "-device", "virtio-blk-pci,drive=bad,disable-legacy=on,request-merging=off"];
     let options = arguments.map(|argument| format!("--qemu-arg={argument}"));
     let output = disks.boot(&options.each_ref().map(String::as_str), &["sha256"]);
-    // Sector 1000 lies in the chunk that begins at 7 * 64 KiB.
+    // Sector 1000 is in the chunk that begins at 7 * 64 KiB.
     let complaint = "sha256: disk1: cannot read at offset 458752: the device reports an input/output error\n";
     assert_eq!(stdout(&output), disks.expected() + complaint, "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(1));

@@ -1,5 +1,4 @@
-//! The harness itself, on tests inside the machine that must fail: each is reported for what it is, and the tests after
-//! it are none the worse for it.
+//! The harness itself, tested with guest tests that must fail: each is reported correctly, and does not affect later tests.
 
 use std::sync::LazyLock;
 
@@ -23,7 +22,7 @@ fn test(function: &str) -> &'static Test {
     PREPARED.tests.iter().find(|test| test.name == name).expect("there is such a test")
 }
 
-/// Runs a test that must fail, and then one that must pass in a machine of the same kind.
+/// Runs a test that must fail, and then one that must pass in a machine of the same configuration.
 fn failure_of(function: &str) -> Failure {
     let failure = PREPARED.runner.run(test(function), 8).expect_err("it must fail");
     if let Err(failure) = PREPARED.runner.run(test("passes"), 8) {

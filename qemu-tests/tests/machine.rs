@@ -1,7 +1,7 @@
-//! Each test inside the machine as one result of `cargo test`.
+//! Each test in the kernel as one result of `cargo test`.
 //!
-//! A test `heap::grows` that wants 2 and 8 CPUs is `smp2::heap::grows` and `smp8::heap::grows`. Filters, `--exact`,
-//! `--ignored`, `--list` work as always; `--nocapture` shows the consoles while the tests run.
+//! A test `heap::grows` for 2 and 8 CPUs is `smp2::heap::grows` and `smp8::heap::grows`. Filters, `--exact`, `--ignored`,
+//! `--list` work as always; `--nocapture` shows the consoles while the tests run.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use qemu_tests::{Guest, Runner, Test};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // More would only wait for one of two machines.
+    // More threads would only wait for one of two machines.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(2).min(2));
     let (guest, tests) = match prepare() {
         Ok(prepared) => prepared,
-        // Without a machine there are no tests to name, so that nothing is left to pass either.
+        // Without a machine there is no list of tests; this failure makes sure that the run does not pass.
         Err(error) => {
             eprintln!("error: the tests inside the machine cannot run: {error}");
             return ExitCode::FAILURE;

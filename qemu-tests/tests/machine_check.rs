@@ -1,4 +1,4 @@
-//! An error of the hardware, which QEMU injects: the machine ends and says what the processor has noted.
+//! A hardware error, injected by QEMU: the machine ends and reports what the processor has recorded.
 
 use core::time::Duration;
 use std::path::Path;
@@ -11,7 +11,7 @@ use boot::session::{Ending, Event, Session};
 use boot_protocol::report::SERVE;
 use boot_protocol::status::EXCEPTION;
 
-/// Boots the program with the tests, which waits for the name of one with all its CPUs halted.
+/// Boots the test program, which waits for the name of a test with all its CPUs halted.
 fn machine(cpus: u32) -> Session {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest");
     let program = Program::find(directory.as_os_str(), None).expect("the program is there");

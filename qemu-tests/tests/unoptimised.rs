@@ -1,4 +1,4 @@
-//! What depends on how much stack the kernel takes, in a kernel that is not optimised.
+//! Tests that depend on the kernel's stack usage, in an unoptimised kernel.
 
 use std::process::Command;
 

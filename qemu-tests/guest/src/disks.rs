@@ -1,5 +1,5 @@
-//! The disk, and blocking in it. The tests that need disks are hidden from the harness: `tests/disk.rs` of the host's
-//! side runs them, with files of the lengths that they expect.
+//! The disk, and blocking in its driver. The tests that need disks are hidden from the harness: `tests/disk.rs` on the host
+//! runs them, with files of the expected lengths.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -9,7 +9,7 @@ use kernel::disk::{self, Disk, DiskError, disks};
 use kernel::platform::scheduler;
 use kernel::prelude::*;
 
-/// Bytes of a sector, and the most that one request moves.
+/// Bytes of a sector, and the maximum of one request.
 const SECTOR: u64 = 512;
 const REQUEST: usize = 64 * 1024;
 
@@ -18,7 +18,7 @@ fn no_disk_is_no_error() {
 }
 guest_test!(no_disk_is_no_error);
 
-/// Instructions in place of time: many Gs blocked in the device at once take as long as one.
+/// With counted instructions, many Gs that block in the device at the same time take as long as one.
 fn delays_overlap() {
     let start = clock::now();
     let blocked: Vec<_> = (0..32).map(|_| go(|| disk::delay(Duration::from_millis(5)).unwrap())).collect();
@@ -28,13 +28,13 @@ fn delays_overlap() {
 }
 guest_test!(delays_overlap, smp = &[1, 8], icount);
 
-/// What the byte at `offset` of a disk is after [`fill`]. No two sectors are alike.
+/// The byte at `offset` of a disk after [`fill`]. All sectors differ.
 fn pattern(disk: usize, offset: u64) -> u8 {
     let mixed = (offset ^ (disk as u64) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 31).to_le_bytes()[3]
 }
 
-/// Writes all whole sectors of a disk; gives how many bytes they are.
+/// Writes all whole sectors of a disk; returns their length in bytes.
 fn fill(index: usize, disk: &Disk) -> u64 {
     let end = disk.len_bytes() / SECTOR * SECTOR;
     let content: Vec<u8> = (0..end).map(|offset| pattern(index, offset)).collect();
@@ -42,7 +42,7 @@ fn fill(index: usize, disk: &Disk) -> u64 {
     end
 }
 
-/// Many more Gs than the queues have places read pieces of all lengths, from all offsets, of all disks at once.
+/// Many more Gs than the queues have entries read pieces of all lengths, from all offsets, of all disks at the same time.
 fn many_read_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
     const READERS: usize = 64;
@@ -76,7 +76,7 @@ fn many_read_what_was_written() {
 }
 guest_test!(many_read_what_was_written, hidden);
 
-/// The bytes around what is written stay as they were, and what is past the end is refused.
+/// The bytes around the written ones are unchanged, and writes past the end are refused.
 fn ends_are_where_they_should_be() {
     let disk = &disks()[0];
     let length = disk.len_bytes();
@@ -114,7 +114,7 @@ fn read_only_disk_refuses_writes() {
 }
 guest_test!(read_only_disk_refuses_writes, hidden);
 
-/// Each read gives its P to another M, however short it is, and the Ms are made as they are needed.
+/// Each read hands its P off, however short it is, and Ms are made as needed.
 fn every_read_hands_its_processor_off() {
     const READERS: usize = 32;
     let scheduler = scheduler().expect("the scheduler runs");

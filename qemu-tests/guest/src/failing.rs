@@ -1,4 +1,4 @@
-//! Tests that must fail, each in another way, by which the host's harness is tested. They are not listed.
+//! Tests that must fail, each in another way, for the tests of the host's harness. They are not listed.
 
 use core::hint;
 

@@ -1,4 +1,4 @@
-//! A machine with nothing to do: CPUs that halt take no interrupts. Those are counted, which no load of the host changes.
+//! An idle machine: halted CPUs take no interrupts. Interrupts are counted, which is independent of the host's load.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -15,39 +15,39 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     cpus::all().zip(before).map(|(cpu, before)| interrupts(cpu) - before).collect()
 }
 
-/// Each CPU may take a few around main's sleep: the tick that was armed for what ran before, the watchdog's last look, the
-/// wake-up of one CPU by another.
+/// Each CPU may take a few around main's sleep: the tick that was armed before, the watchdog's last check, the wakeup by
+/// another CPU.
 const A_FEW: u64 = 6;
 
-/// How often the timer has to be started again in so many seconds: its counter has 32 bits, and counts at 1 to 4 GHz.
+/// How often the timer has to be restarted in so many seconds: its counter has 32 bits, and counts at 1 to 4 GHz.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
 
-/// How many CPUs took none.
+/// The number of CPUs that took none.
 fn sleepers(taken: &[u64]) -> usize {
     taken.iter().filter(|&&count| count == 0).count()
 }
 
-/// At most one CPU keeps the time, and nothing else is armed again and again.
+/// At most one CPU is the timekeeper, and no other timer is armed repeatedly.
 fn check(taken: &[u64], seconds: u64) {
     let keepers = taken.iter().filter(|&&count| count > A_FEW).count();
     assert!(keepers <= 1, "more than one CPU is woken while main sleeps {seconds} s: {taken:?}");
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// On the clock of the host, in which virtual CPUs run side by side.
+/// On the clock of the host, on which virtual CPUs run in parallel.
 fn a_sleeping_machine_takes_no_ticks() {
-    // What was armed for the boot runs out.
+    // The timers that were armed during the boot expire.
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| sleep(Duration::from_secs(4)));
     println!("interrupts per CPU in 4 s: {taken:?}");
-    // A tick of 10 ms would be 400 of them, the watchdog's looks 8.
+    // A tick of 10 ms would be 400 of them, the watchdog's checks 8.
     check(&taken, 4);
 }
 guest_test!(a_sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
 
-/// Where instructions are counted, and an hour of sleep takes no time.
+/// With counted instructions, where an hour of sleep takes no time.
 fn the_longer_it_sleeps_the_more_only_hops() {
     sleep(Duration::from_secs(1));
     let short = interrupts_during(|| sleep(Duration::from_secs(1)));
@@ -56,12 +56,12 @@ fn the_longer_it_sleeps_the_more_only_hops() {
     check(&short, 1);
     check(&long, 3600);
     assert!(long.iter().sum::<u64>() >= hops(3600).start, "the timer's counter has no more than 32 bits: {long:?}");
-    // Main's CPU, the one that keeps the time, the one that looks for work when main wakes: the others sleep through it.
+    // Main's CPU, the timekeeper's, and the one that searches when main wakes; the others sleep on.
     assert!(sleepers(&long) + 3 >= long.len(), "{long:?}");
 }
 guest_test!(the_longer_it_sleeps_the_more_only_hops, smp = &[1, 2, 8], icount);
 
-/// The counter counts: a CPU that computes has its tick. Each end of a slice has another M look for work.
+/// Checks the test itself: a computing CPU has its tick. Each end of a slice makes another M search.
 fn a_busy_cpu_has_its_tick() {
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| {
@@ -76,7 +76,7 @@ fn a_busy_cpu_has_its_tick() {
 }
 guest_test!(a_busy_cpu_has_its_tick, smp = &[1, 2, 8], icount);
 
-/// A CPU that polls before it halts is woken as one that halts: by its timer, and by another CPU.
+/// A CPU that polls before it halts is woken like a halted one: by its timer, and by another CPU.
 fn a_cpu_that_polls_is_woken() {
     for round in 0..200 {
         let sleepers: Vec<_> = (0..4)

@@ -1,4 +1,4 @@
-//! `panic=isolate`: who is gone, what is left, and where the machine ends all the same.
+//! `panic=isolate`: what ends, what remains, and when the machine ends nevertheless.
 
 use alloc::collections::BTreeSet;
 use core::fmt;
@@ -22,7 +22,7 @@ fn my_stack() -> (usize, usize) {
     (stack.start, stack.end)
 }
 
-/// Stacks of Gs that die, which are never to be used again.
+/// Stacks of Gs that died, which must never be reused.
 pub(crate) struct DeadStacks(spin::Mutex<BTreeSet<(usize, usize)>>);
 
 impl DeadStacks {
@@ -30,18 +30,18 @@ impl DeadStacks {
         Self(spin::Mutex::new(BTreeSet::new()))
     }
 
-    /// The calling G is about to die.
+    /// Records the calling G, which is about to die.
     pub(crate) fn add_mine(&self) {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
-        // The next to run here, which is not to begin on that stack.
+        // The next G to run here, which must not begin on that stack.
         go(|| {}).detach();
     }
 
-    /// So many have died.
+    /// Runs a number of Gs that die.
     pub(crate) fn check(&self, count: usize) {
-        /// All at once: those that run one after the other begin on one stack.
+        /// All at the same time, because consecutive Gs share one stack.
         static ALIVE: Barrier = Barrier::new(100);
         let dead = core::mem::take(&mut *self.0.lock());
         assert_eq!(dead.len(), count, "a stack was used again");
@@ -72,13 +72,13 @@ guest_test!(
         "panic at qemu-tests/guest/src/isolation.rs:",
         "this is the reason",
         "[running] on CPU",
-        // The frame of the closure, be it inlined, when it has no name of its own, or not.
+        // The frame of the closure, which may be inlined.
         "(qemu-tests/guest/src/isolation.rs:",
         "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again."
     ],
 );
 
-/// Many die while many live, some with nobody to join them, in the midst of preemptions. The dead keep their stacks.
+/// Many die while many live, some without a joiner, during preemptions. The dead keep their stacks.
 fn the_others_go_on() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     static LIVED: AtomicUsize = AtomicUsize::new(0);
@@ -137,7 +137,7 @@ fn what_it_held_stays_held() {
 }
 guest_test!(what_it_held_stays_held, options = &["panic=isolate"]);
 
-/// After a misuse the other Gs go on using the same semaphore and condition variable.
+/// After a misuse, the other Gs continue to use the same semaphore and condition variable.
 fn misuse_ends_its_g_alone() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     static CHANGED: Condvar = Condvar::new();
@@ -153,7 +153,7 @@ fn misuse_ends_its_g_alone() {
     while !IS_ASKED.load(Ordering::Relaxed) {
         yield_now();
     }
-    // The waiter frees the mutex once it is in the queue.
+    // The waiter unlocks the mutex after it has been queued.
     drop(MUTEX.lock());
     assert_eq!(go(|| SEMAPHORE.release(2)).join(), Err(JoinError::Panicked));
     let with_another_mutex = || {

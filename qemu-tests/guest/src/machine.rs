@@ -1,4 +1,4 @@
-//! The machine under the scheduler: console, CPUs, clock, the command line.
+//! The hardware under the scheduler: console, CPUs, clock, the command line.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -83,7 +83,7 @@ fn clock_is_one_for_all_cpus() {
 
 guest_test!(sleep_takes_as_long_as_asked, smp = &[1, 2, 8], icount);
 fn sleep_takes_as_long_as_asked() {
-    // Where instructions are counted, no other load makes a wake-up late: what is left are the kernel's own paths.
+    // With counted instructions, no other load delays a wakeup: only the kernel's own paths remain.
     const LATENESS: Duration = Duration::from_micros(100);
     for asked in [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000].map(Duration::from_micros) {
         let start = clock::now();
@@ -101,7 +101,7 @@ guest_test!(
     options = &["timer=tsc-deadline"],
     texts = &["timer=tsc-deadline: this processor has none"],
 );
-/// As long as QEMU's TCG has no such timer. Where there is one, this runs on it.
+/// Skipped as long as QEMU's TCG has no such timer; otherwise the test runs on it.
 fn a_timer_that_is_not_there_is_not_used() {
     for millis in [1, 5, 20] {
         let start = clock::now();
@@ -140,7 +140,7 @@ fn options_reach_the_kernel() {
     assert_eq!(option("firs"), None);
 }
 
-// The most there can be: with `--ignored`, since it keeps the host busy for long.
+// The maximum: with `--ignored`, because it keeps the host busy for long.
 guest_test!(as_many_cpus_as_an_apic_can_name, smp = &[255], seconds = 300, ignored);
 fn as_many_cpus_as_an_apic_can_name() {
     assert_eq!(num_cpu(), 255);
@@ -148,7 +148,7 @@ fn as_many_cpus_as_an_apic_can_name() {
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 499_500);
 }
 
-// The host compares what comes out: `tests/console.rs`.
+// The host checks the output: `tests/console.rs`.
 guest_test!(prints_from_every_cpu, hidden);
 fn prints_from_every_cpu() {
     const LINES: usize = 200;
@@ -184,7 +184,7 @@ fn prints_from_every_cpu() {
 }
 
 guest_test!(interrupts_go_round_a_ring_and_none_is_lost, smp = &[1, 2, 8], isolated, seconds = 60);
-/// Each handler interrupts the next CPU: one that is lost ends it, and one too many comes to the wrong CPU.
+/// Each handler interrupts the next CPU: a lost interrupt ends the chain, and a duplicate arrives at the wrong CPU.
 fn interrupts_go_round_a_ring_and_none_is_lost() {
     const HOPS: usize = 10_000;
     static HOP: AtomicUsize = AtomicUsize::new(0);
@@ -298,7 +298,7 @@ mod processor {
     const CR4: u64 = 1 << 5 | 1 << 9 | 1 << 10 | 1 << 6;
     /// TSD, DE, PGE.
     const UNWANTED: u64 = 1 << 2 | 1 << 3 | 1 << 7;
-    /// Of an empty x87 stack, which masks all exceptions: control, status and tag word.
+    /// For an empty x87 stack with all exceptions masked: control, status and tag word.
     const X87: [u16; 3] = [0x37f, 0, 0xffff];
     const MXCSR: u32 = 0x1f80;
 
@@ -308,7 +308,7 @@ mod processor {
         unsafe { asm!("mov {}, cr4", out(reg) cr4, options(nomem, nostack)) };
         assert_eq!(cr4, CR4, "CR4 is {cr4:#x}");
         let mut environment = [0u32; 7];
-        // SAFETY: stores 28 bytes; it masks exceptions, which they are already.
+        // SAFETY: stores 28 bytes; it masks exceptions, which are masked already.
         unsafe { asm!("fnstenv [{}]", in(reg) &raw mut environment) };
         assert_eq!(environment.map(|word| word as u16)[..3], X87);
         let mut mxcsr = 0u32;
@@ -317,12 +317,13 @@ mod processor {
         assert_eq!(mxcsr, MXCSR);
     }
 
-    /// As hardware and firmware may leave them.
+    /// The state that hardware and firmware may leave.
     pub(super) fn spoil() {
-        // SAFETY: none of these matters to this code, but MCE, which is off for a moment.
+        // SAFETY: none of these affects this code, except MCE, which is off for a moment.
         unsafe { asm!("mov cr4, {}", in(reg) (CR4 & !(1 << 6)) | UNWANTED, options(nostack)) };
         let (x87, mxcsr) = (0x40u16, 0x9fc0u32);
-        // SAFETY: nothing computes with floating point before `cpu::init`; what is unmasked shows only then.
+        // SAFETY: there is no floating-point computation before `cpu::init`, so unmasked exceptions have no effect until
+        // then.
         unsafe { asm!("fninit", "fld1", "fldcw [{}]", in(reg) &raw const x87) };
         // SAFETY: as above: rounding to nearest, denormals are zero.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) };

@@ -1,7 +1,7 @@
-//! The tests that run inside the machine.
+//! The tests that run in the kernel.
 //!
-//! Without arguments it lists them; with `serve` it runs what the host names on the console; with names it runs these.
-//! The words are those of [`boot_protocol::report`]. To add a test, write a function and [`guest_test!`] before it.
+//! Without arguments it lists them; with `serve` it runs those that the host names on the console; with names it runs these.
+//! The protocol is that of [`boot_protocol::report`]. To add a test, write a function and [`guest_test!`] before it.
 #![no_std]
 #![no_main]
 #![deny(unsafe_code)]
@@ -49,7 +49,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
         [SERVE] => serve()?,
         names => {
             let mut names = names.iter().take_while(|&&name| name != SEPARATOR);
-            // The first that fails ends it, as a panic would.
+            // The first one that fails ends the run, as a panic would.
             return Ok(if names.all(|name| run(name)) { 0 } else { 1 });
         }
     }
@@ -62,7 +62,7 @@ fn list() {
     }
 }
 
-/// Runs the tests named on the console, until that ends.
+/// Runs the tests named on the console, until its end.
 fn serve() -> Result<(), String> {
     loop {
         println!("{}", Report::Ready);

@@ -1,4 +1,4 @@
-//! CPUs that have interrupts or preemption off for too long, and who finds them.
+//! CPUs with interrupts or preemption off for too long, and their detection.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::{Windows, longest_windows};
 
-/// Spins until one more CPU was reported.
+/// Spins until one more CPU has been reported.
 #[inline(never)]
 fn spins_until_it_is_found(before: &Windows) {
     while longest_windows().lockups == before.lockups {
@@ -18,7 +18,7 @@ fn spins_until_it_is_found(before: &Windows) {
     }
 }
 
-/// Spins until the others have noticed that a CPU they reported goes on.
+/// Spins until the others have noticed that a reported CPU has continued.
 fn spins_until_it_goes_on(before: &Windows) {
     while longest_windows().recoveries == before.recoveries {
         spin_loop();
@@ -37,7 +37,7 @@ guest_test!(
         "has interrupts on again",
     ],
 );
-/// The only CPU that runs anything: one that halts must look.
+/// The only busy CPU is stuck: a halted one must check it.
 fn interrupts_that_are_off_are_found() {
     let before = longest_windows();
     assert_eq!(before.lockups, 0);
@@ -45,7 +45,7 @@ fn interrupts_that_are_off_are_found() {
     let held = lock.lock();
     spins_until_it_is_found(&before);
     drop(held);
-    // Everything is as it was; a busy machine is no locked one.
+    // Everything works as before; a busy machine is not taken for a stuck one.
     spins_until_it_goes_on(&before);
     let after = longest_windows();
     assert_eq!(after.lockups, 1);
@@ -80,7 +80,7 @@ guest_test!(
     isolated,
     texts = &["has had interrupts off for ", "a_busy_cpu_finds_another_one (qemu-tests/guest/src/masked.rs:"],
 );
-/// No CPU halts: those that are busy look by their ticks.
+/// No CPU halts: the busy ones check each other by their ticks.
 fn a_busy_cpu_finds_another_one() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     let before = longest_windows();

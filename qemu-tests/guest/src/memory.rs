@@ -1,4 +1,4 @@
-//! The heap and the memory under it.
+//! The heap and the memory below it.
 
 use alloc::collections::VecDeque;
 use core::alloc::Layout;
@@ -7,7 +7,7 @@ use kernel::prelude::*;
 
 guest_test!(heap_keeps_what_is_in_it, smp = &[1, 8]);
 fn heap_keeps_what_is_in_it() {
-    // Sizes from one byte to a mebibyte, freed in another order than allocated, with the place of each reused.
+    // Sizes from one byte to a mebibyte, freed in another order than allocated, and each reused.
     let mut kept: VecDeque<(usize, Vec<u8>)> = VecDeque::new();
     let mut state = 1u32;
     for round in 0..2_000 {
@@ -25,13 +25,13 @@ fn heap_keeps_what_is_in_it() {
     }
 }
 
-/// The byte that fills what was allocated in a round.
+/// The byte that fills the allocations of a round.
 fn mark(round: usize) -> u8 {
     (round % 251) as u8
 }
 
 guest_test!(heap_keeps_what_many_gs_put_in_it, smp = &[1, 2, 8]);
-/// Blocks of all sizes from many Gs at once, freed by another G.
+/// Blocks of all sizes from many Gs at the same time, freed by another G.
 fn heap_keeps_what_many_gs_put_in_it() {
     let fill = |g: u8| {
         let mut blocks = Vec::new();
@@ -86,9 +86,9 @@ fn an_alignment_that_cannot_be_had_takes_no_memory() {
     for (size, align) in [(16, 1 << 40), (1 << 21, 1 << 46), (4096, 1 << 62), (1 << 62, 1 << 47), (1 << 20, 1 << 32)] {
         let layout = Layout::from_size_align(size, align).expect("a layout");
         let before = kernel::mm::usage().free;
-        // The compiler may take an allocation that nothing uses for one that succeeds.
+        // The compiler may assume that an unused allocation succeeds.
         #[expect(unsafe_code, reason = "asks the allocator itself")]
-        // SAFETY: the layout has a size.
+        // SAFETY: the size of the layout is not zero.
         let memory = core::hint::black_box(unsafe { alloc::alloc::alloc(layout) });
         assert!(memory.is_null(), "{layout:?}");
         let taken = before.saturating_sub(kernel::mm::usage().free);
@@ -104,7 +104,8 @@ fn little_memory_is_enough() {
 
 guest_test!(memory_above_4_gib_is_usable, memory = 6144, smp = &[2], seconds = 60);
 fn memory_above_4_gib_is_usable() {
-    // 5 GiB at once: below 4 GiB there are 2. One word of each block, so that the host need not find all of it.
+    // 5 GiB at once: below 4 GiB there are 2. One word of each block is written, so that the host need not provide all of
+    // it.
     let mut blocks: Vec<Vec<u64>> = (0..320).map(|_| Vec::with_capacity(1 << 21)).collect();
     blocks.iter_mut().zip(0..).for_each(|(block, number)| block.push(number));
     assert!(blocks.iter().zip(0..).all(|(block, number)| block[..] == [number]), "a block changed");

@@ -1,9 +1,9 @@
-//! What the library says when it is used wrongly: here a panic ends the machine.
+//! Misuses of the library: here a panic ends the machine.
 
 use kernel::percpu::PreemptGuard;
 use kernel::prelude::*;
 
-/// It would wait for ever for the G that holds the mutex to run on this CPU: a broken invariant, so the status is 101.
+/// It would wait forever for the G that holds the mutex to run on this CPU: a broken invariant, so the status is 101.
 fn locking_with_preemption_off() {
     static MUTEX: Mutex<()> = Mutex::new(());
     let _held = MUTEX.lock();
@@ -21,7 +21,7 @@ guest_test!(
     ]
 );
 
-/// What does not wait may be done then.
+/// What does not wait is allowed then.
 fn what_does_not_wait_needs_no_preemption() {
     let (mutex, lock, semaphore, changed) = (Mutex::new(0), RwLock::new(0), Semaphore::new(1), Condvar::new());
     static GROUP: WaitGroup = WaitGroup::new();
@@ -47,7 +47,7 @@ fn too_many_dones() {
 }
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
-/// Of a semaphore on which a G waits, so that the permits go to the queue.
+/// Of a semaphore that a G waits for, so that the permits go to the waiter.
 fn releases_too_often() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     SEMAPHORE.acquire(1).forget();
@@ -90,7 +90,7 @@ guest_test!(
     texts = &["panic at", "an M without a P may not do this: it is in a system call"]
 );
 
-/// The report says what each G waits for.
+/// The report shows what each G waits for.
 fn everyone_waits_for_a_lock() {
     static MUTEX: Mutex<()> = Mutex::new(());
     static LOCK: RwLock<()> = RwLock::new(());

@@ -1,4 +1,4 @@
-//! Non-maskable interrupts to a CPU that has nothing to run.
+//! Non-maskable interrupts to an idle CPU.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,8 +10,8 @@ use kernel::{cpus, internals, watchdog};
 
 use crate::vectors;
 
-/// Wakes the worker, on a CPU that halts, together with non-maskable interrupts to the CPUs that halt. One that comes before
-/// the interrupt that was sent with the work lets that CPU find the work without any interrupt.
+/// Wakes the worker, on a halted CPU, and sends non-maskable interrupts to the halted CPUs at the same time. One that
+/// arrives before the interrupt for the work makes that CPU find the work without any interrupt.
 fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -42,7 +42,7 @@ fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
             ask_others();
         }
         drop(here);
-        // This CPU is not free for the worker.
+        // Keeps this CPU busy, so that it does not run the worker.
         while DONE.load(Ordering::Acquire) < round {
             core::hint::spin_loop();
         }
@@ -50,16 +50,16 @@ fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
     drop(wake);
     assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU for which no epoch waits");
 }
-// With 8 CPUs it is most often another CPU that finds the work than the one that the work was sent to.
+// With 8 CPUs, mostly another CPU finds the work than the one it was sent to.
 guest_test!(a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread, isolated, seconds = 60);
 
-/// One that comes between `sti` and `hlt`, with an interrupt pending: the halt must not follow the handler of that
-/// interrupt, which may have been all that was to come.
+/// One that comes between `sti` and `hlt`, with an interrupt pending: the CPU must not halt after the handler of that
+/// interrupt, which may have been the last one to come.
 fn one_between_sti_and_hlt_does_not_hide_an_interrupt() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
     for round in 1..=20 {
-        // By the tick that is due in any case, at the latest, such a halt is over. So what counts is what was taken.
+        // The next tick ends such a halt at the latest. So the test counts interrupts.
         let masked = InterruptMutex::new(());
         let masked = masked.lock();
         let before = watchdog::interrupts(percpu::current());
@@ -68,13 +68,13 @@ fn one_between_sti_and_hlt_does_not_hide_an_interrupt() {
         let taken = watchdog::interrupts(percpu::current()) - before;
         drop(masked);
         assert_eq!(WOKEN.load(Ordering::SeqCst), round);
-        // The handler, which nobody in the machine has called, has the timer fire.
+        // The handler runs without a cause, and makes the timer fire.
         assert!(taken <= 2, "the CPU halted after the interrupt, until another one came: {taken} in round {round}");
     }
 }
 guest_test!(one_between_sti_and_hlt_does_not_hide_an_interrupt, smp = &[1], isolated);
 
-/// What a processor does for a non-maskable interrupt, at an instruction of the caller's choice.
+/// Simulates what a processor does for a non-maskable interrupt, at a chosen instruction.
 #[expect(unsafe_code, reason = "enters a handler as the processor does")]
 mod shadow {
     use core::arch::{asm, naked_asm};
@@ -83,13 +83,13 @@ mod shadow {
 
     const NON_MASKABLE: usize = 2;
 
-    /// As if a CPU that is about to halt took a non-maskable interrupt just after `sti`. The caller has interrupts off.
+    /// As if a CPU that is about to halt took a non-maskable interrupt directly after `sti`. The caller has interrupts off.
     pub(super) fn take_non_maskable_interrupt_before_the_halt() {
-        // The code there returns as a function does, with interrupts off.
+        // The code there returns like a function, with interrupts off.
         take(handler(), halt_address());
     }
 
-    /// The address that the processor jumps to.
+    /// The address of the handler.
     fn handler() -> u64 {
         #[repr(C, packed)]
         struct Table {
@@ -107,8 +107,8 @@ mod shadow {
         low & 0xffff | low >> 32 & 0xffff_0000 | high << 32
     }
 
-    /// Pushes what the processor pushes, on this stack, and goes to `handler`. It comes back to `address` with interrupts
-    /// on, on the stack as it was when this was called.
+    /// Pushes what the processor pushes, on this stack, and jumps to `handler`. It returns to `address` with interrupts on,
+    /// with the stack as at the call of this function.
     #[unsafe(naked)]
     extern "sysv64" fn take(handler: u64, address: u64) {
         naked_asm!(

@@ -1,4 +1,4 @@
-//! Printing by many at once, and while nobody reads.
+//! Printing by many Gs at the same time, and without a reader.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use kernel::watchdog::longest_windows;
 
 use crate::vectors;
 
-/// More than the console keeps for a G: with 64 bytes a line, 128 KiB.
+/// More than the console buffers for a G: with 64 bytes per line, 128 KiB.
 const MANY: usize = 2_000;
 
 /// A line of 64 bytes.
@@ -48,7 +48,7 @@ fn others_run_while_a_printer_waits_for_room() {
         .collect();
     let printed = wait_until_it_stands(&PRINTED);
     assert!(printed < MANY, "{printed} lines have found room");
-    // More Gs than CPUs wait, and each CPU runs others.
+    // More Gs than CPUs wait, and each CPU runs other Gs.
     let others: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
     assert!(others.into_iter().all(|other| other.join().is_ok()));
     assert_eq!(PRINTED.load(Ordering::Relaxed), printed);
@@ -74,7 +74,7 @@ fn printers_that_wait_for_room_take_turns() {
             })
         })
         .collect();
-    // All of them wait, whatever they have printed up to here.
+    // All of them wait, whatever they have printed so far.
     wait_until_it_stands(&TOTAL);
     let before = PRINTED.each_ref().map(|count| count.load(Ordering::Relaxed));
     drop(stalled);
@@ -169,7 +169,7 @@ fn handlers_never_wait_for_room_and_the_loss_is_said() {
     while !IS_DONE.load(Ordering::Acquire) {
         spin_loop();
     }
-    // There are 128 KiB of room.
+    // The buffer has 128 KiB.
     let lost = stalled.lost();
     assert!(lost >= 2 * MANY * 64 - 128 * 1024, "{lost}");
     drop(stalled);
@@ -199,7 +199,7 @@ guest_test!(
     isolated,
     texts = &["has had interrupts off for ", "has interrupts on again"],
 );
-/// A CPU that has interrupts off for too long is reported; that it has the console's lock at times is no reason to end.
+/// A CPU with interrupts off for too long is reported; that it holds the console's lock at times must not end the machine.
 fn printing_is_not_taken_for_keeping_the_console() {
     let before = longest_windows();
     let lock = InterruptMutex::new(());

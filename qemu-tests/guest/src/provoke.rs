@@ -1,4 +1,4 @@
-//! Ways to make a CPU raise an exception, for tests of what the kernel says then.
+//! Ways to raise an exception, for tests of the kernel's reports.
 
 #![expect(unsafe_code, reason = "does what safe Rust prevents")]
 
@@ -7,13 +7,13 @@ use core::sync::atomic::AtomicU64;
 
 /// Divides by zero.
 pub(crate) fn divide_error() {
-    // SAFETY: the exception, which this is for, ends the machine.
+    // SAFETY: the exception is intended, and ends the machine.
     unsafe { asm!("xor edx, edx", "mov eax, 1", "xor ecx, ecx", "div ecx", out("eax") _, out("ecx") _, out("edx") _) };
 }
 
 /// Reads through a null pointer.
 pub(crate) fn null_read() {
-    // SAFETY: as above. In assembly, since the compiler may assume of a pointer that it is not null.
+    // SAFETY: as above. In assembly, because the compiler may assume that a pointer is not null.
     unsafe { asm!("mov {0}, [{0} + 8]", inout(reg) 0u64 => _) };
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn write_to_constant() {
     unsafe { asm!("mov qword ptr [{}], 8", in(reg) &raw const CONSTANT) };
 }
 
-/// Executes an instruction that is none.
+/// Executes an undefined instruction.
 pub(crate) fn invalid_opcode() {
     // SAFETY: as above.
     unsafe { asm!("ud2") };
@@ -43,47 +43,47 @@ pub(crate) fn breakpoint() {
     unsafe { asm!("int3") };
 }
 
-/// Loads a segment register with a selector of no segment.
+/// Loads a segment register with a selector that is out of range.
 pub(crate) fn bad_selector() {
     // SAFETY: as above.
     unsafe { asm!("mov ds, {:x}", in(reg) 0x1230_u16) };
 }
 
-/// Reads at an address that has no meaning to the processor.
+/// Reads at a non-canonical address.
 pub(crate) fn bad_address() {
     // SAFETY: as above.
     unsafe { asm!("mov {0}, [{0}]", inout(reg) 0x8000_0000_0000_0000_u64 => _) };
 }
 
-/// Divides a number by zero in the x87, with the exception for that turned on. (TCG has none for SSE.)
+/// Divides by zero in the x87, with that exception unmasked. (TCG has none for SSE.)
 pub(crate) fn float_divide_error() {
     let unmasked: u16 = 0x037f & !(1 << 2);
     // SAFETY: as above.
     unsafe { asm!("fninit", "fldcw [{}]", "fld1", "fldz", "fdivp", "fwait", in(reg) &raw const unmasked) };
 }
 
-/// Takes a page fault that cannot be delivered, since its gate is beyond the end of the table.
+/// Takes a page fault that cannot be delivered, because its gate is beyond the end of the table.
 pub(crate) fn double_fault() {
     let mut table = [0u8; 10];
-    // SAFETY: the exception, which this is for, ends the machine.
+    // SAFETY: the exception is intended, and ends the machine.
     unsafe { asm!("sidt [{}]", in(reg) &raw mut table) };
     table[..2].copy_from_slice(&(14 * 16 - 1_u16).to_le_bytes());
     // SAFETY: as above.
     unsafe { asm!("lidt [{}]", "mov {1}, [{1} + 8]", in(reg) &raw const table, inout(reg) 0u64 => _) };
 }
 
-/// Calls itself until its stack is full.
+/// Recurses until its stack is full.
 pub(crate) fn stack_overflow() {
     fn deeper(depth: u64) -> u64 {
         let mut frame = [depth; 64];
-        // The frame must be there, and in use after the call.
+        // The frame must exist, and be in use after the call.
         core::hint::black_box(&mut frame);
         if depth == u64::MAX { 0 } else { deeper(depth + 1) + frame[0] }
     }
     core::hint::black_box(deeper(0));
 }
 
-/// Takes an exception that can neither be handled nor reported.
+/// Takes an exception that can be neither handled nor reported.
 pub(crate) fn triple_fault() {
     #[repr(C, packed)]
     struct NoDescriptors {
@@ -91,11 +91,11 @@ pub(crate) fn triple_fault() {
         base: u64,
     }
     let none = NoDescriptors { limit: 0, base: 0 };
-    // SAFETY: the reset, which this is for, ends the machine.
+    // SAFETY: the reset is intended, and ends the machine.
     unsafe { asm!("lidt [{}]", "ud2", in(reg) &raw const none) };
 }
 
-/// Runs what is no machine code.
+/// Executes bytes that are not machine code.
 pub(crate) fn execute_data() {
     static DATA: AtomicU64 = AtomicU64::new(u64::from_le_bytes([0xc3; 8]));
     // SAFETY: as above.

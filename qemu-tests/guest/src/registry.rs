@@ -1,7 +1,7 @@
-//! What makes a function a test, and how all of them are found.
+//! How functions become tests, and how the tests are found.
 //!
-//! Each test puts the address of its [`Test`] into the link section `gmp_tests`; the kernel's linker script puts symbols
-//! around that section. So a test is declared where it stands, and no list of them is kept.
+//! Each test puts the address of its [`Test`] into the link section `gmp_tests`, around which the kernel's linker script
+//! puts symbols. So a test is declared where it is written, and there is no list to maintain.
 
 use alloc::string::{String, ToString};
 use core::fmt::Display;
@@ -9,7 +9,7 @@ use core::slice;
 
 use boot_protocol::report::Plan;
 
-/// Makes the function that follows a test.
+/// Makes the next function a test.
 ///
 /// ```ignore
 /// guest_test!(clock_never_goes_back, smp = &[1, 2, 8], seconds = 10);
@@ -18,9 +18,9 @@ use boot_protocol::report::Plan;
 /// }
 /// ```
 ///
-/// A test fails by a panic, which ends the machine, or by returning an error, after which the next one runs. What stands
-/// after the name are the methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], `isolated` calls
-/// [`Test::isolated`]. Without any, a test runs on 8 CPUs, in one boot with others, for at most 30 seconds.
+/// A test fails by a panic, which ends the machine, or by returning an error, after which the next one runs. After the name
+/// come methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], `isolated` calls [`Test::isolated`]. By default a test
+/// runs on 8 CPUs, in one boot with others, for at most 30 seconds.
 macro_rules! guest_test {
     ($function:ident $(, $method:ident $(= $value:expr)?)* $(,)?) => {
         const _: () = {
@@ -29,7 +29,7 @@ macro_rules! guest_test {
                 || $crate::registry::Outcome::into_result($function()),
             )$(.$method($($value)?))*;
 
-            // Its address and not the test itself: only of pointers is it certain that the linker leaves no gaps.
+            // Its address and not the test itself: only for pointers is it certain that the linker leaves no gaps.
             #[used]
             #[expect(unsafe_code, reason = "puts it among the tests")]
             #[unsafe(link_section = "gmp_tests")]
@@ -38,16 +38,16 @@ macro_rules! guest_test {
     };
 }
 
-/// A test: what to run, and what to tell the host about it.
+/// A test: the function, and its description for the host.
 #[derive(Debug)]
 pub(crate) struct Test {
     plan: Plan<'static>,
     body: fn() -> Result<(), String>,
 }
 
-/// What a test may want. Each is a word in [`guest_test`].
+/// The options of a test. Each is a word in [`guest_test`].
 impl Test {
-    /// `path` is the function's, with the name of this crate.
+    /// `path` is the function's, including the name of this crate.
     pub(crate) const fn new(path: &'static str, body: fn() -> Result<(), String>) -> Self {
         let name = path.split_at(concat!(env!("CARGO_CRATE_NAME"), "::").len()).1;
         let plan = Plan {
@@ -67,81 +67,81 @@ impl Test {
         Self { plan, body }
     }
 
-    /// To run once with each of these numbers of CPUs, in place of 8.
+    /// Runs once with each of these numbers of CPUs, instead of with 8.
     pub(crate) const fn smp(mut self, cpus: &'static [u32]) -> Self {
         self.plan.cpus = cpus;
         self
     }
 
-    /// The time it may take on the host's clock, in place of 30 seconds.
+    /// The maximum time on the host's clock, instead of 30 seconds.
     ///
-    /// The host may run other things as well: this finds hangs and measures nothing.
+    /// The host may be busy: this detects hangs and measures nothing.
     pub(crate) const fn seconds(mut self, seconds: u32) -> Self {
         self.plan.seconds = seconds;
         self
     }
 
-    /// The machine must end with this status while the test runs. Such a test is isolated.
+    /// The machine must end with this status during the test. Such a test is isolated.
     pub(crate) const fn status(mut self, status: u8) -> Self {
         self.plan.status = Some(status);
         self.isolated()
     }
 
-    /// While the test runs, the console must show each of these, a line or a part of one, one after the other.
+    /// The console must show each of these during the test, in this order: lines or parts of lines.
     pub(crate) const fn texts(mut self, texts: &'static [&'static str]) -> Self {
         self.plan.texts = texts;
         self
     }
 
-    /// To run in a machine with these options for the kernel, `KEY=VALUE`.
+    /// Runs in a machine with these options for the kernel, `KEY=VALUE`.
     pub(crate) const fn options(mut self, options: &'static [&'static str]) -> Self {
         self.plan.options = options;
         self
     }
 
-    /// To find these arguments by [`arguments`]. Such a test is isolated.
+    /// Passes these arguments, which [`arguments`] returns. Such a test is isolated.
     pub(crate) const fn arguments(mut self, arguments: &'static [&'static str]) -> Self {
         self.plan.arguments = arguments;
         self.isolated()
     }
 
-    /// To run in a machine with so many MiB, in place of 1024.
+    /// Runs in a machine with so many MiB, instead of 1024.
     pub(crate) const fn memory(mut self, mebibytes: u32) -> Self {
         self.plan.memory = mebibytes;
         self
     }
 
-    /// To be alone in a boot.
+    /// Runs alone in a boot.
     pub(crate) const fn isolated(mut self) -> Self {
         self.plan.isolated = true;
         self
     }
 
-    /// To run where time is the count of instructions: sleeping takes no time on the host, each run is equal to the
-    /// last, and whatever else the host does makes no difference. Such a test is isolated, since the moment at which a
-    /// name arrives on the console would be another in each run.
+    /// Runs with time as the count of instructions: sleeping takes no time on the host, all runs are equal, and the host's
+    /// load makes no difference. Such a test is isolated, because a name would arrive on the console at another moment in
+    /// each run.
     pub(crate) const fn icount(mut self) -> Self {
         self.plan.icount = true;
         self.isolated()
     }
 
-    /// To run only when the host is asked for it by `--ignored` or `--include-ignored`.
+    /// Runs only with `--ignored` or `--include-ignored`.
     pub(crate) const fn ignored(mut self) -> Self {
         self.plan.ignored = true;
         self
     }
 
-    /// To be left out of what `cargo test` lists, for something else on the host runs it by name: it needs a disk, or
-    /// must fail so that the harness can be tested on it.
+    /// Omitted from the list of `cargo test`, because another test on the host runs it by name: it needs a disk, or must
+    /// fail for a test of the harness.
     pub(crate) const fn hidden(mut self) -> Self {
         self.plan.hidden = true;
         self
     }
 }
 
-/// What is done with tests.
+/// What the program does with tests.
 impl Test {
-    /// What the host is told.
+    /// The description for the host.
     pub(crate) fn plan(&self) -> &Plan<'static> {
         &self.plan
     }
@@ -152,7 +152,7 @@ impl Test {
     }
 }
 
-/// What a test may return.
+/// The result of a test.
 pub(crate) trait Outcome {
     /// The text of the error, if it is one.
     fn into_result(self) -> Result<(), String>;
@@ -182,24 +182,24 @@ pub(crate) fn tests() -> &'static [&'static Test] {
     }
     let (start, stop) = (START.as_ptr(), STOP.as_ptr());
     let count = (stop.addr() - start.addr()) / size_of::<&Test>();
-    // SAFETY: between the symbols stands the section, which holds nothing but what `guest_test` puts there.
+    // SAFETY: the section between the symbols contains only what `guest_test` puts there.
     #[expect(unsafe_code, reason = "a slice between two symbols")]
     unsafe {
         slice::from_raw_parts(start, count)
     }
 }
 
-/// The arguments that the running test asked for.
+/// The arguments of the running test.
 pub(crate) fn arguments() -> &'static [&'static str] {
     let words = kernel::args::program();
     let separator = words.iter().position(|&word| word == SEPARATOR);
     separator.map_or(&[], |index| &words[index + 1..])
 }
 
-/// What stands between the names of the tests to run and the arguments for them.
+/// The separator between the names of the tests to run and their arguments.
 pub(crate) const SEPARATOR: &str = "--";
 
-/// The number of CPUs that the host gave this machine.
+/// The number of CPUs of this machine, according to the host.
 pub(crate) fn expected_cpus() -> usize {
     let number = kernel::args::option("smp").and_then(|number| number.parse().ok());
     number.expect("the host says `smp=N` to the kernel")

@@ -1,4 +1,4 @@
-//! What the machine says when a program breaks it, and where its CPUs are.
+//! The kernel's reports of programs that end the machine, and of where its CPUs are.
 
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -161,7 +161,7 @@ guest_test!(
         "fatal error: stack overflow",
         "[running] on CPU",
         "deeper (qemu-tests/guest/src/provoke.rs:",
-        // The frames that are the same are counted, so that what began it all is seen, too.
+        // Repeated frames are counted, so that the start of the recursion is shown, too.
         " more times",
         "stack_overflow (qemu-tests/guest/src/provoke.rs:",
         "goroutine 1 [",
@@ -190,7 +190,7 @@ fn spins_with_interrupts_off() {
     spins_with_interrupts_on();
 }
 
-/// Keeps every CPU but this one at a known place.
+/// Keeps every other CPU in a known function.
 fn keep_others_busy() {
     for index in 1..procs() {
         go(move || if index == 1 { spins_with_interrupts_off() } else { spins_with_interrupts_on() }).detach();
@@ -214,7 +214,7 @@ guest_test!(
 );
 fn every_cpu_says_where_it_is_and_goes_on() {
     keep_others_busy();
-    // What it needs is there before: others are asked with a lock of handlers held.
+    // Prepared here, because the snapshot is taken with a lock of handlers held.
     let mut text = String::with_capacity(1 << 20);
     for _ in 0..5 {
         text.clear();
@@ -296,12 +296,12 @@ fn messages_that_were_not_printed_are_in_the_report() {
 }
 
 guest_test!(questions_that_come_together_are_all_questions, smp = &[2, 8], isolated);
-/// Non-maskable interrupts that are not told apart from those of the board would end the machine.
+/// If they were taken for interrupts of the board, these would end the machine.
 fn questions_that_come_together_are_all_questions() {
     let askers: Vec<_> = (0..procs())
         .map(|_| {
             go(move || {
-                // All ask the same one, as long as somebody does not have to wait for his turn on the host.
+                // All ask the same CPU, as long as none of them has to wait for the host.
                 (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
             })
         })

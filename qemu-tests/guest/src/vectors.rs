@@ -1,22 +1,22 @@
-//! Interrupts of the tests' own.
+//! Interrupts of the tests themselves.
 
 use kernel::internals::{self, Vector};
 use kernel::percpu::CpuId;
 
-/// Takes a vector for good. `handler` keeps to what a handler may do, or is there to be found out.
+/// Allocates a vector permanently. `handler` only does what handlers may do, or is meant to be detected.
 pub(crate) fn allocate(handler: fn(usize)) -> Vector {
-    // SAFETY: the handlers of the tests count, signal, and pass on; where one does what it must not, that is a panic.
+    // SAFETY: the handlers of the tests count, signal, and interrupt others; one that does something forbidden panics.
     unsafe { internals::allocate_vector(handler, 0) }.expect("a vector is free")
 }
 
 /// Interrupts a CPU.
 pub(crate) fn send(to: CpuId, vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
-    // SAFETY: a vector that a test has taken, or that nobody serves.
+    // SAFETY: a vector that a test has allocated, or one without a handler.
     unsafe { internals::send(to, vector) };
 }
 
-/// Interrupts all CPUs but the calling one.
+/// Interrupts all other CPUs.
 pub(crate) fn send_to_others(vector: Vector) {
     assert!(vector.0 >= Vector::FIRST_INTERRUPT && vector.0 < 0xf0, "a vector for devices");
     // SAFETY: as in `send`.

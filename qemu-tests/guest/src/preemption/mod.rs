@@ -1,5 +1,5 @@
-//! Strong preemption: a G that is stopped anywhere in its own code finds everything as it left it, and nothing is stopped
-//! where it must not be.
+//! Asynchronous preemption: a G that is preempted anywhere in its own code is resumed with its state unchanged, and nothing
+//! is preempted where it must not be.
 
 mod hold;
 mod reserve;
@@ -26,7 +26,7 @@ fn storm() -> Storm {
     Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
 }
 
-/// Runs `body` in a storm with another G on every P, and tells how often a G had to give way meanwhile.
+/// Runs `body` in a storm, with another G on every P, and returns how often a G was preempted meanwhile.
 fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     STOP.store(false, Ordering::Relaxed);
@@ -60,7 +60,7 @@ fn copies_are_preempted_and_whole() {
 }
 guest_test!(copies_are_preempted_and_whole, smp = &[1, 2, 8], seconds = 60);
 
-/// Loops in floating point: one in scalars, one that the compiler makes vectors of.
+/// Floating-point loops: a scalar one, and one that the compiler vectorises.
 fn computations_come_out_the_same() {
     fn scalar(seed: u32) -> u64 {
         (0..300_000u32).fold(f64::from(seed), |value, step| value * 0.999_999 + f64::from(step % 7)).to_bits()
@@ -85,8 +85,8 @@ fn computations_come_out_the_same() {
 }
 guest_test!(computations_come_out_the_same, smp = &[1, 2, 8], seconds = 60);
 
-/// With one P: while `hold` holds back preemption the other G cannot run, however long that takes; the moment it lets
-/// go the other one runs.
+/// With one P: while `hold` keeps preemption off the other G cannot run, however long that takes; as soon as `hold` has
+/// ended the other one runs.
 fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -96,7 +96,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
             TURNS.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // The other one has begun, so that it is only preempted, here and there.
+    // The other one has begun, so that it is only preempted, in both places.
     while TURNS.load(Ordering::Relaxed) == 0 {
         yield_now();
     }
@@ -106,7 +106,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     while now() - start < 5 * SLICE_NS {
         core::hint::black_box(());
     }
-    // By now ticks have asked, or would have if interrupts were on; this asks again.
+    // By now ticks have requested a preemption, or would have with interrupts on; this requests another.
     let pinned = Pinned::<Kernel>::new();
     preempt::request(pinned.machine());
     drop(pinned);
@@ -121,7 +121,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     assert!(after > during, "not preempted at once when that was allowed again");
 }
 
-/// The slice that the tests of [`is_left_alone`] ask for.
+/// The slice that the tests of [`is_left_alone`] use.
 const SLICE_NS: u64 = 200_000;
 
 fn sections_without_preemption_are_left_alone() {
@@ -132,12 +132,12 @@ fn sections_without_preemption_are_left_alone() {
     is_left_alone(|| OF_THREADS.lock());
     is_left_alone(|| OF_HANDLERS.lock());
     is_left_alone(|| (PreemptGuard::new(), OF_HANDLERS.lock()));
-    // A runtime lock is held under such a pin.
+    // A lock of the scheduler is held with such a pin.
     is_left_alone(Pinned::<Kernel>::new);
 }
 guest_test!(sections_without_preemption_are_left_alone, smp = &[1], options = &["slice_us=200"]);
 
-/// Another CPU asks, long before the slice ends.
+/// Another CPU requests it, long before the slice ends.
 fn another_cpu_preempts_by_interrupt() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let before = preemptions();
@@ -150,7 +150,7 @@ fn another_cpu_preempts_by_interrupt() {
             })
         })
         .collect();
-    // Main stays where it is, so that the others are on other CPUs.
+    // Main keeps its CPU, so the others are on other CPUs.
     let wanted = before + 1_000;
     while preemptions() < wanted {
         let scheduler = scheduler().expect("the scheduler runs");
@@ -165,7 +165,7 @@ fn another_cpu_preempts_by_interrupt() {
 // With a slice of ten seconds no tick ends one.
 guest_test!(another_cpu_preempts_by_interrupt, smp = &[2, 8], options = &["slice_us=10000000"]);
 
-/// With the shortest slice every P switches all the time between Gs that never give way, and main gets its turn.
+/// With the shortest slice every P switches constantly between Gs that never yield, and main runs nevertheless.
 fn storm_of_short_slices() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ROUNDS: AtomicU64 = AtomicU64::new(0);

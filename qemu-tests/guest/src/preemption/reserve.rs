@@ -1,4 +1,4 @@
-//! The room below a stack that is left to preemption: a G that has used up what it asked for gives way like any other.
+//! The room below a stack that is reserved for preemption: a G that has used up its stack is preempted like any other.
 
 #![expect(unsafe_code, reason = "moves the stack pointer to the bottom of a stack, and reads what lies below")]
 
@@ -12,25 +12,25 @@ use kernel::prelude::*;
 
 use super::{preemptions, storm};
 
-/// What the reserve is filled with.
+/// The pattern that fills the reserve.
 const PAINT: u64 = 0x9a17_9a17_9a17_9a17;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Spins at the very bottom of its stack until it is stopped. Returns how many bytes below the preemptions used: the red
-/// zone, the registers, and what the scheduler had called when it switched or was done.
+/// Spins at the lowest address of its stack until it is stopped. Returns how many bytes below it the preemptions used: the
+/// red zone, the registers, and the scheduler's frames.
 fn spin_at_the_bottom() -> usize {
     let here = 0u8;
     let bottom = Slot::containing((&raw const here).addr()).expect("a G's stack").bottom();
     let reserve = |index| core::ptr::with_exposed_provenance_mut::<u64>(bottom - RESERVE).wrapping_add(index);
     let words = RESERVE / size_of::<u64>();
     for index in 0..words {
-        // SAFETY: below the stack, where nothing is but what preemptions at the bottom leave.
+        // SAFETY: below the stack, where only preemptions at its lowest address write.
         unsafe { reserve(index).write_volatile(PAINT) };
     }
     SPINNING.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the stack pointer comes back; nothing is pushed in between, but by preemptions, which may be anywhere.
+    // SAFETY: the stack pointer is restored; only preemptions push in between, and they may come anywhere.
     unsafe {
         asm!(
             "xchg rsp, {bottom}",
@@ -45,7 +45,7 @@ fn spin_at_the_bottom() -> usize {
     RESERVE - untouched * size_of::<u64>()
 }
 
-/// All that the scheduler does on its way from a preempted G: others that wait, timers that are due, the world that stops,
+/// Everything that the scheduler does on its way from a preempted G: other waiting Gs, due timers, a stop of the world,
 /// channels that become ready.
 fn preemption_stays_within_its_reserve() {
     const WANTED: u64 = 3_000;
@@ -83,7 +83,7 @@ fn preemption_stays_within_its_reserve() {
     println!("preemption takes {deepest} bytes of {RESERVE}");
     // A set of registers is part of it.
     assert!(deepest >= 128 + 512 + 20 * 8, "the G was not preempted at the bottom");
-    // A quarter for what did not come up.
+    // A quarter is a margin for cases that did not occur.
     assert!(deepest + deepest / 4 <= RESERVE, "preemption takes {deepest} bytes of {RESERVE}");
 }
 guest_test!(preemption_stays_within_its_reserve, smp = &[1, 2, 8], seconds = 60);

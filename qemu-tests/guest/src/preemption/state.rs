@@ -1,5 +1,5 @@
-//! All that belongs to a flow of control: loaded with random values, held for a while by code that changes none of it,
-//! and looked at again.
+//! The complete state of a flow of control: loaded with random values, held for a while by code that changes none of it, and
+//! compared.
 
 #![expect(unsafe_code, reason = "loads every register")]
 
@@ -14,16 +14,16 @@ const ZONE: usize = 16;
 const REGISTERS: usize = 15;
 const NAMES: [&str; REGISTERS] =
     ["rax", "rcx", "rdx", "rbx", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-/// The one that counts the turns of the loop, down to zero.
+/// The one that counts the iterations of the loop, down to zero.
 const COUNTER: usize = 1;
 
-/// Carry, parity, adjust, zero, sign, direction, overflow, nested task, alignment check, identification: what may be
-/// set in any way without the processor doing something else.
+/// Carry, parity, adjust, zero, sign, direction, overflow, nested task, alignment check, identification: flags that do not
+/// change what the processor does.
 const FREE_FLAGS: u64 = 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x400 | 0x800 | 0x4000 | 0x4_0000 | 0x20_0000;
 /// Interrupts are on, and the bit that is always set.
 const FIXED_FLAGS: u64 = 0x200 | 0x2;
 
-/// The x87 and SSE part, as `FXSAVE` lays it out.
+/// The x87 and SSE state in the layout of `FXSAVE`.
 #[repr(C, align(16))]
 #[derive(Clone)]
 struct Extended([u8; 512]);
@@ -38,7 +38,7 @@ struct Block {
     code: [u64; 2],
 }
 
-/// What did not come back as it was.
+/// The differences after a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     Register(&'static str),
@@ -92,16 +92,16 @@ impl State {
         self.random
     }
 
-    /// Where the values are held: while the instruction pointer is in here, all that was loaded is live.
+    /// The code that holds the values: while the instruction pointer is in this range, everything loaded is live.
     pub(crate) fn code(&mut self) -> Range<u64> {
         self.hold_for(1).expect("nobody takes anything from it in so short a time");
         self.block.code[0]..self.block.code[1]
     }
 
-    /// Loads everything with new values, goes `turns` times round a loop, and compares.
+    /// Loads everything with new values, iterates a loop `turns` times, and compares.
     pub(crate) fn hold_for(&mut self, turns: u64) -> Result<(), Lost> {
         self.fill(turns);
-        // SAFETY: the block is valid for reads and writes, aligned, and holds what `FXRSTOR` takes.
+        // SAFETY: the block is valid for reads and writes, aligned, and contains a valid image for `FXRSTOR`.
         unsafe { hold(&raw mut self.block) };
         self.compare()
     }
@@ -118,13 +118,13 @@ impl State {
         self.block.flags[0] = random & FREE_FLAGS | FIXED_FLAGS;
         let random = self.random().to_le_bytes();
         let mut image = [0; 512];
-        // x87 control: all exceptions masked, rounding and precision at random but for the reserved one.
+        // x87 control: all exceptions masked, random rounding and precision except the reserved one.
         image[0] = 0x7f;
         image[1] = [0x00, 0x02, 0x03][usize::from(random[0] % 3)] | random[1] & 0x0c;
         // The top of the x87 stack at random, all registers in use.
         image[3] = (random[2] & 7) << 3;
         image[4] = 0xff;
-        // MXCSR: all exceptions masked; rounding, flush-to-zero and sticky flags at random.
+        // MXCSR: all exceptions masked; random rounding, flush-to-zero and sticky flags.
         image[24] = 0x80 | random[3] & 0x3f;
         image[25] = 0x1f | random[4] & 0xe0;
         for register in 0..8 {
@@ -172,11 +172,11 @@ impl State {
     }
 }
 
-/// Loads all that stands first in `block`, holds it while RCX counts down, and stores what has become of it second.
+/// Loads everything from the first half of `block`, holds it while RCX counts down, and stores the state in the second half.
 ///
 /// # Safety
 ///
-/// `block` is valid, and its first extended part is what `FXRSTOR` takes.
+/// `block` is valid, and its first extended part is a valid image for `FXRSTOR`.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn hold(block: *mut Block) {
     naked_asm!(
@@ -187,7 +187,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         // The red zone of this function begins below the block's address.
         "push rdi",
         "push qword ptr [rdi + {flags}]", "popfq",
-        // Only moves from here on: they leave the flags alone.
+        // Only moves from here on: they do not change the flags.
         ".set .Lword, 0",
         ".rept {zone_words}",
         "mov rax, [rdi + {zone} + .Lword * 8]", "mov [rsp - 8 - .Lword * 8], rax",
@@ -203,7 +203,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         "mov rdi, [rdi + {registers} + 6 * 8]",
         // `loop` counts without flags.
         "2:", "loop 2b", "3:",
-        // RDI and the block's address change places.
+        // Exchanges RDI and the block's address.
         "xchg rdi, [rsp]",
         "mov [rdi + {registers_after} + 0 * 8], rax", "mov [rdi + {registers_after} + 1 * 8], rcx",
         "mov [rdi + {registers_after} + 2 * 8], rdx", "mov [rdi + {registers_after} + 3 * 8], rbx",
@@ -220,7 +220,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         ".endr",
         "pushfq", "pop qword ptr [rdi + {flags} + 8]",
         "fxsave64 [rdi + {extended} + 512]",
-        // Back to what functions expect.
+        // Restores what functions expect.
         "fninit",
         "mov dword ptr [rsp], 0x1f80", "ldmxcsr [rsp]",
         "add rsp, 8",
