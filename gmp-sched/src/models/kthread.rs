@@ -58,7 +58,7 @@ unsafe impl Cpu for ModelCpu {
         Instant::from_nanos(0)
     }
 
-    fn switching_to(_: &'static Thread<Self>, _: Instant) {}
+    unsafe fn switching_to(_: &'static Thread<Self>, _: Instant) {}
 
     unsafe fn switching_to_idle() {}
 

@@ -74,7 +74,7 @@ fn locked_g_is_readied_from_outside() {
     explore(|| {
         let setting = Setting::new(1);
         let machine = setting.running_machine();
-        run_as(machine, |_| core::mem::forget(lock_thread::<Model>().expect("the model has threads enough")));
+        run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
         let goroutine = machine.running_goroutine();
         goroutine.set_waiting(WaitReason::Future, machine.unwatched(), Instant::from_nanos(0));
         goroutine.note_locked_wait();

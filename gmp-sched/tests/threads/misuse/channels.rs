@@ -2,14 +2,14 @@
 
 use std::panic::catch_unwind;
 
-use gmp_sched::chan::{Receiver, Sender, TryRecvError, try_channel};
+use gmp_sched::chan::{TryRecvError, try_channel};
 use gmp_sched::native::{Native, channel};
 use gmp_sched::platform::OutOfResources;
 
 #[test]
 fn uncountable_capacity_is_refused() {
     for capacity in [usize::MAX, usize::MAX / 2, usize::MAX / 4 + 1] {
-        let made: Result<(Sender<(), Native>, Receiver<(), Native>), _> = try_channel(capacity);
+        let made = try_channel::<(), Native>(capacity);
         assert_eq!(made.err(), Some(OutOfResources), "a channel for {capacity} values");
         assert!(catch_unwind(|| channel::<()>(capacity)).is_err());
     }
