@@ -39,6 +39,8 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::base::atomic::{AtomicU64, Ordering, StaticU64};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
@@ -47,10 +49,9 @@ use crate::engine::park::{park_because, park_pinned, queue, ready_pinned};
 use crate::engine::timers::Timers;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
-use crate::library::time::Instant;
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::try_go;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 
 /// A bubble. Like a G it is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]

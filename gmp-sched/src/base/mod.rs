@@ -1,7 +1,10 @@
 //! Building blocks that know nothing of Gs, Ms or Ps.
 
 pub(crate) mod atomic;
+pub(crate) mod error;
+pub(crate) mod instant;
 pub(crate) mod list;
+pub(crate) mod points;
 pub(crate) mod reference;
 pub mod run_queue;
 pub(crate) mod spin_lock;

@@ -14,8 +14,8 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::points::{Points, Site};
 use crate::base::reference::AtomicRef;
-use crate::platform::{Points, Site};
 
 /// Slots of a P's ring. Go: `len(p.runq)`. Four for loom, which keeps a history of each.
 pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };

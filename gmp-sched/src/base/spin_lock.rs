@@ -3,7 +3,7 @@
 use core::ops::DerefMut;
 
 use crate::base::atomic::SpinMutex;
-use crate::platform::{Points, Relax};
+use crate::base::points::{Points, Relax};
 
 /// A test-and-test-and-set spinlock; taken only while pinned and never by an interrupt handler. No ticket or other FIFO
 /// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.

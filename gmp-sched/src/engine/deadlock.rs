@@ -1,9 +1,9 @@
 //! Deadlock detection: nothing runs, nothing will. Go: `checkdead`.
 
 use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
 use crate::entities::goroutine::{Status, WaitReason};
 use crate::entities::scheduler::{Scheduler, Shared};
-use crate::library::time::Instant;
 use crate::platform::Platform;
 
 impl<P: Platform> Scheduler<P> {

@@ -3,13 +3,14 @@
 use core::mem;
 
 use crate::base::atomic::{Ordering, fence};
+use crate::base::instant::Instant;
 use crate::base::list::List;
+use crate::base::points::Site;
 use crate::engine::due::is_timer_due;
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::{Scheduler, Shared};
-use crate::library::time::Instant;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 /// What an M is woken for. Go: the argument `spinning` of `startm`.

@@ -18,6 +18,8 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::error::OutOfResources;
+use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::engine::caller::Here;
 use crate::engine::due::await_next;
@@ -25,7 +27,7 @@ use crate::entities::goroutine::{Goroutine, Status};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::{Scheduler, Shared};
-use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 use crate::record::observe;
 use crate::record::trace::EventKind;
 

@@ -36,14 +36,16 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::base::instant::Instant;
+use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::{Instant, now};
-use crate::platform::{Pinned, Platform, Site};
+use crate::library::time::now;
+use crate::platform::{Pinned, Platform};
 
 /// The state of a signal in the lower bits of its word, above them a ticket.
 const TAG: u64 = 7;

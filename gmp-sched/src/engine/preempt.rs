@@ -26,6 +26,7 @@
 //! was displaced.) What happens in the meantime, and to many timers due at once: see `due`.
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::instant::Instant;
 use crate::base::reference::AtomicRef;
 use crate::engine::caller::Caller;
 use crate::engine::due::{await_next, take_due};
@@ -37,7 +38,6 @@ use crate::entities::goroutine::{Goroutine, Status};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
 use crate::platform::{Pinned, Platform};
 use crate::record::observe;
 use crate::record::trace::EventKind;

@@ -9,6 +9,8 @@
 
 use core::fmt;
 
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::engine::caller::Caller;
 use crate::engine::stop_the_world::{StopReason, Turn, WorldStopped};
@@ -16,8 +18,7 @@ use crate::entities::free_list;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::{Scheduler, Shared};
-use crate::library::time::Instant;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 
 /// Why the number of Ps is what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

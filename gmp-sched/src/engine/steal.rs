@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
+use crate::base::instant::Instant;
 use crate::engine::due::{has_due_timer, take_due};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::PROCESSOR_LIMIT;
-use crate::library::time::Instant;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 

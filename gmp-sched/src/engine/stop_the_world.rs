@@ -24,6 +24,7 @@ use core::time::Duration;
 
 use crate::base::atomic::{AtomicBool, Ordering, fence};
 use crate::base::list::List;
+use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::engine::caller::Caller;
 use crate::engine::idle::Errand;
@@ -32,7 +33,7 @@ use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::{Scheduler, Shared};
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 
 /// How long the stopper waits before it looks again at the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);

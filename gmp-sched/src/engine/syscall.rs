@@ -16,6 +16,9 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::{Ordering, fence};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
+use crate::base::points::Site;
 use crate::engine::caller::Caller;
 use crate::engine::idle::Errand;
 use crate::engine::preempt::{give_way, is_wanted};
@@ -23,8 +26,7 @@ use crate::engine::switch::{Commit, leave_for_g0};
 use crate::entities::goroutine::{Goroutine, Status};
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
-use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 use crate::record::observe;
 use crate::record::trace::EventKind;
 

@@ -4,10 +4,10 @@
 use core::time::Duration;
 
 use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::instant::Instant;
 use crate::engine::preempt;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
 use crate::platform::{Pinned, Platform};
 
 /// Shortest time between two looks.

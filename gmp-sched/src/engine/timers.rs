@@ -15,13 +15,16 @@ use core::ops::DerefMut;
 use core::time::Duration;
 
 use crate::base::atomic::{AtomicU64, Ordering};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
+use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::base::timing_wheel::{Place, Timed, TimingWheel};
 use crate::engine::park::{make_runnable, queue};
 use crate::entities::goroutine::{Goroutine, Ticket};
-use crate::library::time::{Instant, TimerSlot, fire};
-use crate::platform::{OutOfResources, Pinned, Platform, Site};
+use crate::library::time::{TimerSlot, fire};
+use crate::platform::{Pinned, Platform};
 use crate::synctest::Bubble;
 
 /// Something that can be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.

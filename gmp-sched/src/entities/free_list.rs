@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::error::OutOfResources;
 use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::{Goroutine, StackSize};
@@ -25,7 +26,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::spawn::STACK_SIZE;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 
 /// Slots of a batch. A P keeps two of them at most.
 const BATCH: u32 = 32;

@@ -19,6 +19,7 @@ use core::mem::offset_of;
 use core::ops::Range;
 
 use crate::base::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::engine::timers::Timer;
@@ -27,7 +28,6 @@ use crate::entities::machine::Machine;
 use crate::entities::name::{Name, NameCell};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::wait_reason::WaitReason;
-use crate::library::time::Instant;
 use crate::library::waiter::Waiter;
 use crate::lifecycle::body::{Body, BodyFunctions};
 use crate::platform::Platform;

@@ -5,6 +5,7 @@ use core::hint::cold_path;
 use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::base::run_queue::{RunQueue, Slice};
@@ -16,7 +17,6 @@ use crate::engine::sysmon::CallWatch;
 use crate::engine::timers::Timers;
 use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::{Goroutine, GoroutineId};
-use crate::library::time::Instant;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};

@@ -6,6 +6,7 @@ use core::fmt;
 use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, StaticU32};
+use crate::base::error::OutOfResources;
 use crate::base::list::List;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
@@ -16,7 +17,7 @@ use crate::entities::goroutine::{Goroutine, ParkedStatus, Status};
 use crate::entities::machine::{Machine, MachineId, NewMachine};
 use crate::entities::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
 use crate::library::time::TimerSlot;
-use crate::platform::{OutOfResources, Platform};
+use crate::platform::Platform;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
 use crate::synctest::Bubble;

@@ -29,11 +29,11 @@ use core::fmt::Debug;
 use core::time::Duration;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, SpinMutex};
+use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
+use crate::base::points::{Points, Relax};
 use crate::base::reference::AtomicRef;
-use crate::library::time::Instant;
 use crate::platform::context::SavedContext;
-use crate::platform::{Points, Relax};
 use token::Token;
 
 /// A spinlock taken with interrupts off, also by interrupt handlers.

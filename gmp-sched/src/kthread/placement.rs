@@ -8,7 +8,7 @@
 
 use super::{Cpu, CpuState, Thread, Threads};
 use crate::base::atomic::{Ordering, fence};
-use crate::platform::Site;
+use crate::base::points::Site;
 
 /// Whether a thread that became ready displaces the thread that runs on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::{Cpu, Thread, Threads};
 use crate::base::atomic::Ordering;
-use crate::library::time::Instant;
+use crate::base::instant::Instant;
 
 impl<C: Cpu> Threads<C> {
     /// Adds `thread`, the calling one, to this CPU's list, to be woken at `deadline`; returns the CPU.

@@ -5,7 +5,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicU8, Ordering};
-use crate::platform::{Points, Site};
+use crate::base::points::{Points, Site};
 
 /// The thread runs or is ready, and has no token.
 const RUNNING: u8 = 0;

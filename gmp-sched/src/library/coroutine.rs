@@ -20,15 +20,16 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 
+use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::engine::switch::{Commit, leave_for, nothing};
 use crate::entities::goroutine::{Goroutine, Status, WaitReason};
 use crate::exit::goexit;
-use crate::lifecycle::join::{JoinError, JoinHandle, forget_waiter};
+use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 use crate::synctest::Bubble;
 
 /// What the two sides share. The lock is never contended, because one of the two is always parked.

@@ -7,9 +7,10 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use crate::base::atomic::{AtomicU8, Ordering};
+use crate::base::points::Site;
 use crate::engine::park::{park, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 
 /// The waker has not been called since the last poll.
 const IDLE: u8 = 0;

@@ -19,10 +19,11 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use crate::base::atomic::Ordering;
+use crate::base::error::JoinError;
 use crate::engine::switch::Remains;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::library::scope::Children;
-use crate::lifecycle::join::{Audience, JoinError, finished};
+use crate::lifecycle::join::{Audience, finished};
 use crate::lifecycle::spawn;
 use crate::platform::context::{self, Entry};
 use crate::platform::{Pinned, Platform};

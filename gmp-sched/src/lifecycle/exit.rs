@@ -1,12 +1,12 @@
 //! Ending a G from the inside: of its own accord, or because it can no longer go on.
 
 use crate::base::atomic::Ordering;
+use crate::base::error::JoinError;
 use crate::engine::caller::Caller;
 use crate::engine::switch::{Commit, Remains, leave_for_good};
 use crate::entities::goroutine::{Goroutine, GoroutineId, Status};
 use crate::library::scope::wait_for_all;
 use crate::lifecycle::body;
-use crate::lifecycle::join::JoinError;
 use crate::platform::{Pinned, Platform};
 
 /// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.

@@ -16,12 +16,14 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
+pub use crate::base::error::JoinError;
+use crate::base::points::Site;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::entities::free_list::recycle;
 use crate::entities::goroutine::{Goroutine, GoroutineId, WaitReason};
 use crate::lifecycle::body;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 use crate::synctest::BubbleRef;
 
 /// The G runs and a handle exists.
@@ -32,36 +34,6 @@ const DETACHED: usize = 1;
 const RESULT: usize = 2;
 /// The result is there, and the G has left its stack.
 const DONE: usize = 3;
-
-/// How a G ended without a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JoinError {
-    /// Its body panicked.
-    Panicked,
-    /// It overflowed its stack, on a platform on which that ends the G alone.
-    StackOverflow,
-    /// It called [`exit`](crate::lifecycle::exit::goexit).
-    Exited,
-}
-
-impl JoinError {
-    /// Whether it is an error that the joiner or scope must learn of.
-    pub(crate) fn is_failure(self) -> bool {
-        self != Self::Exited
-    }
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Panicked => f.write_str("the G panicked"),
-            Self::StackOverflow => f.write_str("the G overflowed its stack"),
-            Self::Exited => f.write_str("the G ended itself without a result"),
-        }
-    }
-}
-
-impl core::error::Error for JoinError {}
 
 /// A handle to join a G and take its result. Dropping it detaches the G, which keeps running.
 #[must_use = "dropping the handle detaches the G; call `detach` to say so"]

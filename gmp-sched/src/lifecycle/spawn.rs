@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
+use crate::base::error::{JoinError, OutOfResources};
 use crate::engine::caller::{Caller, Here, refuse};
 use crate::engine::park::{put_next, queue};
 use crate::engine::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
@@ -13,8 +14,8 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::library::scope::Children;
 use crate::lifecycle::body::{self, StackEnd};
-use crate::lifecycle::join::{ATTACHED, Audience, JoinError, JoinHandle, finished, left};
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::lifecycle::join::{ATTACHED, Audience, JoinHandle, finished, left};
+use crate::platform::{Pinned, Platform};
 use crate::record::observe;
 use crate::record::trace::EventKind;
 use crate::synctest::Bubble;

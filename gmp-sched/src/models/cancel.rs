@@ -6,12 +6,13 @@ use core::time::Duration;
 
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::base::instant::Instant;
 use crate::engine::syscall::enter_syscall;
 use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Status, Ticket};
 use crate::entities::machine::Machine;
 use crate::library::cancel::{Cause, ContextError, Node};
-use crate::library::time::{Instant, TimerSlot};
+use crate::library::time::TimerSlot;
 use crate::platform::Pinned;
 
 /// Due at the first read of the clock.

@@ -11,13 +11,13 @@ use std::sync::Once;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point, pass_point};
 use crate::base::atomic::{AtomicBool, Ordering};
+use crate::base::instant::Instant;
 use crate::engine::park::ready_pinned;
 use crate::engine::stand_in;
 use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, Ticket, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::chan::{Channel, Receiver, Sender, Side, channel};
 use crate::library::select::{self, Case, Select};
-use crate::library::time::Instant;
 use crate::platform::Pinned;
 
 /// That many Ms, each with a running G.

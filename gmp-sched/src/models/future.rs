@@ -8,9 +8,9 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::instant::Instant;
 use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::library::future::Cell;
-use crate::library::time::Instant;
 use crate::platform::Pinned;
 
 /// A future that is ready when its values are there, and the G that polls it.

@@ -5,9 +5,9 @@ use core::cell::Cell;
 
 use super::explore;
 use crate::base::atomic::{AtomicBool, Ordering};
+use crate::base::instant::Instant;
+use crate::base::points::Points;
 use crate::kthread::{Cpu, Thread, Threads};
-use crate::library::time::Instant;
-use crate::platform::Points;
 
 const CPUS: usize = 3;
 

@@ -37,7 +37,7 @@ mod world;
 use core::cell::Cell;
 
 use crate::base::atomic::{AtomicU32, Ordering};
-use crate::platform::Points;
+use crate::base::points::Points;
 
 /// Preemptions in one run of a model.
 const PREEMPTIONS: usize = 3;

@@ -9,6 +9,9 @@ use core::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::base::atomic::{AtomicBool, Ordering};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
+use crate::base::points::{Points, Site};
 use crate::engine::find::find_runnable;
 use crate::engine::idle::Errand;
 use crate::engine::syscall::enter_blocking;
@@ -16,8 +19,7 @@ use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
-use crate::platform::{OutOfResources, Pinned, Platform, Points, Site};
+use crate::platform::{Pinned, Platform};
 
 /// The platform of loom's threads.
 #[derive(Debug)]

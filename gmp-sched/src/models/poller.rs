@@ -11,14 +11,15 @@ use super::checked::Checked;
 use super::platform::{Model, Setting, is_asked, run_as, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::instant::Instant;
+use crate::base::points::{Points, Site};
 use crate::engine::due::take_due;
 use crate::engine::poller::{Found, Signal};
 use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
-use crate::platform::{Pinned, Points, Site};
+use crate::platform::Pinned;
 
 /// Due at the first read of the clock.
 const DUE: Instant = Instant::from_nanos(1);

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::base::instant::Instant;
 use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::scope::Children;
-use crate::library::time::Instant;
 use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Pinned;
 

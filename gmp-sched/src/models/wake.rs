@@ -2,11 +2,11 @@
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_every_point};
+use crate::base::instant::Instant;
 use crate::engine::lock_os_thread::lock_thread;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, Status, WaitReason};
 use crate::entities::machine::Machine;
-use crate::library::time::Instant;
 use crate::platform::Pinned;
 
 /// A G whose wait others than the Ms of its scheduler may end, so that it does not count for a deadlock.

@@ -6,6 +6,7 @@ use super::checked::Checked;
 use super::explore_every_point;
 use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, spawn_as};
 use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
 use crate::engine::park::ready_pinned;
 use crate::engine::preempt::requeue_next;
 use crate::engine::syscall::{
@@ -15,7 +16,6 @@ use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::entities::machine::Machine;
 use crate::entities::processor::ProcessorStatus;
-use crate::library::time::Instant;
 use crate::platform::Pinned;
 
 /// A scheduler whose world is to be stopped.

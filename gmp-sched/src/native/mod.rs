@@ -50,13 +50,14 @@ use std::time::Duration;
 use std::time::Instant as SystemInstant;
 
 use self::overflow::AlternateStack;
+use crate::base::error::{JoinError, OutOfResources};
+use crate::base::instant::Instant;
+use crate::base::points::Points;
 use crate::entities::goroutine::{Goroutine, Status, WaitReason};
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
-use crate::lifecycle::join::JoinError;
-use crate::platform::{OutOfResources, Pinned, Platform, Points};
+use crate::platform::{Pinned, Platform};
 
 mod alive;
 mod entry;

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::ptr;
 
-use crate::platform::OutOfResources;
+use crate::base::error::OutOfResources;
 
 /// Bytes of a page: x86-64's smallest, which all its operating systems use.
 pub(super) const PAGE: usize = 4096;

@@ -13,74 +13,14 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use core::time::Duration;
 
+use crate::base::error::JoinError;
+pub use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
+pub use crate::base::points::{Points, Relax, Site};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
-use crate::lifecycle::join::JoinError;
-
-/// A step of a protocol where another machine may act. [`Points::point`] stands before each of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Site {
-    /// Local ring and `runnext`: before a publish, a claim, a look.
-    RunQueue,
-    /// The spinner count, the idle count, the idle lists.
-    Idle,
-    /// A failed attempt at a lock.
-    LockBusy,
-    /// A park token.
-    Park,
-    /// The status word of a P in a system call.
-    Syscall,
-    /// The timers of a P or their `earliest`.
-    Timers,
-    /// A signal of a device, or the list of those that were raised.
-    Poller,
-    /// The completion word between a G and its join handle.
-    Join,
-    /// A CPU's ready list or idle bit.
-    ReadyList,
-    /// A channel, with or without its lock.
-    Channel,
-    /// The word that decides who ends a wait to which several have a claim.
-    Wait,
-    /// The word of something that Gs wait for: a lock, a counter.
-    Sync,
-}
-
-/// Where a simulator gets its say, and what a loop does that waits for another processor.
-pub trait Points: 'static {
-    /// Stands before the shared-memory steps of the protocols. Called with or without preemption; must not block.
-    #[inline(always)]
-    fn point(site: Site) {
-        let _ = site;
-    }
-
-    /// Stands before a spinlock of the scheduler is taken, where a platform that can tell may panic unless nothing can take
-    /// the CPU away from the caller: whoever has to wait for a lock on the CPU of a holder that was preempted waits for ever.
-    #[inline(always)]
-    #[track_caller]
-    fn assert_not_preemptible() {}
-
-    /// One turn of a loop that waits for another machine to let go of a lock. Callable from anywhere.
-    #[inline]
-    fn relax() {
-        core::hint::spin_loop();
-    }
-}
-
-/// There is no memory, thread or other means for what was asked; nothing has happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfResources;
-
-impl core::fmt::Display for OutOfResources {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("out of memory or threads")
-    }
-}
-
-impl core::error::Error for OutOfResources {}
 
 /// The machine under the scheduler.
 ///
@@ -345,17 +285,6 @@ impl<P: Platform> Drop for Pinned<P> {
         unsafe {
             P::lower_pin();
         }
-    }
-}
-
-/// What a spinlock of this crate does between two attempts.
-#[derive(Debug)]
-pub struct Relax<P>(PhantomData<P>);
-
-impl<P: Points> spin::RelaxStrategy for Relax<P> {
-    fn relax() {
-        P::point(Site::LockBusy);
-        P::relax();
     }
 }
 

@@ -10,12 +10,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
 use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::GoroutineId;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::library::time::Instant;
-use crate::platform::{OutOfResources, Platform};
+use crate::platform::Platform;
 
 macro_rules! event_kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {

@@ -122,7 +122,7 @@ fn row(
 #[cfg(all(test, not(gmp_loom)))]
 mod tests {
     use super::*;
-    use crate::library::time::Instant;
+    use crate::base::instant::Instant;
 
     fn event(when: u64, kind: EventKind, goroutine: u64) -> Event {
         Event { when: Instant::from_nanos(when), kind, goroutine: Some(GoroutineId(goroutine)), detail: 0 }

@@ -4,12 +4,13 @@ use core::cell::Cell;
 
 use super::world::current;
 use super::{Sim, platform};
+use crate::base::instant::Instant;
+use crate::base::points::{Points, Site};
 use crate::engine::preempt;
 use crate::entities::machine::Machine;
 use crate::kthread::{Cpu, Thread, Threads};
-use crate::library::time::Instant;
 use crate::platform::context::SavedContext;
-use crate::platform::{Pinned, Platform, Points, Site};
+use crate::platform::{Pinned, Platform};
 
 /// What the hardware and the per-CPU words of a kernel would be.
 pub(super) struct SimCpu {

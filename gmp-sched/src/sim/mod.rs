@@ -1,7 +1,7 @@
 //! A simulated machine: both levels, Gs on Ms and kernel threads on CPUs, on one host thread, with a virtual clock, driven
 //! by a seed. The same seed gives the same run, step by step.
 //!
-//! Every CPU is a flow of control of its own. At each [`Points::point`](crate::platform::Points::point) of the protocols,
+//! Every CPU is a flow of control of its own. At each [`Points::point`](crate::base::points::Points::point) of the protocols,
 //! at each failed attempt at a lock and at each step of user code it may lose the turn to another CPU, and an interrupt
 //! (tick, IPI, device) may come; the seed decides. Between two points nothing else runs, so what is explored is every
 //! interleaving of the steps that matter, under sequential consistency; what weaker memory does to them is left to the

@@ -8,15 +8,16 @@ use std::panic::{self, AssertUnwindSafe};
 
 use super::world::current;
 use super::{Sim, cpu, oracle};
+use crate::base::error::{JoinError, OutOfResources};
+use crate::base::instant::Instant;
+use crate::base::points::Points;
 use crate::engine::preempt;
 use crate::engine::sysmon::Sysmon;
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Cpu, Thread, Threads};
-use crate::library::time::Instant;
-use crate::lifecycle::join::JoinError;
-use crate::platform::{OutOfResources, Pinned, Platform, Points};
+use crate::platform::{Pinned, Platform};
 
 /// Bytes of every simulated stack: what a panic needs to be formatted on the host.
 pub(super) const STACK_BYTES: usize = 128 * 1024;

@@ -12,12 +12,12 @@ use super::cpu::SimCpu;
 use super::exhaustive::memory::Home;
 use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
+use crate::base::instant::Instant;
+use crate::base::points::Site;
 use crate::engine::poller::Signal;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Thread, Threads};
-use crate::library::time::Instant;
 use crate::native::stack;
-use crate::platform::Site;
 use crate::platform::context::{self, SavedContext, Transfer};
 
 std::thread_local! {

@@ -34,9 +34,9 @@ use core::{fmt, mem, ptr};
 use levels::{GROUP, GROUPS, LOWEST_END, NEAR_END, SLOTS, first_groups, level_of, slot_come_near, turn};
 
 use crate::base::atomic::{AtomicU64, Ordering};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
 use crate::base::reference::AtomicRef;
-use crate::library::time::Instant;
-use crate::platform::OutOfResources;
 
 const OCCUPIED: &str = "an occupied slot has a first element";
 const RING: &str = "a ring has no end";

@@ -8,7 +8,7 @@ use core::ptr;
 use proptest::prelude::*;
 
 use super::{Place, Timed, TimingWheel};
-use crate::library::time::Instant;
+use crate::base::instant::Instant;
 
 struct Element {
     number: usize,

@@ -10,12 +10,14 @@ use core::time::Duration;
 
 use super::node::Node;
 use super::{CancelHandle, Cause, ContextError, ContextFunction, Limit};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
 use crate::engine::caller::Caller;
 use crate::entities::goroutine::WaitReason;
 use crate::library::chan::{Receiver, try_never};
-use crate::library::time::{Instant, now};
+use crate::library::time::now;
 use crate::library::waiter::wait_until;
-use crate::platform::{OutOfResources, Platform};
+use crate::platform::Platform;
 
 /// A cancellation signal, a deadline and values, passed down a tree of calls. Go: `context.Context`.
 ///

@@ -4,8 +4,10 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::node::Node;
-use crate::library::time::{AfterFunc, Instant, after_func_at};
-use crate::platform::{OutOfResources, Platform};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
+use crate::library::time::{AfterFunc, after_func_at};
+use crate::platform::Platform;
 
 /// A function that will run when a context is done, and can be stopped before. Dropping this lets the function run. Go: the
 /// `stop` function that `context.AfterFunc` returns. See [`Context::after_func`](super::Context::after_func) for an example.

@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use super::node::Node;
 use super::{Context, ContextError};
-use crate::library::time::{Instant, now};
+use crate::base::instant::Instant;
+use crate::library::time::now;
 use crate::platform::Platform;
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the first of both.

@@ -13,13 +13,15 @@ use slab::Slab;
 
 use super::{Cause, ContextError, ContextFunction};
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::library::chan::{Receiver, Sender, try_channel};
-use crate::library::time::{AfterFunc, Instant, now};
+use crate::library::time::{AfterFunc, now};
 use crate::library::waiter::WaitQueue;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 
 /// A node of the tree. Go: `cancelCtx`, `timerCtx`.
 #[doc(alias = "cancelCtx")]

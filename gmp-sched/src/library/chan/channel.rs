@@ -13,12 +13,13 @@ use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side, Word};
 use super::ring::Ring;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::error::OutOfResources;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::wait_until;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 use crate::synctest::BubbleRef;
 
 /// A channel with its values. Go: `hchan`.

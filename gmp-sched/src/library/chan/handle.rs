@@ -9,7 +9,8 @@ use core::ptr::NonNull;
 use super::channel::Channel;
 use super::header::Side;
 use crate::base::atomic::{AtomicUsize, Ordering};
-use crate::platform::{OutOfResources, Platform};
+use crate::base::error::OutOfResources;
+use crate::platform::Platform;
 use crate::synctest::BubbleRef;
 
 /// A handle of one side. `SIDE` is [`SEND`] or [`RECEIVE`].

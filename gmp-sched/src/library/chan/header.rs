@@ -10,10 +10,11 @@ use super::spinning::SpinningLock as RawLock;
 #[cfg(gmp_loom)]
 use super::stand_in::BlockingLock as RawLock;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::points::Site;
 use crate::engine::switch::Commit;
 use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::{WaitQueue, Waiter, Woken};
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 use crate::synctest::BubbleRef;
 
 /// Go: the part of `hchan` before its buffer.

@@ -74,8 +74,9 @@ pub use iter::{IntoIter, Iter};
 #[cfg(all(test, gmp_loom))]
 pub(crate) use spinning::SpinningLock;
 
+use crate::base::error::OutOfResources;
 use crate::library::cancel::Limit;
-use crate::platform::{OutOfResources, Platform};
+use crate::platform::Platform;
 
 /// Makes a channel with room for `capacity` values; with capacity 0, a sender waits until a receiver takes its value. Go:
 /// `make(chan T, capacity)`.

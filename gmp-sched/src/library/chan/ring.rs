@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use crate::base::atomic::{AtomicUsize, Ordering};
-use crate::platform::OutOfResources;
+use crate::base::error::OutOfResources;
 
 /// Go: `buf`, `sendx` and `recvx` of `hchan`.
 pub(super) struct Ring<T> {

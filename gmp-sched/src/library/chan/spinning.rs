@@ -4,8 +4,9 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::points::{Points, Site};
 use crate::engine::switch::Commit;
-use crate::platform::{Platform, Points, Site};
+use crate::platform::Platform;
 
 /// Exponential backoff between attempts to take a spinlock, up to some microseconds.
 ///

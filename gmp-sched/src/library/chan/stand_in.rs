@@ -7,9 +7,10 @@ use core::marker::PhantomData;
 
 use loom::sync::{Mutex, MutexGuard};
 
+use crate::base::points::Points;
 use crate::engine::switch::Commit;
 use crate::entities::goroutine::Goroutine;
-use crate::platform::{Pinned, Platform, Points};
+use crate::platform::{Pinned, Platform};
 
 /// Has the interface of [`SpinningLock`](super::spinning::SpinningLock).
 #[derive(Debug)]

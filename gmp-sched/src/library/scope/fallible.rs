@@ -3,9 +3,10 @@
 use core::fmt;
 
 use super::Scope;
+use crate::base::error::OutOfResources;
 use crate::base::spin_lock::Lock;
 use crate::library::cancel::{CancelHandle, Context};
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 
 /// A scope to spawn fallible Gs in; see [`try_scope`] for an example.
 pub struct TryScope<'scope, 'env: 'scope, E, P: Platform> {

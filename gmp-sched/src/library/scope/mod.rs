@@ -16,10 +16,11 @@ pub use fallible::{TryScope, try_scope};
 use core::fmt;
 use core::marker::PhantomData;
 
+use crate::base::error::{JoinError, OutOfResources};
 use crate::entities::goroutine::GoroutineId;
-use crate::lifecycle::join::{JoinError, JoinHandle};
+use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::spawn_scoped;
-use crate::platform::{OutOfResources, Platform};
+use crate::platform::Platform;
 
 /// A scope to spawn Gs in; see [`scope`] for an example.
 pub struct Scope<'scope, 'env: 'scope, P: Platform> {
@@ -241,8 +242,8 @@ mod tests {
     use core::time::Duration;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+    use crate::base::error::JoinError;
     use crate::library::cancel::ContextError;
-    use crate::lifecycle::join::JoinError;
     use crate::native::{Context, THREADS, scope, sleep, try_scope};
 
     /// Panics without printing a message.

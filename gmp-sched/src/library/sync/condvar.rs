@@ -9,10 +9,11 @@ use lock_api::GuardSend;
 
 use super::blocking::{Blocking, WakeList, my_waiter, ready};
 use super::mutex::RawMutex;
+use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::Limit;
-use crate::library::time::{Instant, now};
+use crate::library::time::now;
 use crate::library::waiter::{WaitQueue, Waiter};
 use crate::platform::{Pinned, Platform};
 

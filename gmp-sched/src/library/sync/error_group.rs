@@ -8,10 +8,11 @@ use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Mutex, Permit, Semaphore, WaitGroup};
+use crate::base::error::OutOfResources;
 use crate::library::cancel::Context;
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::try_go;
-use crate::platform::{OutOfResources, Platform};
+use crate::platform::Platform;
 
 /// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all and returns the first error. Go:
 /// `errgroup.Group`.

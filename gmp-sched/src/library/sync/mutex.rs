@@ -27,12 +27,13 @@ use lock_api::GuardSend;
 
 use super::blocking::{Blocking, my_waiter, ready};
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::instant::Instant;
+use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::Limit;
-use crate::library::time::Instant;
 use crate::library::waiter::{WaitQueue, Waiter};
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 
 /// A mutual exclusion lock for a value. Go: `sync.Mutex`.
 ///

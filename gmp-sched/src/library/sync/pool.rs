@@ -7,9 +7,10 @@ use core::ops::{Deref, DerefMut};
 
 use crossbeam_utils::CachePadded;
 
+use crate::base::error::OutOfResources;
 use crate::base::spin_lock::Lock;
 use crate::entities::machine::Machine;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 
 /// A pool of values that are costly to make, with a free list for each P. Go: `sync.Pool`.
 ///

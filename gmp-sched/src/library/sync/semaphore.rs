@@ -5,11 +5,12 @@ use core::time::Duration;
 
 use super::blocking::{Blocking, WakeList, my_waiter};
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 
 /// A counting semaphore. A G acquires one or several permits at once, and waits until there are enough. Go: `Weighted`.
 ///

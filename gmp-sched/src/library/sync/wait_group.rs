@@ -10,15 +10,16 @@ use core::time::Duration;
 use super::blocking::OnDrop;
 use super::blocking::{Blocking, WakeList, my_waiter, ready};
 use crate::base::atomic::{AtomicU64, Ordering};
+#[cfg(not(gmp_loom))]
+use crate::base::error::OutOfResources;
+use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
 #[cfg(not(gmp_loom))]
 use crate::lifecycle::join::JoinHandle;
-#[cfg(not(gmp_loom))]
-use crate::platform::OutOfResources;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 use crate::synctest::{BubbleRef, NO_BUBBLE, may_be_used};
 
 /// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.

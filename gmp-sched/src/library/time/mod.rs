@@ -39,7 +39,6 @@
 //! ```
 
 mod after_func;
-mod instant;
 mod slot;
 mod ticker;
 mod timer;
@@ -47,11 +46,11 @@ mod waits;
 
 pub(crate) use after_func::after_func_at;
 pub use after_func::{AfterFunc, after_func, try_after_func};
-pub use instant::Instant;
 pub(crate) use slot::{TimerSlot, fire};
 pub use ticker::Ticker;
 pub use timer::{Timer, after};
 
+pub use crate::base::instant::Instant;
 use crate::platform::Platform;
 use crate::synctest::BubbleRef;
 

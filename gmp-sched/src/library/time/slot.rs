@@ -14,6 +14,8 @@ use core::fmt;
 use core::mem;
 use core::time::Duration;
 
+use crate::base::error::OutOfResources;
+use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
@@ -23,9 +25,8 @@ use crate::engine::timers::{self, Action, arm_in};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
 use crate::library::chan::Channel;
-use crate::library::time::Instant;
 use crate::lifecycle::spawn::start_prepared;
-use crate::platform::{OutOfResources, Pinned, Platform};
+use crate::platform::{Pinned, Platform};
 use crate::synctest::BubbleRef;
 
 /// A timer with its action. Go: `timer` with its channel or function.

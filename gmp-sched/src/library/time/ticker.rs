@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use super::{RESET, STOP, TimerSlot};
-use crate::platform::{OutOfResources, Platform};
+use crate::base::error::OutOfResources;
+use crate::platform::Platform;
 
 /// Fires at regular intervals. Go: `time.Ticker`.
 ///

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use super::{Instant, RESET, STOP, TimerSlot};
-use crate::platform::{OutOfResources, Platform};
+use crate::base::error::OutOfResources;
+use crate::platform::Platform;
 
 /// Fires once, and can be set again. Go: `time.Timer`.
 ///

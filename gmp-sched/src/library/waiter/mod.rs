@@ -27,6 +27,8 @@ use core::mem::ManuallyDrop;
 use core::ptr;
 
 use crate::base::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::base::instant::Instant;
+use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, park_with, ready_pinned};
@@ -34,8 +36,7 @@ use crate::engine::switch::commit_closure;
 use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::library::cancel::Limit;
-use crate::library::time::Instant;
-use crate::platform::{Pinned, Platform, Site};
+use crate::platform::{Pinned, Platform};
 pub(crate) use queue::{WaitQueue, Woken};
 
 /// One G's entry in one queue. Go: `sudog`.

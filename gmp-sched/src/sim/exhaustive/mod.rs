@@ -1,7 +1,7 @@
 //! Every run of a small program on the simulated machine: a model checker over the scheduler's own source.
 //!
 //! The seeded simulation tries some orders of the steps of a large program. Here a program is small (a few Gs, 2 CPUs), and
-//! every order is tried: at each [point](crate::platform::Points::point), and before each lock of the scheduler is taken, each
+//! every order is tried: at each [point](crate::base::points::Points::point), and before each lock of the scheduler is taken, each
 //! CPU that can go on may be the next; an IPI that is pending may come now or a step later; and the clock, which stands
 //! otherwise, may go on to the next deadline (a bounded number of times while a CPU is busy, and always when all halt).
 //!
@@ -46,9 +46,9 @@ use core::fmt;
 pub use memory::Memory;
 
 use super::world;
+use crate::base::points::Site;
 use crate::entities::goroutine::GoroutineId;
 use crate::entities::machine::MachineId;
-use crate::platform::Site;
 
 /// What is explored.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use super::memory::{Home, Snapshot};
 use super::{Choice, Setting, Who};
+use crate::base::instant::Instant;
 use crate::entities::goroutine::{Goroutine, Status};
 use crate::entities::machine::Machine;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::Thread;
-use crate::library::time::Instant;
 use crate::sim::world::{Explored, World};
 use crate::sim::{Config, Sim};
 

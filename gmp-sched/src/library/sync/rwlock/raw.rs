@@ -8,9 +8,9 @@ use core::time::Duration;
 use lock_api::GuardSend;
 
 use super::{RawRwLock, ReaderSlot, Readers};
+use crate::base::instant::Instant;
 use crate::entities::goroutine::WaitReason;
 use crate::library::sync::blocking::OnDrop;
-use crate::library::time::Instant;
 use crate::platform::Platform;
 
 // SAFETY: an exclusive holder has the mutex of the writers, and saw a count of zero after it closed; no reader is admitted

@@ -5,7 +5,8 @@ use core::fmt::Debug;
 use crossbeam_utils::CachePadded;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::platform::{Pinned, Platform, Site};
+use crate::base::points::Site;
+use crate::platform::{Pinned, Platform};
 
 /// The index of the counter in which a reader is counted, until it leaves. See [`Readers`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
