@@ -51,6 +51,8 @@ extern crate std;
 
 mod aliases;
 mod base;
+#[expect(unsafe_code, reason = "switches stacks")]
+pub mod context;
 mod engine;
 mod entities;
 pub mod kthread;
@@ -77,7 +79,6 @@ pub use library::{cancel, chan, coroutine, future, scope, select, sync, time};
 pub use lifecycle::body::BODY_LIMIT;
 pub use lifecycle::join::{JoinError, JoinHandle};
 pub use lifecycle::{exit, join, spawn};
-pub use platform::context;
 pub use record::counters::Counts;
 pub use record::{latency, trace};
 pub use report::debugger;

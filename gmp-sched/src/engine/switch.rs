@@ -10,6 +10,7 @@ use core::mem::{self, ManuallyDrop};
 
 use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::run_queue::Slice;
+use crate::context::{self, SavedContext, Transfer};
 use crate::engine::caller::Caller;
 use crate::engine::due::{Due, has_due_timer, pick_due};
 use crate::engine::schedule::pass_turn;
@@ -17,7 +18,6 @@ use crate::entities::goroutine::{Goroutine, Status};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::lifecycle::body::exchange_stacks;
-use crate::platform::context::{self, SavedContext, Transfer};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 

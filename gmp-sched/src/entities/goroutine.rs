@@ -22,6 +22,7 @@ use crate::base::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsiz
 use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
+use crate::context::SavedContext;
 use crate::engine::timers::Timer;
 use crate::entities::free_list::BATCHES;
 use crate::entities::machine::Machine;
@@ -31,7 +32,6 @@ pub use crate::entities::wait_reason::WaitReason;
 use crate::library::waiter::Waiter;
 use crate::lifecycle::body::{Body, BodyFunctions};
 use crate::platform::Platform;
-use crate::platform::context::SavedContext;
 use crate::synctest::Bubble;
 
 /// What a G is doing. Go: `_Gidle` … `_Gdead`, with Go's numbers.

@@ -8,12 +8,12 @@ use spin::Once;
 use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
+use crate::context::SavedContext;
 use crate::engine::lock_os_thread::Locked;
 use crate::entities::goroutine::{Goroutine, ParkedStatus, Status};
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
-use crate::platform::context::SavedContext;
 
 /// The number of an M.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -33,7 +33,7 @@ use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
 use crate::base::points::{Points, Relax};
 use crate::base::reference::AtomicRef;
-use crate::platform::context::SavedContext;
+use crate::context::SavedContext;
 use token::Token;
 
 /// A spinlock taken with interrupts off, also by interrupt handlers.

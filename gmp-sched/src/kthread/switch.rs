@@ -8,7 +8,7 @@ use super::token::Token;
 use super::{Cpu, Thread, Threads};
 use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::base::reference::AtomicRef;
-use crate::platform::context::{self, SavedContext, Transfer};
+use crate::context::{self, SavedContext, Transfer};
 
 /// Called on the far side with the thread that left.
 type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);

@@ -20,12 +20,12 @@ use core::mem::MaybeUninit;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
+use crate::context::{self, Entry};
 use crate::engine::switch::Remains;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::library::scope::Children;
 use crate::lifecycle::join::{Audience, finished};
 use crate::lifecycle::spawn;
-use crate::platform::context::{self, Entry};
 use crate::platform::{Pinned, Platform};
 
 /// Bytes that a closure or result may take at most; larger ones belong into a `Box`.

@@ -28,7 +28,7 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
         return Err(OutOfResources);
     }
     #[cfg(gmp_tsan)]
-    crate::platform::context::fibers::add(&(bottom..bottom + size));
+    crate::context::fibers::add(&(bottom..bottom + size));
     Ok(bottom..bottom + size)
 }
 
@@ -55,7 +55,7 @@ unsafe fn guard(base: *mut libc::c_void) -> bool {
 #[expect(unsafe_code, reason = "unmaps memory")]
 pub(crate) unsafe fn release(stack: Range<usize>) {
     #[cfg(gmp_tsan)]
-    crate::platform::context::fibers::remove(&stack);
+    crate::context::fibers::remove(&stack);
     // SAFETY: by the caller this is a whole mapping made by `allocate`, no longer in use.
     unsafe { libc::munmap(ptr::with_exposed_provenance_mut(stack.start - PAGE), stack.len() + PAGE) };
 }

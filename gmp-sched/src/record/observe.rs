@@ -1,7 +1,7 @@
 //! Watching Gs become runnable and run, at next to no cost for those that are not watched.
 //!
 //! A G that is watched carries a stamp, the time at which it became runnable, and when it is resumed it makes a
-//! [detour](crate::platform::context::SavedContext::divert), on which it notes what there is to note; see [`crate::record::latency`] and
+//! [detour](crate::context::SavedContext::divert), on which it notes what there is to note; see [`crate::record::latency`] and
 //! [`crate::record::trace`]. While a trace is taken every G is watched. Else it is the next that is spawned, or parks and becomes
 //! runnable, after every other turn of the global queue (that is, about one in 122) and every other look at the slice; but
 //! none that sleeps, for whoever wakes it runs it.
@@ -10,11 +10,11 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::context::Visit;
 use crate::entities::goroutine::{Goroutine, ParkedStatus};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::context::Visit;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 

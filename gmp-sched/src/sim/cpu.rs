@@ -6,10 +6,10 @@ use super::world::current;
 use super::{Sim, platform};
 use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
+use crate::context::SavedContext;
 use crate::engine::preempt;
 use crate::entities::machine::Machine;
 use crate::kthread::{Cpu, Thread, Threads};
-use crate::platform::context::SavedContext;
 use crate::platform::{Pinned, Platform};
 
 /// What the hardware and the per-CPU words of a kernel would be.

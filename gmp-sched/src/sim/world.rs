@@ -14,11 +14,11 @@ use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
+use crate::context::{self, SavedContext, Transfer};
 use crate::engine::poller::Signal;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Thread, Threads};
 use crate::native::stack;
-use crate::platform::context::{self, SavedContext, Transfer};
 
 std::thread_local! {
     static CURRENT: Cell<*const World> = const { Cell::new(core::ptr::null()) };

@@ -5,9 +5,6 @@
 //! operating-system thread; and `sim`, a simulated machine. The trait favours none: it says *start*, *park* and *unpark* a
 //! thread, and leaves open whether that ends in a futex or in `sti; hlt`.
 
-#[expect(unsafe_code, reason = "switches stacks")]
-pub mod context;
-
 use core::fmt::{Arguments, Debug};
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -28,7 +25,7 @@ use crate::entities::scheduler::Scheduler;
 ///
 /// - Between [`raise_pin`](Platform::raise_pin) and the matching [`lower_pin`](Platform::lower_pin) the calling flow of
 ///   control stays on its M: nothing else runs Gs of this M, and [`current_machine`](Platform::current_machine) gives
-///   the same answer, except across a [`crate::platform::context::switch`].
+///   the same answer, except across a [`crate::context::switch`].
 /// - [`allocate_stack`](Platform::allocate_stack) gives memory that is mapped (now or on first touch), 16-byte aligned
 ///   at the upper end, with an unmapped guard below, used by nobody else until
 ///   [`release_stack`](Platform::release_stack) takes it back.

@@ -320,7 +320,7 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use super::{Transfer, Visit, prepare_with, switch_with_control_words, switch_without_control_words};
-    use crate::platform::context::SavedContext;
+    use crate::context::SavedContext;
 
     const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
     /// Toward zero, in both.
