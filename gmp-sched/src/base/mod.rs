@@ -1,7 +1,8 @@
-//! Building blocks that know nothing of Gs, Ms or Ps.
+//! Building blocks that know nothing of Gs, Ms or Ps but their numbers.
 
 pub(crate) mod atomic;
 pub(crate) mod error;
+pub(crate) mod id;
 pub(crate) mod instant;
 pub(crate) mod list;
 pub(crate) mod points;

@@ -2,8 +2,9 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::entities::goroutine::{Status, WaitReason};
+use crate::entities::goroutine::WaitReason;
 use crate::entities::scheduler::{Scheduler, Shared};
+use crate::entities::status::Status;
 use crate::platform::Platform;
 
 impl<P: Platform> Scheduler<P> {

@@ -23,12 +23,13 @@ use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::engine::caller::Here;
 use crate::engine::due::await_next;
-use crate::entities::goroutine::{Goroutine, Status};
+use crate::engine::observe;
+use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::{Scheduler, Shared};
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::observe;
 use crate::record::trace::EventKind;
 
 /// The calling G is locked to its M until this is dropped, on the same G; of several, until the last is.

@@ -5,15 +5,16 @@ use core::mem::ManuallyDrop;
 use crate::base::list::List;
 use crate::engine::caller::Caller;
 use crate::engine::lock_os_thread::ready_locked;
+use crate::engine::observe;
 use crate::engine::switch::{Commit, Leave, commit_closure, leave};
-#[cfg(doc)]
-use crate::entities::goroutine::ParkedStatus;
-use crate::entities::goroutine::{Goroutine, Status, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+#[cfg(doc)]
+use crate::entities::status::ParkedStatus;
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::observe;
 use crate::record::trace::EventKind;
 use crate::synctest::Bubble;
 

@@ -30,16 +30,17 @@ use crate::base::instant::Instant;
 use crate::base::reference::AtomicRef;
 use crate::engine::caller::Caller;
 use crate::engine::due::{await_next, take_due};
+use crate::engine::observe;
 use crate::engine::park::{put_last, put_next};
 use crate::engine::schedule::requeue_global;
 use crate::engine::switch::{Commit, Leave, leave, leave_for, leave_for_g0};
 use crate::engine::timers::Action;
-use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::observe;
 use crate::record::trace::EventKind;
 
 /// What is known of the slice that goes on on a P.

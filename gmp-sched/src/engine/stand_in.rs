@@ -8,7 +8,8 @@ use loom::thread::{self, Thread};
 use crate::base::atomic::Ordering;
 use crate::engine::caller::Caller;
 use crate::engine::switch::Commit;
-use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::goroutine::Goroutine;
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
 std::thread_local! {

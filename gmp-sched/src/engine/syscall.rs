@@ -21,13 +21,14 @@ use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::caller::Caller;
 use crate::engine::idle::Errand;
+use crate::engine::observe;
 use crate::engine::preempt::{give_way, is_wanted};
 use crate::engine::switch::{Commit, leave_for_g0};
-use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::observe;
 use crate::record::trace::EventKind;
 
 /// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.

@@ -19,6 +19,7 @@ use core::mem::offset_of;
 use core::ops::Range;
 
 use crate::base::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use crate::base::id::GoroutineId;
 use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
@@ -28,114 +29,13 @@ use crate::entities::free_list::BATCHES;
 use crate::entities::machine::Machine;
 use crate::entities::name::{Name, NameCell};
 use crate::entities::scheduler::Scheduler;
+pub use crate::entities::status::Status;
+use crate::entities::status::{IN_BUBBLE, LOCKED, ParkedStatus, STATUS, WATCHED};
 pub use crate::entities::wait_reason::WaitReason;
 use crate::library::waiter::Waiter;
 use crate::lifecycle::body::{Body, BodyFunctions};
 use crate::platform::Platform;
 use crate::synctest::Bubble;
-
-/// What a G is doing. Go: `_Gidle` … `_Gdead`, with Go's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Status {
-    /// A slot being prepared.
-    Idle = 0,
-    /// On a run queue.
-    Runnable = 1,
-    /// On an M that holds a P.
-    Running = 2,
-    /// On an M that is in a system call, with or without a P.
-    Syscall = 3,
-    /// Parked; the wait reason says for what.
-    Waiting = 4,
-    /// Finished; the slot is free or waits for its join handle.
-    Dead = 6,
-}
-
-impl Status {
-    const fn from_bits(bits: u32) -> Self {
-        match bits {
-            0 => Self::Idle,
-            1 => Self::Runnable,
-            2 => Self::Running,
-            3 => Self::Syscall,
-            4 => Self::Waiting,
-            _ => Self::Dead,
-        }
-    }
-}
-
-/// [`Status::Waiting`] as it is stored: with the number of the G's scheduler above it, and with bits beside it for what else
-/// the waker has to do. So one comparison with the status of the waker's own M tells it that the G is of the same scheduler
-/// and that nothing else is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ParkedStatus(u32);
-
-impl ParkedStatus {
-    /// Schedulers at most, of which the numbers fit above the bits.
-    pub(crate) const SCHEDULER_LIMIT: u32 = 1 << (u32::BITS - Self::SHIFT);
-
-    const SHIFT: u32 = 8;
-
-    /// That of a G of the scheduler with that number of which nothing has to be noted when it becomes runnable.
-    #[inline(always)]
-    pub(crate) const fn unwatched(scheduler: u32) -> Self {
-        Self(scheduler << Self::SHIFT | Status::Waiting as u32)
-    }
-
-    /// The same for a G that is watched; see `observe`.
-    #[inline(always)]
-    pub(crate) const fn watched(self) -> Self {
-        Self(self.0 | WATCHED)
-    }
-
-    /// The same for a G that is not.
-    #[inline(always)]
-    pub(crate) const fn without_watch(self) -> Self {
-        Self(self.0 & !WATCHED)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn is_watched(self) -> bool {
-        self.0 & WATCHED != 0
-    }
-
-    /// From the number that it is.
-    #[inline(always)]
-    pub(crate) const fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn to_bits(self) -> u32 {
-        self.0
-    }
-}
-
-/// The bits of a stored status that are [`Status`] itself.
-const STATUS: u32 = 0x1F;
-
-/// A bit of [`ParkedStatus`]: somebody wants to know when the G becomes runnable.
-const WATCHED: u32 = 0x80;
-
-/// Another: the G waits durably in a bubble, which counts the Gs that do not. See [`crate::synctest`].
-const IN_BUBBLE: u32 = 0x40;
-
-/// Another: it is locked to its M, so that it takes more to ready it. See [`crate::engine::lock_os_thread`].
-const LOCKED: u32 = 0x20;
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Idle => "idle",
-            Self::Runnable => "runnable",
-            Self::Running => "running",
-            Self::Syscall => "syscall",
-            Self::Waiting => "waiting",
-            Self::Dead => "dead",
-        })
-    }
-}
 
 /// The right to end one wait of a G to which several have a claim; see [`crate::library::waiter`]. Never given twice by one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,27 +54,6 @@ pub(crate) enum StackSize {
     Standard = 0,
     /// Back to the platform.
     Chosen = 1,
-}
-
-/// The number of a G: 1 is the main G; never given twice by one scheduler. Go: `goid`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GoroutineId(pub(crate) u64);
-
-impl GoroutineId {
-    /// The main G.
-    pub const MAIN: Self = Self(1);
-
-    /// The number itself.
-    #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for GoroutineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// A G. Go: `g` (runtime/runtime2.go).
@@ -435,7 +314,7 @@ impl<P: Platform> Goroutine<P> {
     /// The status if it is parked as `parked` says.
     #[inline(always)]
     pub(crate) fn is_parked_as(&self, parked: ParkedStatus) -> bool {
-        self.status.load(Ordering::Relaxed) == parked.0
+        self.status.load(Ordering::Relaxed) == parked.to_bits()
     }
 
     /// Clears what is only shown to people.
@@ -455,7 +334,7 @@ impl<P: Platform> Goroutine<P> {
     pub(crate) fn set_waiting(&self, reason: WaitReason, parked: ParkedStatus, now: Instant) {
         self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
-        self.status.store(parked.0, Ordering::Relaxed);
+        self.status.store(parked.to_bits(), Ordering::Relaxed);
     }
 
     /// It has been said to be waiting, and does so in a bubble, for this reason.

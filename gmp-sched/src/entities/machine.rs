@@ -6,26 +6,16 @@ use core::mem::offset_of;
 use spin::Once;
 
 use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
+pub use crate::base::id::MachineId;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
 use crate::engine::lock_os_thread::Locked;
-use crate::entities::goroutine::{Goroutine, ParkedStatus, Status};
+use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::{ParkedStatus, Status};
 use crate::platform::Platform;
-
-/// The number of an M.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MachineId(pub(crate) u32);
-
-impl MachineId {
-    /// The number itself; 0 is the first.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-}
 
 /// An M. Go: `m` (runtime/runtime2.go).
 ///

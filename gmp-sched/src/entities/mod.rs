@@ -6,4 +6,6 @@ pub mod machine;
 pub(crate) mod name;
 pub mod processor;
 pub mod scheduler;
+pub(crate) mod status;
 pub(crate) mod wait_reason;
+pub(crate) mod watch;

@@ -5,6 +5,8 @@ use core::hint::cold_path;
 use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::id::GoroutineId;
+pub use crate::base::id::ProcessorId;
 use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
@@ -16,28 +18,16 @@ use crate::engine::switch::ChosenFarSide;
 use crate::engine::sysmon::CallWatch;
 use crate::engine::timers::Timers;
 use crate::entities::free_list::FreeList;
-use crate::entities::goroutine::{Goroutine, GoroutineId};
+use crate::entities::goroutine::Goroutine;
+use crate::entities::watch::Watch;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
-use crate::record::observe::Watch;
 use crate::record::trace::Tracer;
 
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
 /// it. Go: the `61` in `findRunnable`.
 pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
-
-/// The number of a P.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessorId(pub(crate) u32);
-
-impl ProcessorId {
-    /// The number itself; 0 is the first.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-}
 
 /// Who has a P. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,11 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
+use crate::base::id::GoroutineId;
 use crate::engine::caller::Caller;
 use crate::engine::switch::{Commit, Remains, leave_for_good};
-use crate::entities::goroutine::{Goroutine, GoroutineId, Status};
+use crate::entities::goroutine::Goroutine;
+use crate::entities::status::Status;
 use crate::library::scope::wait_for_all;
 use crate::lifecycle::body;
 use crate::platform::{Pinned, Platform};

@@ -17,11 +17,12 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
 pub use crate::base::error::JoinError;
+use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::entities::free_list::recycle;
-use crate::entities::goroutine::{Goroutine, GoroutineId, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::lifecycle::body;
 use crate::platform::{Pinned, Platform};
 use crate::synctest::BubbleRef;

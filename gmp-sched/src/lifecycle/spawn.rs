@@ -4,19 +4,21 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::{JoinError, OutOfResources};
+use crate::base::id::GoroutineId;
 use crate::engine::caller::{Caller, Here, refuse};
+use crate::engine::observe;
 use crate::engine::park::{put_next, queue};
 use crate::engine::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
 use crate::entities::free_list;
-use crate::entities::goroutine::{Goroutine, GoroutineId, Status};
+use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
 use crate::library::scope::Children;
 use crate::lifecycle::body::{self, StackEnd};
 use crate::lifecycle::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::platform::{Pinned, Platform};
-use crate::record::observe;
 use crate::record::trace::EventKind;
 use crate::synctest::Bubble;
 

@@ -4,7 +4,8 @@ use super::explore_every_point;
 use super::platform::{Setting, spawn_as};
 use crate::base::instant::Instant;
 use crate::engine::park::ready_pinned;
-use crate::entities::goroutine::{ParkedStatus, WaitReason};
+use crate::entities::goroutine::WaitReason;
+use crate::entities::status::ParkedStatus;
 use crate::platform::Pinned;
 
 /// One G waits for a future, the other for that G. At no moment does the check report a deadlock.

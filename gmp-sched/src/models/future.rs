@@ -9,7 +9,8 @@ use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::instant::Instant;
-use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::status::{ParkedStatus, Status};
 use crate::library::future::Cell;
 use crate::platform::Pinned;
 

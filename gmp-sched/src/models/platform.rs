@@ -15,10 +15,11 @@ use crate::base::points::{Points, Site};
 use crate::engine::find::find_runnable;
 use crate::engine::idle::Errand;
 use crate::engine::syscall::enter_blocking;
-use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::{ParkedStatus, Status};
 use crate::platform::{Pinned, Platform};
 
 /// The platform of loom's threads.

@@ -15,10 +15,11 @@ use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
 use crate::engine::due::take_due;
 use crate::engine::poller::{Found, Signal};
-use crate::entities::goroutine::{Goroutine, ParkedStatus, Status, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::{ParkedStatus, Status};
 use crate::platform::Pinned;
 
 /// Due at the first read of the clock.

@@ -5,8 +5,9 @@ use super::{explore, explore_every_point};
 use crate::base::instant::Instant;
 use crate::engine::lock_os_thread::lock_thread;
 use crate::engine::park::ready_pinned;
-use crate::entities::goroutine::{Goroutine, Status, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
+use crate::entities::status::Status;
 use crate::platform::Pinned;
 
 /// A G whose wait others than the Ms of its scheduler may end, so that it does not count for a deadlock.

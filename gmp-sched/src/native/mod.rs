@@ -53,10 +53,11 @@ use self::overflow::AlternateStack;
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::instant::Instant;
 use crate::base::points::Points;
-use crate::entities::goroutine::{Goroutine, Status, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
 mod alive;

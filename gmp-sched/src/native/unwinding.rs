@@ -8,7 +8,7 @@
 use std::thread;
 
 use super::Native;
-use crate::entities::goroutine::Status;
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
 /// Locks the calling G to its thread when it first calls the scheduler while it unwinds.

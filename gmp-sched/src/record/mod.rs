@@ -2,5 +2,4 @@
 
 pub(crate) mod counters;
 pub mod latency;
-pub(crate) mod observe;
 pub mod trace;

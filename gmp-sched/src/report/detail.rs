@@ -7,10 +7,11 @@
 use core::fmt;
 
 use crate::base::atomic::Ordering;
-use crate::entities::goroutine::{Goroutine, Status, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
 use crate::platform::Platform;
 
 /// Gs that are shown at most; the rest is counted.

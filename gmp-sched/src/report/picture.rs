@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use crate::entities::goroutine::GoroutineId;
+use crate::base::id::GoroutineId;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};

@@ -37,9 +37,9 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Counts;
+use crate::base::id::MachineId;
 use crate::engine::poller::Signal;
 use crate::engine::syscall;
-use crate::entities::machine::MachineId;
 use crate::platform::Pinned;
 use world::World;
 

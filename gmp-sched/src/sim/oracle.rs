@@ -10,9 +10,9 @@ use super::Sim;
 use super::slices::Waits;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::entities::goroutine::Status;
 use crate::entities::processor::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
 
 /// Asked whenever every CPU halts; `wakes` is the next interrupt.
 pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {

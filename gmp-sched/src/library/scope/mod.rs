@@ -17,7 +17,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::base::error::{JoinError, OutOfResources};
-use crate::entities::goroutine::GoroutineId;
+use crate::base::id::GoroutineId;
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Platform;

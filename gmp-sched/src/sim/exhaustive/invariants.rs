@@ -9,10 +9,11 @@ use super::state::Explorable;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
-use crate::entities::goroutine::{Goroutine, Status};
+use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::Shared;
+use crate::entities::status::Status;
 use crate::sim::{Sim, oracle};
 
 /// Checks the state that `machine` is in; tells whether it is stable.

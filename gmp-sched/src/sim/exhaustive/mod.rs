@@ -46,9 +46,8 @@ use core::fmt;
 pub use memory::Memory;
 
 use super::world;
+use crate::base::id::{GoroutineId, MachineId};
 use crate::base::points::Site;
-use crate::entities::goroutine::GoroutineId;
-use crate::entities::machine::MachineId;
 
 /// What is explored.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "entities/goroutine.rs",
+        "entities/status.rs",
         "a waker takes the Gs of all schedulers for its own",
         "        Self(scheduler << Self::SHIFT | Status::Waiting as u32)",
         "        Self((scheduler & 0) << Self::SHIFT | Status::Waiting as u32)",

@@ -1,0 +1,48 @@
+//! The numbers of Gs, Ms and Ps.
+
+use core::fmt;
+
+/// The number of a G: 1 is the main G; never given twice by one scheduler. Go: `goid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GoroutineId(pub(crate) u64);
+
+impl GoroutineId {
+    /// The main G.
+    pub const MAIN: Self = Self(1);
+
+    /// The number itself.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for GoroutineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of an M.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineId(pub(crate) u32);
+
+impl MachineId {
+    /// The number itself; 0 is the first.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// The number of a P.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessorId(pub(crate) u32);
+
+impl ProcessorId {
+    /// The number itself; 0 is the first.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}

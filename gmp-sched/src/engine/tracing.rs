@@ -1,0 +1,88 @@
+//! Taking a trace: starting and stopping it, and noting events in it.
+
+use alloc::vec::Vec;
+
+use crate::base::atomic::Ordering;
+use crate::base::error::OutOfResources;
+use crate::base::id::GoroutineId;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::platform::Platform;
+use crate::record::trace::{Event, EventKind, Ring, Tracer};
+
+impl Tracer {
+    /// Notes an event of the P, whose holder the caller is. Costs one test while no trace is taken.
+    #[inline(always)]
+    pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+        // Ordering: Acquire: the ring is new.
+        if let Some(ring) = self.active.load(Ordering::Acquire) {
+            write::<P>(ring, kind, goroutine, detail);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
+    ring.write(Event { when: P::now(), kind, goroutine, detail });
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Begins to note what happens on each P, the last `capacity` events of each. If there has been a trace before, its
+    /// rings are used again, with the capacity they have. They are never freed.
+    ///
+    /// While a trace is taken, everything costs more; the order in which Gs run is the same.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the rings.
+    ///
+    /// # Panics
+    ///
+    /// `capacity` is 0.
+    pub fn start_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
+        assert!(capacity > 0, "a trace of no events");
+        for processor in self.processors() {
+            if processor.tracer.ring.load(Ordering::Acquire).is_none() {
+                let mut home = Vec::new();
+                home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+                home.push(Ring::new(capacity)?);
+                let ring: &'static Ring = &home.leak()[0];
+                // If another G was faster, its ring is as good, and this one is lost.
+                processor.tracer.ring.replace(None, Some(ring), Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+        for processor in self.processors() {
+            let ring = processor.tracer.ring.load(Ordering::Acquire);
+            if let Some(ring) = ring {
+                ring.start.store(ring.written.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            // Ordering: Release publishes the ring to the holder of the P.
+            processor.tracer.active.store(ring, Ordering::Release);
+            self.observe_all(processor, true);
+        }
+        Ok(())
+    }
+
+    /// Ends what [`start_trace`](Self::start_trace) began. The events stay.
+    pub fn stop_trace(&'static self) {
+        for processor in self.processors() {
+            self.observe_all(processor, false);
+            processor.tracer.active.store(None, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a trace is being taken.
+    #[must_use]
+    pub fn is_tracing(&'static self) -> bool {
+        self.processors().iter().any(|processor| processor.tracer.active.load(Ordering::Relaxed).is_some())
+    }
+}
+
+impl<P: Platform> Processor<P> {
+    /// The last events of this P since the trace was started, oldest first; empty if there was none. Allocates.
+    #[must_use]
+    pub fn trace(&self) -> Vec<Event> {
+        self.tracer.ring.load(Ordering::Acquire).map_or_else(Vec::new, Ring::read)
+    }
+}

@@ -1,0 +1,106 @@
+//! What a G is doing, as a word.
+
+use core::fmt;
+
+/// What a G is doing. Go: `_Gidle` … `_Gdead`, with Go's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// A slot being prepared.
+    Idle = 0,
+    /// On a run queue.
+    Runnable = 1,
+    /// On an M that holds a P.
+    Running = 2,
+    /// On an M that is in a system call, with or without a P.
+    Syscall = 3,
+    /// Parked; the wait reason says for what.
+    Waiting = 4,
+    /// Finished; the slot is free or waits for its join handle.
+    Dead = 6,
+}
+
+impl Status {
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        match bits {
+            0 => Self::Idle,
+            1 => Self::Runnable,
+            2 => Self::Running,
+            3 => Self::Syscall,
+            4 => Self::Waiting,
+            _ => Self::Dead,
+        }
+    }
+}
+
+/// [`Status::Waiting`] as it is stored: with the number of the G's scheduler above it, and with bits beside it for what else
+/// the waker has to do. So one comparison with the status of the waker's own M tells it that the G is of the same scheduler
+/// and that nothing else is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParkedStatus(u32);
+
+impl ParkedStatus {
+    /// Schedulers at most, of which the numbers fit above the bits.
+    pub(crate) const SCHEDULER_LIMIT: u32 = 1 << (u32::BITS - Self::SHIFT);
+
+    const SHIFT: u32 = 8;
+
+    /// That of a G of the scheduler with that number of which nothing has to be noted when it becomes runnable.
+    #[inline(always)]
+    pub(crate) const fn unwatched(scheduler: u32) -> Self {
+        Self(scheduler << Self::SHIFT | Status::Waiting as u32)
+    }
+
+    /// The same for a G that is watched; see `observe`.
+    #[inline(always)]
+    pub(crate) const fn watched(self) -> Self {
+        Self(self.0 | WATCHED)
+    }
+
+    /// The same for a G that is not.
+    #[inline(always)]
+    pub(crate) const fn without_watch(self) -> Self {
+        Self(self.0 & !WATCHED)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_watched(self) -> bool {
+        self.0 & WATCHED != 0
+    }
+
+    /// From the number that it is.
+    #[inline(always)]
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn to_bits(self) -> u32 {
+        self.0
+    }
+}
+
+/// The bits of a stored status that are [`Status`] itself.
+pub(crate) const STATUS: u32 = 0x1F;
+
+/// A bit of [`ParkedStatus`]: somebody wants to know when the G becomes runnable.
+pub(crate) const WATCHED: u32 = 0x80;
+
+/// Another: the G waits durably in a bubble, which counts the Gs that do not. See [`crate::synctest`].
+pub(crate) const IN_BUBBLE: u32 = 0x40;
+
+/// Another: it is locked to its M, so that it takes more to ready it. See [`crate::engine::lock_os_thread`].
+pub(crate) const LOCKED: u32 = 0x20;
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "idle",
+            Self::Runnable => "runnable",
+            Self::Running => "running",
+            Self::Syscall => "syscall",
+            Self::Waiting => "waiting",
+            Self::Dead => "dead",
+        })
+    }
+}
