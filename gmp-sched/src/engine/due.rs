@@ -179,13 +179,6 @@ pub(crate) fn pick_due_at<P: Platform, W: DerefMut<Target = Wheel<P>>>(
     Due::Goroutine(goroutine)
 }
 
-/// Whether a timer of `processor` is due. Reads the clock only if one is armed at all.
-#[inline(always)]
-pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
-    let earliest = processor.timers.earliest();
-    earliest != Instant::NEVER && earliest <= P::now()
-}
-
 /// Whether any P has a timer that is due.
 pub(crate) fn is_timer_due<P: Platform>(scheduler: &'static Scheduler<P>) -> bool {
     let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();

@@ -17,10 +17,9 @@
 
 use core::marker::PhantomData;
 
-use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::points::Site;
-use crate::base::reference::AtomicRef;
 use crate::engine::caller::Here;
 use crate::engine::due::await_next;
 use crate::engine::observe;
@@ -93,30 +92,6 @@ impl<P: Platform> Drop for LockedThread<P> {
     /// Go: `runtime.UnlockOSThread`.
     fn drop(&mut self) {
         Pinned::<P>::new().machine().unlock_current();
-    }
-}
-
-/// What an M knows of the G locked to it.
-#[derive(Debug)]
-pub(crate) struct Locked<P: Platform> {
-    /// Go: `m.lockedg`.
-    goroutine: AtomicRef<Goroutine<P>>,
-    /// How often. Go: `lockedExt`.
-    depth: AtomicU32,
-    /// Once of that because the G unwinds. See [`Machine::lock_to_unwind`].
-    unwinds: AtomicBool,
-    /// It waits for a P, and is counted in [`Shared::idle_locked`]. Guarded by the scheduler lock.
-    waits: AtomicBool,
-}
-
-impl<P: Platform> Locked<P> {
-    pub(crate) fn new() -> Self {
-        Self {
-            goroutine: AtomicRef::none(),
-            depth: AtomicU32::new(0),
-            unwinds: AtomicBool::new(false),
-            waits: AtomicBool::new(false),
-        }
     }
 }
 

@@ -32,29 +32,20 @@
 //! list. One of them sees the other. If there is an idle M the timekeeper is woken, which looks at everything before it
 //! sleeps again; else an M that runs a G is made to give way, and looks then.
 
-use core::fmt;
 use core::time::Duration;
 
-use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::base::reference::AtomicRef;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::entities::scheduler::Scheduler;
+pub use crate::entities::signal::Signal;
+use crate::entities::signal::{DELIVERED, EMPTY, PARKING, Poller, QUEUED, RAISED, TAG, WAITING};
 use crate::library::time::now;
 use crate::platform::{Pinned, Platform};
-
-/// The state of a signal in the lower bits of its word, above them a ticket.
-const TAG: u64 = 7;
-const EMPTY: u64 = 0;
-const RAISED: u64 = 1;
-const PARKING: u64 = 2;
-const WAITING: u64 = 3;
-const QUEUED: u64 = 4;
-const DELIVERED: u64 = 5;
 
 /// The word of a wait.
 fn with_ticket(state: u64, ticket: Ticket) -> u64 {
@@ -78,25 +69,7 @@ pub(crate) enum Found {
     Taken,
 }
 
-/// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
-///
-/// Lives as long as the program: a driver has it in a static or reuses it.
-#[doc(alias = "pollDesc")]
-pub struct Signal<P: Platform> {
-    word: AtomicU64,
-    /// The G that waits. Written by it while the word says PARKING, with its ticket; read while the word says QUEUED.
-    goroutine: AtomicRef<Goroutine<P>>,
-    /// Link of the ready list.
-    next: AtomicRef<Self>,
-}
-
 impl<P: Platform> Signal<P> {
-    /// One that has not been raised.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
-    }
-
     /// Waits until it is raised; returns at once if it has been since the last wait. Blocks the calling G, not its M. Not
     /// callable from interrupts. Go: `netpollblock`.
     ///
@@ -275,30 +248,7 @@ impl<P: Platform> Signal<P> {
     }
 }
 
-impl<P: Platform> Default for Signal<P> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// The signals that were raised, and how many Gs wait for one.
-pub(crate) struct Poller<P: Platform> {
-    /// A stack to which anyone pushes and which is taken whole, so that no element comes back unseen.
-    ready: AtomicRef<Signal<P>>,
-    pub(crate) waiting: AtomicUsize,
-}
-
 impl<P: Platform> Poller<P> {
-    pub(crate) fn new() -> Self {
-        Self { ready: AtomicRef::none(), waiting: AtomicUsize::new(0) }
-    }
-
-    /// Whether a raised signal waits to be taken. Callable from interrupts.
-    #[inline(always)]
-    pub(crate) fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed).is_some()
-    }
-
     /// Hands the Gs whose signals were raised to `each`, in the order of the raises.
     fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
         P::point(Site::Poller);
@@ -359,23 +309,5 @@ impl<P: Platform> Scheduler<P> {
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);
         }
-    }
-}
-
-impl<P: Platform> fmt::Debug for Signal<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.word.load(Ordering::Relaxed) & TAG {
-            EMPTY => "Signal(empty)",
-            RAISED => "Signal(raised)",
-            QUEUED => "Signal(queued)",
-            DELIVERED => "Signal(delivered)",
-            _ => "Signal(waiting)",
-        })
-    }
-}
-
-impl<P: Platform> fmt::Debug for Poller<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poller").field("waiting", &self.waiting).finish_non_exhaustive()
     }
 }

@@ -25,9 +25,8 @@
 //! number of displacements in a slice is bounded. (Not after a slice begins: a timer due then would be late although nothing
 //! was displaced.) What happens in the meantime, and to many timers due at once: see `due`.
 
-use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::base::reference::AtomicRef;
 use crate::engine::caller::Caller;
 use crate::engine::due::{await_next, take_due};
 use crate::engine::observe;
@@ -39,84 +38,10 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::slice::NONE;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-
-/// What is known of the slice that goes on on a P.
-#[derive(Debug)]
-pub(crate) struct SliceWatch<P: Platform> {
-    /// The P's tick when the tick handler looked last.
-    seen: AtomicU32,
-    /// When that tick was seen first, or the slice was prolonged.
-    since: AtomicU64,
-    /// Whether the slice has been prolonged.
-    is_prolonged: AtomicBool,
-    /// When a G was last displaced on the P.
-    displaced_at: AtomicU64,
-    /// The G whose slice this is, if another runs in it because a timer displaced the G.
-    displaced: AtomicRef<Goroutine<P>>,
-    /// The last tick that began with a G whose timer was due, [`NONE`] before the first.
-    of_due: AtomicU64,
-    /// The tick whose slice is to end, [`NONE`] if none is: a G that takes its turn in between is not meant.
-    ends: AtomicU64,
-}
-
-/// No tick, which has 32 bits.
-const NONE: u64 = u64::MAX;
-
-impl<P: Platform> SliceWatch<P> {
-    pub(crate) fn new() -> Self {
-        Self {
-            seen: AtomicU32::new(0),
-            since: AtomicU64::new(0),
-            is_prolonged: AtomicBool::new(false),
-            displaced_at: AtomicU64::new(0),
-            displaced: AtomicRef::none(),
-            of_due: AtomicU64::new(NONE),
-            ends: AtomicU64::new(NONE),
-        }
-    }
-
-    /// A slice begins.
-    fn begin(&self, tick: u32, now: Instant) {
-        self.seen.store(tick, Ordering::Relaxed);
-        self.since.store(now.as_nanos(), Ordering::Relaxed);
-        self.is_prolonged.store(false, Ordering::Relaxed);
-        self.displaced.store(None, Ordering::Relaxed);
-    }
-
-    /// Lets the slice of `tick` go on as if it had begun at `since`. Returns whether it does: it may once.
-    fn prolong(&self, tick: u32, since: Instant) -> bool {
-        if self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.seen.store(tick, Ordering::Relaxed);
-        self.since.store(since.as_nanos(), Ordering::Relaxed);
-        self.is_prolonged.store(true, Ordering::Relaxed);
-        true
-    }
-
-    /// Whether `running` is there because it displaced the G whose slice this is.
-    fn is_of_another(&self, running: &'static Goroutine<P>) -> bool {
-        self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
-    }
-
-    /// `me` gives way to the G of a timer; tells whether this is its own slice.
-    fn displace(&self, me: &'static Goroutine<P>, tick: u32, now: Instant) -> bool {
-        if self.seen.load(Ordering::Relaxed) != tick {
-            self.begin(tick, now);
-        }
-        self.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
-        if self.is_of_another(me) {
-            return false;
-        }
-        // If its slice is over by now, that is found when it runs again: the other one is not to go instead.
-        self.ends.store(NONE, Ordering::Relaxed);
-        self.displaced.store(Some(me), Ordering::Relaxed);
-        true
-    }
-}
 
 impl<P: Platform> Processor<P> {
     /// Ends the slice that goes on if it has lasted too long. `running` is the G that runs in it, if known.

@@ -3,7 +3,6 @@
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;
 use crate::engine::caller::Caller;
-use crate::engine::due::has_due_timer;
 use crate::engine::find::find_runnable;
 use crate::engine::observe;
 use crate::engine::park::put_last;
@@ -11,7 +10,7 @@ use crate::engine::steal::{steal_at_once, steal_due};
 use crate::engine::switch::{Commit, FarSide, execute, leave_for, leave_for_g0, pick_after_look, pick_at_once};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::NewMachine;
-use crate::entities::processor::Processor;
+use crate::entities::processor::{Processor, has_due_timer};
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};

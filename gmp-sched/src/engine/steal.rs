@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use crate::base::instant::Instant;
-use crate::engine::due::{has_due_timer, take_due};
+use crate::engine::due::take_due;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::processor::{Processor, ProcessorStatus, has_due_timer};
 use crate::entities::scheduler::PROCESSOR_LIMIT;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;

@@ -19,92 +19,22 @@
 //!
 //! A P in a system call is stopped without its M: if the call lasts longer than the stop, it notices nothing.
 
-use core::fmt;
 use core::time::Duration;
 
-use crate::base::atomic::{AtomicBool, Ordering, fence};
-use crate::base::list::List;
+use crate::base::atomic::{Ordering, fence};
 use crate::base::points::Site;
-use crate::base::spin_lock::Lock;
 use crate::engine::caller::Caller;
 use crate::engine::idle::Errand;
 use crate::engine::park::{park_pinned, ready_pinned};
-use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, ProcessorStatus};
 use crate::entities::scheduler::{Scheduler, Shared};
+pub use crate::entities::world::{StopReason, Stops};
 use crate::platform::{Pinned, Platform};
 
 /// How long the stopper waits before it looks again at the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
-
-/// Why the world is stopped. Go: `stwReason`.
-#[doc(alias = "stwReason")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    /// For the number of Ps to be changed.
-    Procs,
-    /// For a purpose of the program's own.
-    Program,
-}
-
-impl fmt::Display for StopReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Procs => "GOMAXPROCS",
-            Self::Program => "program",
-        })
-    }
-}
-
-/// How often the world was stopped, and how long it took at most until everything stood. Go: `/sched/pauses/stopping`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stops {
-    /// Stops so far.
-    pub count: u64,
-    /// The longest time from the wish to the world standing still. How long it then stood does not count.
-    pub longest: Duration,
-    /// What that one was for.
-    pub longest_for: Option<StopReason>,
-}
-
-/// The scheduler's part in stopping the world.
-pub(crate) struct World<P: Platform> {
-    /// The world is to stop, or stands. Changed under the scheduler lock. Go: `gcwaiting`.
-    stopping: AtomicBool,
-    /// The world stands.
-    stopped: AtomicBool,
-    turns: Lock<Turns<P>, P>,
-}
-
-/// Who may stop the world. Go: `worldsema`.
-struct Turns<P: Platform> {
-    is_taken: bool,
-    /// Those who want to be next, first come, first served.
-    waiting: List<Goroutine<P>>,
-    stops: Stops,
-}
-
-impl<P: Platform> World<P> {
-    pub(crate) fn new() -> Self {
-        Self {
-            stopping: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
-            turns: Lock::new(Turns { is_taken: false, waiting: List::new(), stops: Stops::default() }),
-        }
-    }
-
-    /// Takes the turn if it is free, and tells whether it was; if not, `me` stands in the queue for it.
-    fn take_turn(&self, me: Option<&'static Goroutine<P>>) -> bool {
-        let mut turns = self.turns.lock();
-        if let Some(me) = me
-            && turns.is_taken
-        {
-            turns.waiting.push_back(me);
-        }
-        !core::mem::replace(&mut turns.is_taken, true)
-    }
-}
 
 /// The right to stop the world. Go: holding `worldsema`.
 #[derive(Debug)]
@@ -343,14 +273,5 @@ impl<P: Platform> Machine<P> {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         }
         scheduler.stop_processor(&mut shared, processor);
-    }
-}
-
-impl<P: Platform> fmt::Debug for World<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
-            .field("stopping", &self.stopping)
-            .field("stopped", &self.stopped)
-            .finish_non_exhaustive()
     }
 }

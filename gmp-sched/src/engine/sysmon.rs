@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::preempt;
 use crate::entities::processor::{Processor, ProcessorStatus};
@@ -16,21 +16,6 @@ const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(10);
 /// Looks in a row that found nothing before the time between them is doubled each time.
 const PATIENCE: u32 = 50;
-
-/// What sysmon, and nobody else, knows of the system calls on a P. Go: `sysmontick`.
-#[derive(Debug)]
-pub(crate) struct CallWatch {
-    /// The P's count of system calls when it last was another than the time before.
-    seen: AtomicU32,
-    /// When that was.
-    since: AtomicU64,
-}
-
-impl CallWatch {
-    pub(crate) fn new() -> Self {
-        Self { seen: AtomicU32::new(0), since: AtomicU64::new(0) }
-    }
-}
 
 /// The watch over one scheduler. Go: `sysmon`, `retake`.
 #[doc(alias = "sysmon")]

@@ -25,8 +25,10 @@ use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::lifecycle::spawn::STACK_SIZE;
 use crate::platform::{Pinned, Platform};
+
+/// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
+pub const STACK_SIZE: usize = 64 * 1024;
 
 /// Slots of a batch. A P keeps two of them at most.
 const BATCH: u32 = 32;
@@ -322,9 +324,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{BATCH, StackSize, recycle, take, take_with_stack};
+    use crate::entities::free_list::STACK_SIZE;
     use crate::entities::goroutine::Goroutine;
     use crate::entities::scheduler::Scheduler;
-    use crate::lifecycle::spawn::STACK_SIZE;
     use crate::native::{Native, THREADS};
     use crate::platform::Pinned;
 

@@ -2,10 +2,14 @@
 
 pub(crate) mod free_list;
 pub mod goroutine;
+pub(crate) mod locked;
 pub mod machine;
 pub(crate) mod name;
 pub mod processor;
 pub mod scheduler;
+pub(crate) mod signal;
+pub(crate) mod slice;
 pub(crate) mod status;
 pub(crate) mod wait_reason;
 pub(crate) mod watch;
+pub(crate) mod world;

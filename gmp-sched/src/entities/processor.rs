@@ -11,14 +11,12 @@ use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::base::run_queue::{RunQueue, Slice};
-use crate::engine::due::has_due_timer;
-use crate::engine::preempt::SliceWatch;
 use crate::engine::schedule::RequeueLocal;
 use crate::engine::switch::ChosenFarSide;
-use crate::engine::sysmon::CallWatch;
 use crate::engine::timers::Timers;
 use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::slice::{CallWatch, SliceWatch};
 use crate::entities::watch::Watch;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
@@ -325,6 +323,13 @@ impl<P: Platform> Processor<P> {
     pub(crate) fn has_work(&self) -> bool {
         !self.queue.is_empty() || has_due_timer(self)
     }
+}
+
+/// Whether a timer of `processor` is due. Reads the clock only if one is armed at all.
+#[inline(always)]
+pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
+    let earliest = processor.timers.earliest();
+    earliest != Instant::NEVER && earliest <= P::now()
 }
 
 /// Numbers of Gs that a P takes from the scheduler at once; each batch starts at a multiple. Go: `_GoidCacheBatch`.

@@ -23,7 +23,7 @@ use crate::base::error::JoinError;
 use crate::context::{self, Entry};
 use crate::engine::switch::Remains;
 use crate::entities::goroutine::{Goroutine, StackSize};
-use crate::library::scope::Children;
+use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{Audience, finished};
 use crate::lifecycle::spawn;
 use crate::platform::{Pinned, Platform};

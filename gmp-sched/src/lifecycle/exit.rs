@@ -7,8 +7,8 @@ use crate::engine::caller::Caller;
 use crate::engine::switch::{Commit, Remains, leave_for_good};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
-use crate::library::scope::wait_for_all;
 use crate::lifecycle::body;
+use crate::lifecycle::children::wait_for_all;
 use crate::platform::{Pinned, Platform};
 
 /// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.

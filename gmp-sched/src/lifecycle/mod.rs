@@ -1,6 +1,7 @@
 //! The life of a G: how it is made, what it runs, how its result is fetched, how it ends.
 
 pub(crate) mod body;
+pub(crate) mod children;
 pub mod exit;
 pub mod join;
 pub mod spawn;

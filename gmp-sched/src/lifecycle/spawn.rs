@@ -10,20 +10,18 @@ use crate::engine::observe;
 use crate::engine::park::{put_next, queue};
 use crate::engine::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
 use crate::entities::free_list;
+pub use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
-use crate::library::scope::Children;
 use crate::lifecycle::body::{self, StackEnd};
+use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 use crate::synctest::Bubble;
-
-/// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
-pub const STACK_SIZE: usize = 64 * 1024;
 
 /// The smallest stack a G may have in bytes: room for the largest closure or result, and for the scheduler.
 const SMALLEST_STACK: usize = 4 * body::BODY_LIMIT;

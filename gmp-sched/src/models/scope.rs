@@ -11,7 +11,7 @@ use crate::base::instant::Instant;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
-use crate::library::scope::Children;
+use crate::lifecycle::children::Children;
 use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Pinned;
 

@@ -7,10 +7,8 @@
 //! [`try_scope`] adds cancellation: children may fail, the first error is the scope's result, and it cancels the others
 //! through a [`Context`](crate::cancel::Context).
 
-mod children;
 mod fallible;
 
-pub(crate) use children::{Children, wait_for_all};
 pub use fallible::{TryScope, try_scope};
 
 use core::fmt;
@@ -18,6 +16,7 @@ use core::marker::PhantomData;
 
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::id::GoroutineId;
+use crate::lifecycle::children::Children;
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Platform;

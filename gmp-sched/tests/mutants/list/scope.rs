@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "library/scope/children.rs",
+        "lifecycle/children.rs",
         "a parent registers as the waiter without a second look at the count",
         "            return None;
         }
@@ -44,7 +44,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("scope::spawn_that_panics"),
     ),
     mutant(
-        "library/scope/children.rs",
+        "lifecycle/children.rs",
         "a scope is opened by a G that cannot wait",
         "        let caller = Caller::<P>::new();
         let open_scope = &caller.me.open_scope;",
@@ -53,7 +53,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/unwinding", "scope_in_a_system_call"),
     ),
     mutant(
-        "library/scope/children.rs",
+        "lifecycle/children.rs",
         "a scope is left when the parent cannot wait",
         "        P::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
         "        let _ = self.0;",

@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "two_that_wake_each_other", 60),
     ),
     mutant(
-        "engine/preempt.rs",
+        "entities/slice.rs",
         "Gs whose timers are due prolong a slice again and again",
         "self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed)",
         "self.displaced.load(Ordering::Relaxed).is_none() && self.is_prolonged.load(Ordering::Relaxed)",

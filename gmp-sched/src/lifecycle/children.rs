@@ -46,7 +46,7 @@ impl<P: Platform> Children<P> {
     ///
     /// The caller may not block: it is not a G with a P, or has preemption turned off.
     #[track_caller]
-    pub(super) fn open(&self) -> Open<'_, P> {
+    pub(crate) fn open(&self) -> Open<'_, P> {
         let caller = Caller::<P>::new();
         let open_scope = &caller.me.open_scope;
         self.outer.store(open_scope.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -114,14 +114,14 @@ impl<P: Platform> Children<P> {
     }
 
     /// Whether a child panicked without a join handle to report it. The children have ended.
-    pub(super) fn have_panicked(&self) -> bool {
+    pub(crate) fn have_panicked(&self) -> bool {
         // Ordering: Relaxed: the lock under which the last child was removed orders it.
         self.have_panicked.load(Ordering::Relaxed)
     }
 }
 
 /// An open scope. When dropped, waits for the children and closes the scope.
-pub(super) struct Open<'a, P: Platform>(&'a Children<P>);
+pub(crate) struct Open<'a, P: Platform>(&'a Children<P>);
 
 impl<P: Platform> Drop for Open<'_, P> {
     fn drop(&mut self) {

@@ -1,0 +1,80 @@
+//! Signals of devices as data; see [`crate::engine::poller`].
+
+use core::fmt;
+
+use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::reference::AtomicRef;
+use crate::entities::goroutine::Goroutine;
+use crate::platform::Platform;
+
+/// The state of a signal in the lower bits of its word, above them a ticket.
+pub(crate) const TAG: u64 = 7;
+pub(crate) const EMPTY: u64 = 0;
+pub(crate) const RAISED: u64 = 1;
+pub(crate) const PARKING: u64 = 2;
+pub(crate) const WAITING: u64 = 3;
+pub(crate) const QUEUED: u64 = 4;
+pub(crate) const DELIVERED: u64 = 5;
+
+/// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
+///
+/// Lives as long as the program: a driver has it in a static or reuses it.
+#[doc(alias = "pollDesc")]
+pub struct Signal<P: Platform> {
+    pub(crate) word: AtomicU64,
+    /// The G that waits. Written by it while the word says PARKING, with its ticket; read while the word says QUEUED.
+    pub(crate) goroutine: AtomicRef<Goroutine<P>>,
+    /// Link of the ready list.
+    pub(crate) next: AtomicRef<Self>,
+}
+
+impl<P: Platform> Signal<P> {
+    /// One that has not been raised.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
+    }
+}
+
+impl<P: Platform> Default for Signal<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The signals that were raised, and how many Gs wait for one.
+pub(crate) struct Poller<P: Platform> {
+    /// A stack to which anyone pushes and which is taken whole, so that no element comes back unseen.
+    pub(crate) ready: AtomicRef<Signal<P>>,
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl<P: Platform> Poller<P> {
+    pub(crate) fn new() -> Self {
+        Self { ready: AtomicRef::none(), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Whether a raised signal waits to be taken. Callable from interrupts.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed).is_some()
+    }
+}
+
+impl<P: Platform> fmt::Debug for Signal<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.word.load(Ordering::Relaxed) & TAG {
+            EMPTY => "Signal(empty)",
+            RAISED => "Signal(raised)",
+            QUEUED => "Signal(queued)",
+            DELIVERED => "Signal(delivered)",
+            _ => "Signal(waiting)",
+        })
+    }
+}
+
+impl<P: Platform> fmt::Debug for Poller<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
