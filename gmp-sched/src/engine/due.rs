@@ -22,10 +22,10 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::park::{make_runnable, make_unwatched_runnable, put_last};
-use crate::engine::timers::{Action, Wheel};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::timers::{Action, Wheel};
 use crate::platform::{Pinned, Platform};
 
 /// How long a P runs Gs of timers one after the other while others wait in its queue. Then one of those has a turn, and is

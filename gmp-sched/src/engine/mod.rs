@@ -1,5 +1,6 @@
 //! The mechanisms of scheduling: what runs next, how a G leaves its M and comes back, and who is woken.
 
+pub(crate) mod arm_timers;
 pub(crate) mod caller;
 pub(crate) mod deadlock;
 pub(crate) mod due;
@@ -20,5 +21,4 @@ pub mod stop_the_world;
 pub(crate) mod switch;
 pub mod syscall;
 pub mod sysmon;
-pub(crate) mod timers;
 pub(crate) mod tracing;

@@ -37,13 +37,14 @@ use core::time::Duration;
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
+use crate::engine::arm_timers::arm;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
-use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
 use crate::entities::signal::{DELIVERED, EMPTY, PARKING, Poller, QUEUED, RAISED, TAG, WAITING};
+use crate::entities::timers::Action;
 use crate::library::time::now;
 use crate::platform::{Pinned, Platform};
 

@@ -33,13 +33,13 @@ use crate::engine::observe;
 use crate::engine::park::{put_last, put_next};
 use crate::engine::schedule::requeue_global;
 use crate::engine::switch::{Commit, Leave, leave, leave_for, leave_for_g0};
-use crate::engine::timers::Action;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::slice::NONE;
 use crate::entities::status::Status;
+use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 

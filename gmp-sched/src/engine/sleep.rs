@@ -4,12 +4,13 @@ use core::mem::ManuallyDrop;
 use core::time::Duration;
 
 use crate::base::instant::Instant;
+use crate::engine::arm_timers::arm;
 use crate::engine::caller::Caller;
 use crate::engine::due::pick_due_at;
 use crate::engine::park::park_because;
 use crate::engine::switch::{begin_look, commit_closure, leave_for_picked, pick_at_once, pick_besides};
-use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Ticket, WaitReason};
+use crate::entities::timers::Action;
 use crate::platform::Platform;
 
 /// Lets the calling G sleep for `duration`; returns at once if that is zero. Go: `time.Sleep`.

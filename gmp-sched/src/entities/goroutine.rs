@@ -24,16 +24,16 @@ use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
-use crate::engine::timers::Timer;
 use crate::entities::free_list::BATCHES;
+use crate::entities::inline_body::{BodyFunctions, InlineBody};
 use crate::entities::machine::Machine;
 use crate::entities::name::{Name, NameCell};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::status::Status;
 use crate::entities::status::{IN_BUBBLE, LOCKED, ParkedStatus, STATUS, WATCHED};
+use crate::entities::timers::Timer;
 pub use crate::entities::wait_reason::WaitReason;
-use crate::library::waiter::Waiter;
-use crate::lifecycle::body::{Body, BodyFunctions};
+use crate::entities::waiter::Waiter;
 use crate::platform::Platform;
 use crate::synctest::Bubble;
 
@@ -86,7 +86,7 @@ pub struct Goroutine<P: Platform> {
     bubble: AtomicRef<Bubble<P>>,
     waiting_since: AtomicU64,
     /// Its closure until it runs, then its result. A small one is in the second line still.
-    pub(crate) body: Body,
+    pub(crate) body: InlineBody,
     /// The waiter through which its last wait was ended. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
     /// The number of the last ticket while that can be claimed, one more when it has been.
@@ -140,7 +140,7 @@ impl<P: Platform> Goroutine<P> {
             body_functions: AtomicRef::none(),
             bubble: AtomicRef::none(),
             waiting_since: AtomicU64::new(0),
-            body: Body::new(),
+            body: InlineBody::new(),
             woken_by: AtomicRef::none(),
             wait: AtomicU64::new(0),
             waiter: Waiter::new(),

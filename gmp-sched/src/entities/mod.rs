@@ -2,6 +2,7 @@
 
 pub(crate) mod free_list;
 pub mod goroutine;
+pub(crate) mod inline_body;
 pub(crate) mod locked;
 pub mod machine;
 pub(crate) mod name;
@@ -10,6 +11,8 @@ pub mod scheduler;
 pub(crate) mod signal;
 pub(crate) mod slice;
 pub(crate) mod status;
+pub(crate) mod timers;
 pub(crate) mod wait_reason;
+pub(crate) mod waiter;
 pub(crate) mod watch;
 pub(crate) mod world;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   in the G  ┌──────────────────────────────┐
-//!             │ closure, later the result    │ up to 64 bytes: `Body`
+//!             │ closure, later the result    │ up to 64 bytes: `InlineBody`
 //!             └──────────────────────────────┘
 //!   stack top ┌──────────────────────────────┐
 //!             │ those that are larger        │
@@ -14,15 +14,14 @@
 //! nor does whoever takes its result: when a G ends, the next one may run on its stack, which is in the caches
 //! ([`exchange_stacks`]).
 
-use core::cell::UnsafeCell;
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
 use crate::context::{self, Entry};
 use crate::engine::switch::Remains;
 use crate::entities::goroutine::{Goroutine, StackSize};
+use crate::entities::inline_body::{ALIGN, BodyFunctions, ROOM};
 use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{Audience, finished};
 use crate::lifecycle::spawn;
@@ -30,27 +29,6 @@ use crate::platform::{Pinned, Platform};
 
 /// Bytes that a closure or result may take at most; larger ones belong into a `Box`.
 pub const BODY_LIMIT: usize = 4096;
-
-/// Bytes of a closure or result that has its place in the G.
-const ROOM: usize = 64;
-
-/// What the upper end of every stack is a multiple of, and the place for a closure or result, too.
-const ALIGN: usize = 16;
-
-/// The place for a small closure or result. Whose it is follows from the state of the G: its maker's, its own, and then that of
-/// whoever has the right to its result.
-#[repr(C, align(16))]
-pub(crate) struct Body(UnsafeCell<MaybeUninit<[u8; ROOM]>>);
-
-impl Body {
-    pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(MaybeUninit::uninit()))
-    }
-}
-
-#[expect(unsafe_code, reason = "a place for a value that goes from one G to another")]
-// SAFETY: only this module reads and writes it, for the one whose it is; closures and results are `Send`.
-unsafe impl Sync for Body {}
 
 /// Whether a `B` has its place in the G.
 const fn fits<B>() -> bool {
@@ -62,7 +40,7 @@ const fn fits<B>() -> bool {
 #[inline(always)]
 fn place<P: Platform, B>(goroutine: &Goroutine<P>, top: impl FnOnce() -> usize) -> *mut B {
     if fits::<B>() {
-        goroutine.body.0.get().cast()
+        goroutine.body.room().cast()
     } else {
         core::ptr::with_exposed_provenance_mut(place_on_stack::<B>(top()))
     }
@@ -86,12 +64,6 @@ fn below<B>(top: usize) -> usize {
 
 /// What is left of a closure.
 type Outcome<T> = Result<T, JoinError>;
-
-/// What is done with the body of a G whose types only its spawner knew.
-pub(crate) struct BodyFunctions<P: Platform> {
-    /// Puts an error in the place of the result, and tells those who wait; the closure has been moved out.
-    fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
-}
 
 struct Types<T>(PhantomData<T>);
 

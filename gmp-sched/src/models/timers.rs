@@ -4,12 +4,13 @@ use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
+use crate::engine::arm_timers::arm;
 use crate::engine::find::find_runnable;
 use crate::engine::park::ready_pinned;
 use crate::engine::syscall::{enter_blocking, enter_syscall};
-use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::entities::machine::Machine;
+use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
 /// Points in time that no model reaches, in order.

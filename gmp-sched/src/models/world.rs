@@ -7,15 +7,16 @@ use super::explore_every_point;
 use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, spawn_as};
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
+use crate::engine::arm_timers::arm;
 use crate::engine::park::ready_pinned;
 use crate::engine::preempt::requeue_next;
 use crate::engine::syscall::{
     enter_blocking, enter_syscall, has_to_stop, requeue_without_processor, take_processor_back,
 };
-use crate::engine::timers::{Action, arm};
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::entities::machine::Machine;
 use crate::entities::processor::ProcessorStatus;
+use crate::entities::timers::Action;
 use crate::platform::Pinned;
 
 /// A scheduler whose world is to be stopped.

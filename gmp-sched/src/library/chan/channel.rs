@@ -51,7 +51,7 @@ pub(crate) enum Attempt<P: Platform> {
     NotReady,
 }
 
-/// Value of [`Waiter::outcome`](crate::library::waiter::Waiter::outcome) after the value has moved. Closing the channel leaves it at
+/// Value of [`Waiter::outcome`](crate::entities::waiter::Waiter::outcome) after the value has moved. Closing the channel leaves it at
 /// zero.
 pub(crate) const MOVED: usize = 1;
 

@@ -13,7 +13,8 @@ use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::points::Site;
 use crate::engine::switch::Commit;
 use crate::entities::goroutine::WaitReason;
-use crate::library::waiter::{WaitQueue, Waiter, Woken};
+use crate::entities::waiter::Waiter;
+use crate::library::waiter::{WaitQueue, Woken};
 use crate::platform::{Pinned, Platform};
 use crate::synctest::BubbleRef;
 

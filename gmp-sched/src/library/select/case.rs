@@ -7,8 +7,9 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::waiter::Waiter;
 use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Side, unlock_and_ready};
-use crate::library::waiter::{WaitQueue, Waiter};
+use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
 /// What a select from outside of a bubble is called in the panic message.

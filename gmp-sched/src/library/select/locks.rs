@@ -5,7 +5,7 @@ use core::mem;
 use super::case::Case;
 use super::{Choice, random_below};
 use crate::entities::goroutine::{Goroutine, Ticket};
-use crate::library::waiter::Waiter;
+use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
 
 /// Which locks a select holds.

@@ -5,8 +5,9 @@ use core::ptr;
 use crate::base::atomic::Ordering;
 use crate::engine::caller::Caller;
 use crate::entities::goroutine::{Ticket, WaitReason};
+use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
-use crate::library::waiter::{WaitQueue, Waiter};
+use crate::library::waiter::WaitQueue;
 #[cfg(not(all(test, gmp_loom)))]
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};

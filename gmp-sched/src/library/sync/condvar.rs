@@ -12,9 +12,10 @@ use super::mutex::RawMutex;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
+use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
 use crate::library::time::now;
-use crate::library::waiter::{WaitQueue, Waiter};
+use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
 /// A condition variable, used with a [`Mutex`](super::Mutex). Go: `sync.Cond`.

@@ -31,8 +31,9 @@ use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::WaitReason;
+use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
-use crate::library::waiter::{WaitQueue, Waiter};
+use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
 /// A mutual exclusion lock for a value. Go: `sync.Mutex`.

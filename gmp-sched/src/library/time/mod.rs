@@ -46,7 +46,7 @@ mod waits;
 
 pub(crate) use after_func::after_func_at;
 pub use after_func::{AfterFunc, after_func, try_after_func};
-pub(crate) use slot::{TimerSlot, fire};
+pub(crate) use slot::TimerSlot;
 pub use ticker::Ticker;
 pub use timer::{Timer, after};
 

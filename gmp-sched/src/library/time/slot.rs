@@ -14,16 +14,19 @@ use core::fmt;
 use core::mem;
 use core::time::Duration;
 
+use spin::Once;
+
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
+use crate::engine::arm_timers::arm_in;
 use crate::engine::caller::Here;
 use crate::engine::park::make_runnable;
-use crate::engine::timers::{self, Action, arm_in};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::timers::{self, Action, Fire, FireTarget};
 use crate::library::chan::Channel;
 use crate::lifecycle::spawn::start_prepared;
 use crate::platform::{Pinned, Platform};
@@ -35,6 +38,8 @@ pub(crate) struct TimerSlot<P: Platform> {
     /// The owner of the slot's free list.
     scheduler: &'static Scheduler<P>,
     link: AtomicRef<Self>,
+    /// What the timers of a P know of it; set when it is armed for the first time.
+    target: Once<FireTarget<P>>,
     pub(super) setting: Lock<Setting<P>, P>,
     /// Receives the time when it fires. Its lock may be taken under that of the setting.
     ticks: Channel<Instant, P>,
@@ -70,6 +75,7 @@ impl<P: Platform> TimerSlot<P> {
             timer: timers::Timer::new(),
             scheduler,
             link: AtomicRef::none(),
+            target: Once::new(),
             setting: Lock::new(setting),
             ticks: Channel::new(1, false, BubbleRef::none())?,
         })
@@ -100,6 +106,10 @@ impl<P: Platform> TimerSlot<P> {
         Ok(slot)
     }
 
+    fn fire_target(&'static self) -> &'static FireTarget<P> {
+        self.target.call_once(|| FireTarget(self))
+    }
+
     /// Puts a slot on the free list. It is disarmed and has no waiters. Callable on any thread.
     pub(super) fn give_back(&'static self, _pinned: &Pinned<P>) {
         self.scheduler.timer_slots.lock().push_front(self);
@@ -113,7 +123,13 @@ impl<P: Platform> TimerSlot<P> {
         setting.fired = Instant::from_nanos(0);
         setting.repeats = !period.is_zero();
         if setting.is_set {
-            arm_in(&here.pinned, setting.bubble.get(), when, &self.timer, Action::Fire(self, setting.number));
+            arm_in(
+                &here.pinned,
+                setting.bubble.get(),
+                when,
+                &self.timer,
+                Action::Fire(self.fire_target(), setting.number),
+            );
         }
     }
 
@@ -149,7 +165,7 @@ impl<P: Platform> TimerSlot<P> {
 
     /// Queues a waiter with a value slot as a receiver.
     #[cfg(all(test, gmp_loom))]
-    pub(crate) fn queue(&'static self, waiter: &'static crate::library::waiter::Waiter<P>) {
+    pub(crate) fn queue(&'static self, waiter: &'static crate::entities::waiter::Waiter<P>) {
         let pinned = Pinned::<P>::new();
         let _held = self.ticks.header.lock(&pinned);
         self.ticks.header.queue(crate::library::chan::Side::Receive).push_back(waiter);
@@ -185,29 +201,25 @@ impl<P: Platform> TimerSlot<P> {
     }
 }
 
-/// Fires a timer of generation `number`. Pinned. Returns the G that this readied, for the caller to run or to enqueue.
-pub(crate) fn fire<P: Platform>(
-    pinned: &Pinned<P>,
-    slot: &'static TimerSlot<P>,
-    number: u64,
-    now: Instant,
-) -> Option<&'static Goroutine<P>> {
-    let mut setting = slot.setting.lock();
-    // The next firing of a periodic timer may have overtaken this one, on another M: times must not go backwards.
-    if setting.number != number || now < setting.fired {
-        return None;
-    }
-    setting.fired = now;
-    setting.is_set = setting.repeats;
-    if let Some(goroutine) = setting.prepared.take() {
-        let bubble = setting.bubble.get();
+impl<P: Platform> Fire<P> for TimerSlot<P> {
+    fn fire(&'static self, pinned: &Pinned<P>, number: u64, now: Instant) -> Option<&'static Goroutine<P>> {
+        let mut setting = self.setting.lock();
+        // The next firing of a periodic timer may have overtaken this one, on another M: times must not go backwards.
+        if setting.number != number || now < setting.fired {
+            return None;
+        }
+        setting.fired = now;
+        setting.is_set = setting.repeats;
+        if let Some(goroutine) = setting.prepared.take() {
+            let bubble = setting.bubble.get();
+            drop(setting);
+            return start_prepared(pinned, goroutine, bubble);
+        }
+        // Holds one tick; later ones are dropped.
+        let waiting = self.ticks.send_or_drop(pinned, now);
         drop(setting);
-        return start_prepared(pinned, goroutine, bubble);
+        waiting.and_then(|goroutine| make_runnable(pinned, goroutine))
     }
-    // Holds one tick; later ones are dropped.
-    let waiting = slot.ticks.send_or_drop(pinned, now);
-    drop(setting);
-    waiting.and_then(|goroutine| make_runnable(pinned, goroutine))
 }
 
 impl<P: Platform> Linked for TimerSlot<P> {

@@ -1,13 +1,13 @@
-//! A FIFO of [waiters](super::Waiter), linked through them.
+//! A FIFO of [waiters](Waiter), linked through them.
 
 use core::fmt;
 use core::hint::cold_path;
 use core::ptr;
 
-use super::Waiter;
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
 
 /// A FIFO of waiters, changed only under the lock of the object that is waited for. Go: `waitq`.
@@ -234,7 +234,8 @@ mod tests {
     use alloc::boxed::Box;
     use alloc::vec::Vec;
 
-    use super::{WaitQueue, Waiter};
+    use super::WaitQueue;
+    use crate::entities::waiter::Waiter;
     use crate::native::Native;
 
     #[test]

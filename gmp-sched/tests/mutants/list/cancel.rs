@@ -79,7 +79,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::timer_stopped_while_it_fires_leaves_no_tick"),
     ),
     mutant(
-        "engine/timers.rs",
+        "entities/timers.rs",
         "a timer that has moved to another P is looked for where it was",
         "            if !self.home.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, home)) {
                 continue;

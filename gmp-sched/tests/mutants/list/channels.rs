@@ -80,7 +80,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("waiters_are_removed_from_any_position"),
     ),
     mutant(
-        "library/waiter/mod.rs",
+        "entities/waiter.rs",
         "a waiter is taken whose wait is over",
         "            None => self.claim_of_several(),",
         "            None => self.claim_of_several().or(Some(self.goroutine_of_several())),",
@@ -98,7 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
-        "library/waiter/mod.rs",
+        "entities/waiter.rs",
         "whoever ends a wait for several does not leave word",
         "        goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
         "",

@@ -62,7 +62,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::going_idle"),
     ),
     mutant(
-        "engine/timers.rs",
+        "engine/arm_timers.rs",
         "a timer that is the earliest now is not told",
         "pinned.machine().scheduler().tell_timekeeper(when);",
         "",
@@ -159,7 +159,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "engine/timers.rs",
+        "entities/timers.rs",
         "the earliest timer is not told when it is taken out",
         "            wheel.remove(self);
             home.publish_earliest(&wheel);",

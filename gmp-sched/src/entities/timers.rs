@@ -21,11 +21,8 @@ use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::base::timing_wheel::{Place, Timed, TimingWheel};
-use crate::engine::park::{make_runnable, queue};
 use crate::entities::goroutine::{Goroutine, Ticket};
-use crate::library::time::{TimerSlot, fire};
 use crate::platform::{Pinned, Platform};
-use crate::synctest::Bubble;
 
 /// Something that can be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
 ///
@@ -33,7 +30,7 @@ use crate::synctest::Bubble;
 #[doc(alias = "timer")]
 pub(crate) struct Timer<P: Platform> {
     /// The timers it is one of, or was last.
-    home: AtomicRef<Timers<P>>,
+    pub(crate) home: AtomicRef<Timers<P>>,
     place: Place<Self>,
     /// Nanoseconds from one firing to the next, 0 if it fires once.
     period: AtomicU64,
@@ -80,19 +77,6 @@ impl<P: Platform> Timer<P> {
         self.place.is_somewhere()
     }
 
-    /// Runs what is due beside it, on the current P, whoever looks after it.
-    pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
-        let Some(home) = self.home.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
-        if home.earliest() != Instant::NEVER {
-            let now = P::now();
-            while let Some(action) = home.pop_due(now) {
-                if let Some(readied) = action.run(pinned, now) {
-                    queue(pinned, readied);
-                }
-            }
-        }
-    }
-
     /// Takes the timer back; tells whether it was armed. If not, its action has been begun or done.
     ///
     /// The caller is pinned: whoever was preempted with the lock in hand would be waited for by the preemption itself,
@@ -123,7 +107,7 @@ pub(crate) enum Action<P: Platform> {
     /// Ends a G's wait and makes it runnable, unless somebody else has ended it.
     Wake(&'static Goroutine<P>, Ticket),
     /// Fires a program's timer, if that setting of it still stands.
-    Fire(&'static TimerSlot<P>, u64),
+    Fire(&'static FireTarget<P>, u64),
     /// Lets a G run on that is runnable: it was there because of a timer, and another timer displaced it.
     Resume(&'static Goroutine<P>),
 }
@@ -136,27 +120,22 @@ impl<P: Platform> Clone for Action<P> {
 
 impl<P: Platform> Copy for Action<P> {}
 
-impl<P: Platform> Action<P> {
-    /// Does it, for it is `now`; gives the G that this made runnable, for the caller to run or to queue.
-    #[inline(always)]
-    pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
-        match self {
-            Self::Wake(goroutine, ticket) => {
-                let won = goroutine.claim(ticket);
-                won.then(|| make_runnable(pinned, goroutine)).flatten()
-            }
-            Self::Fire(slot, setting) => fire(pinned, slot, setting, now),
-            Self::Resume(goroutine) => Some(goroutine),
-        }
-    }
+/// A timer of a program, of which the timers of a P know only that it can fire. Go: the function of a `timer`.
+pub(crate) trait Fire<P: Platform>: Sync {
+    /// Does what the timer is for, if `setting` is still its setting. The time is `now`. Called pinned, without the lock of the
+    /// timers; must not block or allocate. Returns the G that this made runnable, for the caller to run or to queue.
+    fn fire(&'static self, pinned: &Pinned<P>, setting: u64, now: Instant) -> Option<&'static Goroutine<P>>;
 }
+
+/// A reference to a [`Fire`] that an [`AtomicRef`] can refer to.
+pub(crate) struct FireTarget<P: Platform>(pub(crate) &'static dyn Fire<P>);
 
 /// An [`Action`], to be read by whoever holds the lock under which it was written.
 struct StoredAction<P: Platform> {
     /// Of `Wake` and `Resume`.
     goroutine: AtomicRef<Goroutine<P>>,
     /// Of `Fire`.
-    slot: AtomicRef<TimerSlot<P>>,
+    slot: AtomicRef<FireTarget<P>>,
     /// The ticket of `Wake`, the setting of `Fire`.
     number: AtomicU64,
 }
@@ -309,45 +288,6 @@ impl<P: Platform> Timers<P> {
     }
 }
 
-/// Has `action` done at `when`, for `goroutine`: among the timers of the current P, or of the G's bubble.
-/// `timer` is armed by nobody else.
-#[inline]
-pub(crate) fn arm<P: Platform>(
-    pinned: &Pinned<P>,
-    goroutine: &Goroutine<P>,
-    when: Instant,
-    timer: &'static Timer<P>,
-    action: Action<P>,
-) {
-    arm_in(pinned, goroutine.bubble(), when, timer, action);
-}
-
-/// [`arm`] among the timers of `bubble`, or of the current P.
-#[inline]
-pub(crate) fn arm_in<P: Platform>(
-    pinned: &Pinned<P>,
-    bubble: Option<&'static Bubble<P>>,
-    when: Instant,
-    timer: &'static Timer<P>,
-    action: Action<P>,
-) {
-    // "Never" says that there is no timer at all.
-    let when = when.min(Instant::LAST);
-    if let Some(bubble) = bubble {
-        bubble.timers.insert(when, timer, action);
-        return;
-    }
-    let processor = pinned.processor();
-    if !processor.timers.insert(when, timer, action) {
-        return;
-    }
-    if P::TIMER_INTERRUPTS {
-        P::arm_timer(pinned, processor, when);
-    } else {
-        pinned.machine().scheduler().tell_timekeeper(when);
-    }
-}
-
 impl<P: Platform> fmt::Debug for Timer<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer").field("armed", &self.is_armed()).finish_non_exhaustive()
@@ -357,5 +297,11 @@ impl<P: Platform> fmt::Debug for Timer<P> {
 impl<P: Platform> fmt::Debug for Timers<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timers").field("earliest", &self.earliest()).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> fmt::Debug for FireTarget<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FireTarget").field(&core::ptr::from_ref(self.0)).finish()
     }
 }

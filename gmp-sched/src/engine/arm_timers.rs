@@ -1,0 +1,78 @@
+//! Arming timers, and doing what is due.
+
+use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
+use crate::engine::park::{make_runnable, queue};
+use crate::entities::goroutine::Goroutine;
+use crate::entities::timers::{Action, Timer};
+use crate::platform::{Pinned, Platform};
+use crate::synctest::Bubble;
+
+impl<P: Platform> Timer<P> {
+    /// Runs what is due beside it, on the current P, whoever looks after it.
+    pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
+        let Some(home) = self.home.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
+        if home.earliest() != Instant::NEVER {
+            let now = P::now();
+            while let Some(action) = home.pop_due(now) {
+                if let Some(readied) = action.run(pinned, now) {
+                    queue(pinned, readied);
+                }
+            }
+        }
+    }
+}
+
+impl<P: Platform> Action<P> {
+    /// Does it, for it is `now`; gives the G that this made runnable, for the caller to run or to queue.
+    #[inline(always)]
+    pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
+        match self {
+            Self::Wake(goroutine, ticket) => {
+                let won = goroutine.claim(ticket);
+                won.then(|| make_runnable(pinned, goroutine)).flatten()
+            }
+            Self::Fire(target, setting) => target.0.fire(pinned, setting, now),
+            Self::Resume(goroutine) => Some(goroutine),
+        }
+    }
+}
+
+/// Has `action` done at `when`, for `goroutine`: among the timers of the current P, or of the G's bubble.
+/// `timer` is armed by nobody else.
+#[inline]
+pub(crate) fn arm<P: Platform>(
+    pinned: &Pinned<P>,
+    goroutine: &Goroutine<P>,
+    when: Instant,
+    timer: &'static Timer<P>,
+    action: Action<P>,
+) {
+    arm_in(pinned, goroutine.bubble(), when, timer, action);
+}
+
+/// [`arm`] among the timers of `bubble`, or of the current P.
+#[inline]
+pub(crate) fn arm_in<P: Platform>(
+    pinned: &Pinned<P>,
+    bubble: Option<&'static Bubble<P>>,
+    when: Instant,
+    timer: &'static Timer<P>,
+    action: Action<P>,
+) {
+    // "Never" says that there is no timer at all.
+    let when = when.min(Instant::LAST);
+    if let Some(bubble) = bubble {
+        bubble.timers.insert(when, timer, action);
+        return;
+    }
+    let processor = pinned.processor();
+    if !processor.timers.insert(when, timer, action) {
+        return;
+    }
+    if P::TIMER_INTERRUPTS {
+        P::arm_timer(pinned, processor, when);
+    } else {
+        pinned.machine().scheduler().tell_timekeeper(when);
+    }
+}

@@ -1,0 +1,113 @@
+//! A G's place in a queue of those that wait; see [`crate::library::waiter`].
+
+use core::fmt;
+use core::ptr;
+
+use crate::base::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::base::points::Site;
+use crate::base::reference::AtomicRef;
+use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::platform::Platform;
+
+/// One G's entry in one queue. Go: `sudog`.
+///
+/// All fields are atomics with relaxed accesses: while it is queued they belong to the holder of the queue's lock, otherwise
+/// to its G.
+#[doc(alias = "sudog")]
+pub(crate) struct Waiter<P: Platform> {
+    /// Its G, if removing this from its queue ends the wait, so that one load answers both questions; otherwise `None`.
+    pub(crate) sole: AtomicRef<Goroutine<P>>,
+    /// The next one in its queue; undefined in the last one.
+    pub(crate) next: AtomicRef<Self>,
+    /// The previous one in its queue; `None` in the first one, and outside of queues.
+    pub(crate) previous: AtomicRef<Self>,
+    /// A message from the waker to the G, written before it readies the G; they agree on its meaning.
+    pub(crate) outcome: AtomicUsize,
+    /// Its G, if the wait has several wakers.
+    pub(crate) goroutine: AtomicRef<Goroutine<P>>,
+    /// The wait generation to claim then.
+    pub(crate) ticket: AtomicU64,
+    /// The value slot: where the waker takes or puts the value that is passed on, if any. An address on the G's stack.
+    pub(crate) slot: AtomicPtr<()>,
+}
+
+impl<P: Platform> Waiter<P> {
+    pub(crate) fn new() -> Self {
+        Self::with(None, Ticket::SOLE, ptr::null_mut())
+    }
+
+    /// A waiter that is [prepared](Self::prepare) for a wait with several wakers.
+    #[inline(always)]
+    pub(crate) fn of_several(goroutine: &'static Goroutine<P>, ticket: Ticket, slot: *mut ()) -> Self {
+        debug_assert_ne!(ticket, Ticket::SOLE);
+        Self::with(Some(goroutine), ticket, slot)
+    }
+
+    #[inline(always)]
+    fn with(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, slot: *mut ()) -> Self {
+        Self {
+            sole: AtomicRef::none(),
+            next: AtomicRef::none(),
+            previous: AtomicRef::none(),
+            outcome: AtomicUsize::new(0),
+            goroutine: AtomicRef::new(goroutine),
+            ticket: AtomicU64::new(ticket.0),
+            slot: AtomicPtr::new(slot),
+        }
+    }
+
+    /// Prepares it for a wait of `goroutine`, its owner.
+    #[inline(always)]
+    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, ticket: Ticket, slot: *mut ()) {
+        if ticket == Ticket::SOLE {
+            self.sole.store(Some(goroutine), Ordering::Relaxed);
+        } else {
+            self.sole.store(None, Ordering::Relaxed);
+            self.goroutine.store(Some(goroutine), Ordering::Relaxed);
+            self.ticket.store(ticket.0, Ordering::Relaxed);
+        }
+        self.slot.store(slot, Ordering::Relaxed);
+    }
+
+    /// The G that waits.
+    ///
+    /// # Panics
+    ///
+    /// It has never been prepared.
+    #[inline]
+    pub(crate) fn goroutine(&self) -> &'static Goroutine<P> {
+        let sole = self.sole.load(Ordering::Relaxed);
+        sole.unwrap_or_else(|| self.goroutine_of_several())
+    }
+
+    #[inline(always)]
+    fn goroutine_of_several(&self) -> &'static Goroutine<P> {
+        self.goroutine.load(Ordering::Relaxed).expect("a waiter is prepared before it is queued")
+    }
+
+    /// Ends the wait; returns the G, for the caller to ready, unless another waker has ended it.
+    #[inline(always)]
+    pub(crate) fn claim(&'static self) -> Option<&'static Goroutine<P>> {
+        match self.sole.load(Ordering::Relaxed) {
+            Some(goroutine) => Some(goroutine),
+            None => self.claim_of_several(),
+        }
+    }
+
+    #[inline]
+    fn claim_of_several(&'static self) -> Option<&'static Goroutine<P>> {
+        P::point(Site::Wait);
+        let goroutine = self.goroutine_of_several();
+        if !goroutine.claim_of_several(Ticket(self.ticket.load(Ordering::Relaxed))) {
+            return None;
+        }
+        goroutine.woken_by.store(Some(self), Ordering::Relaxed);
+        Some(goroutine)
+    }
+}
+
+impl<P: Platform> fmt::Debug for Waiter<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}
