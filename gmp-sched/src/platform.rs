@@ -160,22 +160,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// The body panicked and the platform can carry on, or it called [`exit_body`](Platform::exit_body).
+    /// The body panicked and the platform can carry on, or it ended itself by [`unwind_body`](Platform::unwind_body).
     #[inline(always)]
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
         Ok(body())
     }
 
-    /// Ends the body that the calling G runs: [`run_body`](Platform::run_body) returns [`JoinError::Exited`] where the
-    /// platform can unwind. Where it cannot, the G is [abandoned](crate::lifecycle::exit::abandon).
-    fn exit_body() -> ! {
-        #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-        // SAFETY: a platform that cannot unwind has no flows of control but Gs, and what borrows from a G's frames are
-        // children of its scopes, for which `abandon` waits.
-        unsafe {
-            crate::lifecycle::exit::abandon::<Self>(JoinError::Exited)
-        }
-    }
+    /// Unwinds the calling G up to [`run_body`](Platform::run_body), which returns [`JoinError::Exited`]. Returns if the platform
+    /// cannot unwind: then the G is [abandoned](crate::exit::abandon).
+    fn unwind_body() {}
 
     /// Whether nobody else in the process, another scheduler for example, is going to wake a G of `scheduler`, in which nothing
     /// runs and nothing will by itself.

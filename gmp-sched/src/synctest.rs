@@ -35,131 +35,18 @@
 //! its status says whether it waits in a bubble; and in a `WaitGroup` a check whether there has ever been a bubble.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
-use crate::base::atomic::{AtomicU64, Ordering, StaticU64};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::base::list::{Linked, List};
-use crate::base::reference::AtomicRef;
-use crate::base::spin_lock::Lock;
+use crate::base::list::List;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, park_pinned, queue, ready_pinned};
+use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::{Goroutine, WaitReason};
-use crate::entities::machine::Machine;
-use crate::entities::timers::Timers;
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::try_go;
 use crate::platform::{Pinned, Platform};
-
-/// A bubble. Like a G it is reused, never freed. Go: `synctestBubble`.
-#[doc(alias = "synctestBubble")]
-pub(crate) struct Bubble<P: Platform> {
-    /// A new number each time that it is used.
-    id: AtomicU64,
-    clock: AtomicU64,
-    pub(crate) timers: Timers<P>,
-    census: Lock<Census<P>, P>,
-    /// Link of the list of unused bubbles.
-    link: AtomicRef<Self>,
-}
-
-/// The bubble that an object was made in and belongs to, if any. Recognises when the bubble is reused.
-pub(crate) struct BubbleRef<P: Platform> {
-    bubble: Option<&'static Bubble<P>>,
-    /// The bubble's id at that time. If they differ, the bubble has been reused and is another one.
-    id: u64,
-}
-
-impl<P: Platform> BubbleRef<P> {
-    /// No bubble.
-    pub(crate) fn none() -> Self {
-        Self { bubble: None, id: NO_BUBBLE }
-    }
-
-    /// The bubble of the calling G, if it is a G and in one.
-    pub(crate) fn current() -> Self {
-        if !may_be_used() {
-            return Self::none();
-        }
-        let pinned = Pinned::<P>::new();
-        pinned.try_machine().and_then(Machine::current_goroutine).map_or_else(Self::none, Self::of)
-    }
-
-    /// The bubble of `goroutine`, if it is in one.
-    pub(crate) fn of(goroutine: &Goroutine<P>) -> Self {
-        let bubble = goroutine.bubble();
-        Self { bubble, id: bubble.map_or(NO_BUBBLE, |bubble| bubble.id.load(Ordering::Relaxed)) }
-    }
-
-    /// The bubble, if there is one.
-    pub(crate) fn get(&self) -> Option<&'static Bubble<P>> {
-        self.bubble
-    }
-
-    /// The current time of its clock, or of the platform's.
-    pub(crate) fn now(&self) -> Instant {
-        self.bubble.map_or_else(P::now, Bubble::now)
-    }
-
-    /// The id of the bubble, or [`NO_BUBBLE`].
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Whether there is a bubble.
-    pub(crate) fn is_some(&self) -> bool {
-        self.id != NO_BUBBLE
-    }
-
-    /// Whether it is the bubble of the calling G.
-    pub(crate) fn is_current(&self) -> bool {
-        self.is_some() && Self::current().id == self.id
-    }
-
-    /// Whether there is a bubble, and the calling G is not in it.
-    pub(crate) fn is_foreign(&self) -> bool {
-        self.is_some() && Self::current().id != self.id
-    }
-}
-
-impl<P: Platform> Clone for BubbleRef<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform> Copy for BubbleRef<P> {}
-
-/// The id of no bubble.
-pub(crate) const NO_BUBBLE: u64 = 0;
-
-/// The id of the latest bubble of any platform. While it is zero there has never been a bubble, and no other checks are
-/// needed.
-static LAST_ID: StaticU64 = StaticU64::new(NO_BUBBLE);
-
-/// Whether there has ever been a bubble. Always true for a G in a bubble, and never becomes false again.
-#[inline(always)]
-pub(crate) fn may_be_used() -> bool {
-    // Ordering: Relaxed: a G in a bubble runs after the bubble was made.
-    LAST_ID.load(Ordering::Relaxed) != NO_BUBBLE
-}
-
-/// The Gs of a bubble.
-struct Census<P: Platform> {
-    /// Number of Gs that have been started and have not ended.
-    alive: usize,
-    /// Number of those that do not wait durably, plus one for the driver while it advances the clock.
-    active: usize,
-    /// The G in [`wait`], while it is parked.
-    waiting: Option<&'static Goroutine<P>>,
-    /// The driver, the G in [`test()`], while it is parked. It is not in the bubble.
-    driver: Option<&'static Goroutine<P>>,
-}
-
-/// The initial time of a bubble: midnight UTC, 2000-01-01, as in Go, counted from 1970.
-const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 
 /// Runs `body` in a new bubble, where time advances only when all Gs of the bubble wait durably. Returns the result of
 /// `body` when all Gs of the bubble have ended. Go: `synctest.Test`.
@@ -287,23 +174,14 @@ pub fn sleep<P: Platform>(duration: Duration) {
 impl<P: Platform> Bubble<P> {
     /// Takes an unused bubble, or makes one.
     fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
-        let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         let unused = pinned.machine().scheduler().bubbles.lock().pop_front();
         if let Some(bubble) = unused {
-            bubble.id.store(id, Ordering::Relaxed);
-            bubble.clock.store(EPOCH.as_nanos(), Ordering::Relaxed);
-            bubble.timers.restart();
+            bubble.restart();
             return Ok(bubble);
         }
         let mut storage = Vec::new();
         storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        storage.push(Self {
-            id: AtomicU64::new(id),
-            clock: AtomicU64::new(EPOCH.as_nanos()),
-            timers: Timers::new()?,
-            census: Lock::new(Census { alive: 0, active: 0, waiting: None, driver: None }),
-            link: AtomicRef::none(),
-        });
+        storage.push(Self::new()?);
         Ok(&storage.leak()[0])
     }
 
@@ -311,63 +189,6 @@ impl<P: Platform> Bubble<P> {
     fn give_back(&'static self) {
         let pinned = Pinned::<P>::new();
         pinned.machine().scheduler().bubbles.lock().push_front(self);
-    }
-
-    /// Decrements the number of active Gs; returns the G to ready if it becomes zero: the driver if a timer is due,
-    /// otherwise the G in [`wait`] or the driver. A driver that is not parked will check by itself.
-    fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
-        census.active -= 1;
-        if census.active != 0 {
-            None
-        } else if self.timers.earliest() <= self.now() {
-            census.driver.take()
-        } else {
-            census.waiting.take().or_else(|| census.driver.take())
-        }
-    }
-
-    /// The current time of its clock.
-    pub(crate) fn now(&self) -> Instant {
-        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
-    }
-
-    /// Counts a G that has been started in it.
-    #[cold]
-    pub(crate) fn entered(&self) {
-        let mut census = self.census.lock();
-        census.alive += 1;
-        census.active += 1;
-    }
-
-    /// Counts a G that has been started in it by a G that waits durably from now on.
-    pub(crate) fn entered_for_another(&self) {
-        self.census.lock().alive += 1;
-    }
-
-    /// Removes a G that ends.
-    #[cold]
-    pub(crate) fn left(&self, pinned: &Pinned<P>, goroutine: &Goroutine<P>) {
-        goroutine.set_bubble(None);
-        let mut census = self.census.lock();
-        census.alive -= 1;
-        let woken = self.one_less_active(&mut census);
-        drop(census);
-        if let Some(goroutine) = woken {
-            ready_pinned(pinned, goroutine);
-        }
-    }
-
-    /// Counts a G as waiting durably; it may have been woken in the meantime.
-    pub(crate) fn blocked(&self, pinned: &Pinned<P>) {
-        let woken = self.one_less_active(&mut self.census.lock());
-        if let Some(goroutine) = woken {
-            ready_pinned(pinned, goroutine);
-        }
-    }
-
-    /// Counts a G as active after its durable wait.
-    pub(crate) fn unblocked(&self) {
-        self.census.lock().active += 1;
     }
 
     /// Advances the clock until all Gs have ended. Returns the result of `main`, or why nothing can happen any more.
@@ -404,7 +225,7 @@ impl<P: Platform> Bubble<P> {
             // Counts itself, so that the Gs it readies do not find all others waiting before it is done.
             census.active += 1;
             drop(census);
-            self.clock.fetch_max(earliest.as_nanos(), Ordering::Relaxed);
+            self.advance(earliest);
             let mut readied = List::<Goroutine<P>>::new();
             while let Some(action) = self.timers.pop_due(self.now()) {
                 if let Some(goroutine) = action.run(&pinned, self.now()) {
@@ -423,23 +244,5 @@ impl<P: Platform> Bubble<P> {
             self.give_back();
         }
         main.join().map_err(|_| "the main goroutine of a bubble panicked")
-    }
-}
-
-impl<P: Platform> Linked for Bubble<P> {
-    fn link(&self) -> &AtomicRef<Self> {
-        &self.link
-    }
-}
-
-impl<P: Platform> fmt::Debug for BubbleRef<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BubbleRef").field("bubble", &self.bubble).field("id", &self.id).finish()
-    }
-}
-
-impl<P: Platform> fmt::Debug for Bubble<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bubble").field("clock", &self.now()).finish_non_exhaustive()
     }
 }

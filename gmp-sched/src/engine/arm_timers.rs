@@ -3,10 +3,10 @@
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::park::{make_runnable, queue};
+use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
-use crate::synctest::Bubble;
 
 impl<P: Platform> Timer<P> {
     /// Runs what is due beside it, on the current P, whoever looks after it.

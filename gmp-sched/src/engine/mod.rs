@@ -1,6 +1,7 @@
 //! The mechanisms of scheduling: what runs next, how a G leaves its M and comes back, and who is woken.
 
 pub(crate) mod arm_timers;
+pub(crate) mod bubbles;
 pub(crate) mod caller;
 pub(crate) mod deadlock;
 pub(crate) mod due;
@@ -14,6 +15,7 @@ pub mod preempt;
 pub mod procs;
 pub mod schedule;
 pub mod sleep;
+pub(crate) mod stacks;
 #[cfg(all(test, gmp_loom))]
 pub(crate) mod stand_in;
 pub(crate) mod steal;

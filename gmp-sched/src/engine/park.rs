@@ -7,6 +7,7 @@ use crate::engine::caller::Caller;
 use crate::engine::lock_os_thread::ready_locked;
 use crate::engine::observe;
 use crate::engine::switch::{Commit, Leave, commit_closure, leave};
+use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -16,7 +17,6 @@ use crate::entities::status::ParkedStatus;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::synctest::Bubble;
 
 /// Parks the calling G. Go: `gopark`.
 ///

@@ -40,12 +40,12 @@ use crate::base::points::Site;
 use crate::engine::arm_timers::arm;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
 use crate::entities::signal::{DELIVERED, EMPTY, PARKING, Poller, QUEUED, RAISED, TAG, WAITING};
 use crate::entities::timers::Action;
-use crate::library::time::now;
 use crate::platform::{Pinned, Platform};
 
 /// The word of a wait.
@@ -116,7 +116,7 @@ impl<P: Platform> Signal<P> {
     ///
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
-        self.wait_until(now::<P>().after(timeout))
+        self.wait_until(BubbleRef::<P>::current().now().after(timeout))
     }
 
     /// What a wait finds that is about to begin; takes the raise, if there is one.

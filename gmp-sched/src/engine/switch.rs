@@ -14,11 +14,11 @@ use crate::context::{self, SavedContext, Transfer};
 use crate::engine::caller::Caller;
 use crate::engine::due::{Due, pick_due};
 use crate::engine::schedule::pass_turn;
+use crate::engine::stacks::exchange_stacks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::{Processor, has_due_timer};
 use crate::entities::status::Status;
-use crate::lifecycle::body::exchange_stacks;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 

@@ -10,7 +10,7 @@
 //! one by one.)
 //!
 //! A slot on these lists has a stack of the standard size, so that the usual spawn finds both in one step; which one it
-//! is changes ([`exchange_stacks`](crate::lifecycle::body::exchange_stacks)). A stack of a chosen size goes back to the platform when its G
+//! is changes ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)). A stack of a chosen size goes back to the platform when its G
 //! is dead, which keeps such stacks by size; and so do the others when the platform is short of memory and asks for them
 //! ([`Scheduler::give_back_stacks`]).
 

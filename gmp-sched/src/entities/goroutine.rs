@@ -24,6 +24,7 @@ use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
+use crate::entities::bubble::Bubble;
 use crate::entities::free_list::BATCHES;
 use crate::entities::inline_body::{BodyFunctions, InlineBody};
 use crate::entities::machine::Machine;
@@ -35,7 +36,6 @@ use crate::entities::timers::Timer;
 pub use crate::entities::wait_reason::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::platform::Platform;
-use crate::synctest::Bubble;
 
 /// The right to end one wait of a G to which several have a claim; see [`crate::library::waiter`]. Never given twice by one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

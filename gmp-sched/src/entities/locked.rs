@@ -3,8 +3,6 @@
 use crate::base::atomic::{AtomicBool, AtomicU32};
 use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::Goroutine;
-#[cfg(doc)]
-use crate::entities::machine::Machine;
 use crate::platform::Platform;
 
 /// What an M knows of the G locked to it.
@@ -14,7 +12,7 @@ pub(crate) struct Locked<P: Platform> {
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
     /// How often. Go: `lockedExt`.
     pub(crate) depth: AtomicU32,
-    /// Once of that because the G unwinds. See [`Machine::lock_to_unwind`].
+    /// Once of that because the G unwinds. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,
     /// It waits for a P, and is counted in [`Shared::idle_locked`](crate::entities::scheduler::Shared::idle_locked). Guarded by the scheduler lock.
     pub(crate) waits: AtomicBool,

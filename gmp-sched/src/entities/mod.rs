@@ -1,5 +1,6 @@
 //! G, M, P and the scheduler that they share: data and its invariants.
 
+pub(crate) mod bubble;
 pub(crate) mod free_list;
 pub mod goroutine;
 pub(crate) mod inline_body;

@@ -7,10 +7,12 @@ use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, StaticU32};
 use crate::base::error::OutOfResources;
+use crate::base::extension::Extension;
 use crate::base::id::MachineId;
 use crate::base::list::List;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
+use crate::entities::bubble::Bubble;
 use crate::entities::free_list::FreeSlots;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{Machine, NewMachine};
@@ -18,11 +20,9 @@ use crate::entities::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus}
 use crate::entities::signal::Poller;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::entities::world::World;
-use crate::library::time::TimerSlot;
 use crate::platform::Platform;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
-use crate::synctest::Bubble;
 
 /// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
 #[derive(Debug)]
@@ -110,8 +110,8 @@ pub struct Scheduler<P: Platform> {
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
     /// Dead Gs, for all Ps. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<P>, P>,
-    /// Timers of programs that nobody uses.
-    pub(crate) timer_slots: Lock<List<TimerSlot<P>>, P>,
+    /// Unused timers of programs.
+    pub(crate) timer_slots: Extension,
     /// Bubbles that nobody uses.
     pub(crate) bubbles: Lock<List<Bubble<P>>, P>,
     all_goroutines: AtomicRef<Goroutine<P>>,
@@ -179,7 +179,7 @@ impl<P: Platform> Scheduler<P> {
             spinning: AtomicU32::new(0),
             timekeeper: AtomicRef::none(),
             free: Lock::new(FreeSlots::new()),
-            timer_slots: Lock::new(List::new()),
+            timer_slots: Extension::new(),
             bubbles: Lock::new(List::new()),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),

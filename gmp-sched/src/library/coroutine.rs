@@ -25,13 +25,13 @@ use crate::base::spin_lock::Lock;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
 use crate::engine::switch::{Commit, leave_for, nothing};
+use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::status::Status;
 use crate::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
-use crate::synctest::Bubble;
 
 /// What the two sides share. The lock is never contended, because one of the two is always parked.
 pub(crate) struct Shared<T, P: Platform> {

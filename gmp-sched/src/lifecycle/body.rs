@@ -12,7 +12,7 @@
 //!
 //! So a spawn allocates nothing and a join handle needs no shared heap cell. A spawn does not touch the new G's stack either,
 //! nor does whoever takes its result: when a G ends, the next one may run on its stack, which is in the caches
-//! ([`exchange_stacks`]).
+//! ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)).
 
 use core::marker::PhantomData;
 
@@ -20,7 +20,7 @@ use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
 use crate::context::{self, Entry};
 use crate::engine::switch::Remains;
-use crate::entities::goroutine::{Goroutine, StackSize};
+use crate::entities::goroutine::Goroutine;
 use crate::entities::inline_body::{ALIGN, BodyFunctions, ROOM};
 use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{Audience, finished};
@@ -157,26 +157,6 @@ fn install_with<P, F, T>(
         context::prepare(&goroutine.context, top - unused, run);
     }
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
-}
-
-/// Gives the stack of `dead`, which has left nothing there, to `next`, if that has not begun, and takes that one for it; both
-/// are of the standard size. So Gs that run one after the other run on one stack, which is in the caches, and those that nobody
-/// needs are never touched. `dead` is free, or the calling G, which is left for `next` at once.
-#[inline(always)]
-pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
-    let (used, unused) = (dead.stack_top(), next.stack_top());
-    if !context::is_fresh(&next.context, unused) {
-        return;
-    }
-    debug_assert!(dead.stack_size() == StackSize::Standard && next.stack_size() == StackSize::Standard);
-    dead.set_stack_top(unused);
-    next.set_stack_top(used);
-    #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
-    // SAFETY: `dead` is dead or left for good, and neither its result nor what is handed over to `next` lies on its stack;
-    // nothing lies on that of `next`, which is fresh.
-    unsafe {
-        context::relocate(&next.context, used);
-    }
 }
 
 /// The first function of a G, and the last: completes the switch that brought it here, runs the closure, ends the G. One for

@@ -40,7 +40,18 @@ pub fn goexit<P: Platform>() -> ! {
             pinned.machine().scheduler().main_exited.store(true, Ordering::Relaxed);
         }
     }
-    P::exit_body()
+    exit_body::<P>()
+}
+
+/// Ends the calling G: unwinds its body if the platform can, otherwise abandons it.
+pub(crate) fn exit_body<P: Platform>() -> ! {
+    P::unwind_body();
+    #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
+    // SAFETY: a platform that cannot unwind has no flows of control but Gs, and what borrows from a G's frames are
+    // children of its scopes, for which `abandon` waits.
+    unsafe {
+        abandon::<P>(JoinError::Exited)
+    }
 }
 
 /// Ends the calling G where it stands, without unwinding: whoever joins it gets `reason`.

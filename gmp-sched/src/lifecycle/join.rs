@@ -21,11 +21,11 @@ use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_because, ready_pinned};
+use crate::entities::bubble::BubbleRef;
 use crate::entities::free_list::recycle;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::lifecycle::body;
 use crate::platform::{Pinned, Platform};
-use crate::synctest::BubbleRef;
 
 /// The G runs and a handle exists.
 pub(crate) const ATTACHED: usize = 0;

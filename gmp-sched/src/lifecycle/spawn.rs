@@ -9,6 +9,7 @@ use crate::engine::caller::{Caller, Here, refuse};
 use crate::engine::observe;
 use crate::engine::park::{put_next, queue};
 use crate::engine::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
+use crate::entities::bubble::Bubble;
 use crate::entities::free_list;
 pub use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
@@ -21,7 +22,6 @@ use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{ATTACHED, Audience, JoinHandle, finished, left};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::synctest::Bubble;
 
 /// The smallest stack a G may have in bytes: room for the largest closure or result, and for the scheduler.
 const SMALLEST_STACK: usize = 4 * body::BODY_LIMIT;

@@ -8,7 +8,7 @@ use std::thread;
 use super::{BodyEnds, Native, alive, overflow};
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::Platform;
+use crate::lifecycle::exit::exit_body;
 
 /// Maximum number of Ps for [`set_procs`](super::set_procs), unless [`run`](Threads::run) was given more.
 pub const PROCS_LIMIT: usize = 64;
@@ -84,7 +84,7 @@ impl Threads {
                 // Only this G ends; the others continue, as in Go, until none is left, which is a fatal error. `run` waits
                 // until then, so the sender must not be dropped.
                 core::mem::forget(result_sender);
-                Native::exit_body();
+                exit_body::<Native>();
             }
             // Before main ends: Gs that wait after that are abandoned, not deadlocked.
             alive::leave(scheduler);

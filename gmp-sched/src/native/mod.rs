@@ -215,7 +215,7 @@ unsafe impl Platform for Native {
         })
     }
 
-    fn exit_body() -> ! {
+    fn unwind_body() {
         // Unwinds like a panic, so that the body's values are dropped, but prints no message.
         panic::resume_unwind(Box::new(BodyEnds))
     }

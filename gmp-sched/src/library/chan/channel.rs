@@ -16,11 +16,11 @@ use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::caller::Caller;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::wait_until;
 use crate::platform::{Pinned, Platform};
-use crate::synctest::BubbleRef;
 
 /// A channel with its values. Go: `hchan`.
 // `repr(C)`: a select stores addresses of channels and of their headers, so the two must be equal.

@@ -10,8 +10,8 @@ use super::channel::Channel;
 use super::header::Side;
 use crate::base::atomic::{AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
+use crate::entities::bubble::BubbleRef;
 use crate::platform::Platform;
-use crate::synctest::BubbleRef;
 
 /// A handle of one side. `SIDE` is [`SEND`] or [`RECEIVE`].
 pub(super) struct Handle<T, P: Platform, const SIDE: u32> {

@@ -12,11 +12,11 @@ use super::stand_in::BlockingLock as RawLock;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::points::Site;
 use crate::engine::switch::Commit;
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::library::waiter::{WaitQueue, Woken};
 use crate::platform::{Pinned, Platform};
-use crate::synctest::BubbleRef;
 
 /// Go: the part of `hchan` before its buffer.
 ///

@@ -17,6 +17,7 @@ use core::marker::PhantomData;
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::id::GoroutineId;
 use crate::lifecycle::children::Children;
+use crate::lifecycle::exit::exit_body;
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::spawn_scoped;
 use crate::platform::Platform;
@@ -98,7 +99,7 @@ impl<P: Platform> Scope<'_, '_, P> {
         match result {
             Ok(_) if self.children.have_panicked() => panic!("a scoped G panicked"),
             Ok(result) => result,
-            Err(JoinError::Exited) => P::exit_body(),
+            Err(JoinError::Exited) => exit_body::<P>(),
             Err(JoinError::Panicked | JoinError::StackOverflow) => panic!("the body of a scope panicked"),
         }
     }

@@ -5,9 +5,9 @@ use core::fmt;
 use core::mem::{self, MaybeUninit};
 
 use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
+use crate::entities::bubble::BubbleRef;
 use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
-use crate::synctest::BubbleRef;
 
 /// A case that sends the value of an `Option`. See [`send_from`] for an example.
 pub struct SendFromCase<'a, T, P: Platform> {

@@ -4,6 +4,7 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::engine::caller::Caller;
+use crate::entities::bubble::{BubbleRef, may_be_used};
 use crate::entities::goroutine::{Ticket, WaitReason};
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
@@ -11,7 +12,6 @@ use crate::library::waiter::WaitQueue;
 #[cfg(not(all(test, gmp_loom)))]
 use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
-use crate::synctest::{BubbleRef, may_be_used};
 
 /// Permission to block once: the caller is a G that may block.
 ///

@@ -6,11 +6,11 @@ use super::blocking::{Blocking, WakeList};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
-use crate::synctest::BubbleRef;
 
 /// Runs a function once: the first caller runs it, the others wait until it has returned. Go: `sync.Once`.
 ///

@@ -14,13 +14,13 @@ use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
+use crate::entities::bubble::{BubbleRef, NO_BUBBLE, may_be_used};
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
 #[cfg(not(gmp_loom))]
 use crate::lifecycle::join::JoinHandle;
 use crate::platform::{Pinned, Platform};
-use crate::synctest::{BubbleRef, NO_BUBBLE, may_be_used};
 
 /// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.
 ///

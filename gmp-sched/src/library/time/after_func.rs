@@ -11,11 +11,11 @@ use super::{Instant, RESET, STOP, TimerSlot};
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::caller::Here;
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
-use crate::synctest::BubbleRef;
 
 /// Outcome in the G's own waiter: call the function.
 const RUN: usize = 0;

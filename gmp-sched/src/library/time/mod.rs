@@ -51,8 +51,8 @@ pub use ticker::Ticker;
 pub use timer::{Timer, after};
 
 pub use crate::base::instant::Instant;
+use crate::entities::bubble::BubbleRef;
 use crate::platform::Platform;
-use crate::synctest::BubbleRef;
 
 /// What an operation from outside of a bubble is called in the panic message.
 const STOP: &str = "stop of synctest timer";

@@ -18,25 +18,27 @@ use spin::Once;
 
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::base::list::Linked;
+use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::engine::arm_timers::arm_in;
 use crate::engine::caller::Here;
 use crate::engine::park::make_runnable;
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::scheduler::Scheduler;
 use crate::entities::timers::{self, Action, Fire, FireTarget};
 use crate::library::chan::Channel;
 use crate::lifecycle::spawn::start_prepared;
 use crate::platform::{Pinned, Platform};
-use crate::synctest::BubbleRef;
+
+/// The unused timers of one scheduler.
+type Unused<P> = Lock<List<TimerSlot<P>>, P>;
 
 /// A timer with its action. Go: `timer` with its channel or function.
 pub(crate) struct TimerSlot<P: Platform> {
     timer: timers::Timer<P>,
-    /// The owner of the slot's free list.
-    scheduler: &'static Scheduler<P>,
+    /// The free list to which it goes back.
+    unused: &'static Unused<P>,
     link: AtomicRef<Self>,
     /// What the timers of a P know of it; set when it is armed for the first time.
     target: Once<FireTarget<P>>,
@@ -62,7 +64,7 @@ pub(super) struct Setting<P: Platform> {
 }
 
 impl<P: Platform> TimerSlot<P> {
-    fn new(scheduler: &'static Scheduler<P>) -> Result<Self, OutOfResources> {
+    fn new(unused: &'static Unused<P>) -> Result<Self, OutOfResources> {
         let setting = Setting {
             number: 0,
             is_set: false,
@@ -73,7 +75,7 @@ impl<P: Platform> TimerSlot<P> {
         };
         Ok(Self {
             timer: timers::Timer::new(),
-            scheduler,
+            unused,
             link: AtomicRef::none(),
             target: Once::new(),
             setting: Lock::new(setting),
@@ -89,14 +91,14 @@ impl<P: Platform> TimerSlot<P> {
     #[track_caller]
     pub(crate) fn take() -> Result<&'static Self, OutOfResources> {
         let Here { pinned: _pinned, machine, .. } = Here::<P>::new();
-        let scheduler = machine.scheduler();
-        let unused = scheduler.timer_slots.lock().pop_front();
-        let slot = match unused {
+        let unused = machine.scheduler().timer_slots.get_or_make(|| Unused::new(List::new()))?;
+        let first = unused.lock().pop_front();
+        let slot = match first {
             Some(slot) => slot,
             None => {
                 let mut place = Vec::new();
                 place.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-                place.push(Self::new(scheduler)?);
+                place.push(Self::new(unused)?);
                 &place.leak()[0]
             }
         };
@@ -112,7 +114,7 @@ impl<P: Platform> TimerSlot<P> {
 
     /// Puts a slot on the free list. It is disarmed and has no waiters. Callable on any thread.
     pub(super) fn give_back(&'static self, _pinned: &Pinned<P>) {
-        self.scheduler.timer_slots.lock().push_front(self);
+        self.unused.lock().push_front(self);
     }
 
     /// Arms a disarmed slot to fire at `when`, and then every `period` unless that is zero.

@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "lifecycle/body.rs",
+        "engine/stacks.rs",
         "a G that ends keeps the stack that it leaves to the next",
         "    dead.set_stack_top(unused);
 ",
@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
-        "lifecycle/body.rs",
+        "engine/stacks.rs",
         "a G that has begun is given another stack",
         "if !context::is_fresh(&next.context, unused) {",
         "if false {",
