@@ -91,3 +91,19 @@ impl<T> fmt::Debug for AtomicRef<T> {
         write!(f, "{:p}", to_pointer(self.load(Ordering::Relaxed)))
     }
 }
+
+/// Appends `item` to a list that is only ever added to, without a lock.
+pub(crate) fn push_forever<T>(
+    head: &AtomicRef<T>,
+    item: &'static T,
+    link: impl Fn(&'static T) -> &'static AtomicRef<T>,
+) {
+    loop {
+        let old = head.load(Ordering::Relaxed);
+        link(item).store(old, Ordering::Relaxed);
+        // Ordering: Release publishes the item and its link to whoever walks the list with Acquire loads.
+        if head.replace(old, Some(item), Ordering::Release, Ordering::Relaxed) {
+            return;
+        }
+    }
+}

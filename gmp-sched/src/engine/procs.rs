@@ -13,10 +13,11 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::engine::caller::Caller;
+use crate::engine::reuse;
 use crate::engine::stop_the_world::{StopReason, Turn, WorldStopped};
-use crate::entities::free_list;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::processor::Processor;
+use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::{Scheduler, Shared};
 use crate::platform::{Pinned, Platform};
 
@@ -171,7 +172,7 @@ impl<P: Platform> Scheduler<P> {
         }
         self.put_global_first(shared, &mut goroutines);
         heir.timers.adopt(&processor.timers);
-        free_list::spill(self, processor);
+        reuse::spill(self, processor);
     }
 }
 

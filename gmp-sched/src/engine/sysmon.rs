@@ -6,7 +6,8 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::preempt;
-use crate::entities::processor::{Processor, ProcessorStatus};
+use crate::entities::processor::Processor;
+use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 

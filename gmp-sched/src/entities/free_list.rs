@@ -14,36 +14,30 @@
 //! is dead, which keeps such stacks by size; and so do the others when the platform is short of memory and asks for them
 //! ([`Scheduler::give_back_stacks`]).
 
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::base::atomic::{AtomicU32, Ordering};
-use crate::base::error::OutOfResources;
 use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
-use crate::entities::goroutine::{Goroutine, StackSize};
-use crate::entities::machine::Machine;
-use crate::entities::processor::Processor;
+use crate::entities::goroutine::{BATCHES, Goroutine};
+#[cfg(doc)]
 use crate::entities::scheduler::Scheduler;
-use crate::platform::{Pinned, Platform};
+use crate::platform::Platform;
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
 pub const STACK_SIZE: usize = 64 * 1024;
 
 /// Slots of a batch. A P keeps two of them at most.
-const BATCH: u32 = 32;
-
-/// Which link of a G is that of the list of batches.
-pub(crate) const BATCHES: usize = 1;
+pub(crate) const BATCH: u32 = 32;
 
 /// The free slots that belong to no P. Go: `sched.gFree`.
 #[derive(Debug)]
 pub(crate) struct FreeSlots<P: Platform> {
     /// The first one of each batch.
-    batches: List<Goroutine<P>, BATCHES>,
+    pub(crate) batches: List<Goroutine<P>, BATCHES>,
     /// Those that make no batch.
-    with_stack: List<Goroutine<P>>,
-    bare: List<Goroutine<P>>,
+    pub(crate) with_stack: List<Goroutine<P>>,
+    pub(crate) bare: List<Goroutine<P>>,
 }
 
 impl<P: Platform> FreeSlots<P> {
@@ -52,7 +46,7 @@ impl<P: Platform> FreeSlots<P> {
     }
 
     /// One of those with a stack, from a batch if there is no other.
-    fn pop_with_stack(&mut self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn pop_with_stack(&mut self) -> Option<&'static Goroutine<P>> {
         if self.with_stack.is_empty() {
             let mut next = self.batches.pop_front();
             while let Some(goroutine) = next {
@@ -73,10 +67,10 @@ fn link<P: Platform>(goroutine: &Goroutine<P>) -> &AtomicRef<Goroutine<P>> {
 /// The dead Gs that a P keeps, with their stacks: the last one is the first to be used again. They belong to whoever holds
 /// the P. Go: `p.gFree`.
 pub(crate) struct FreeList<P: Platform> {
-    first: AtomicRef<Goroutine<P>>,
-    count: AtomicU32,
+    pub(crate) first: AtomicRef<Goroutine<P>>,
+    pub(crate) count: AtomicU32,
     /// The first one of a whole batch more.
-    spare: AtomicRef<Goroutine<P>>,
+    pub(crate) spare: AtomicRef<Goroutine<P>>,
 }
 
 impl<P: Platform> FreeList<P> {
@@ -106,20 +100,20 @@ impl<P: Platform> FreeList<P> {
 
     /// Whether one more would make more than a batch.
     #[inline(always)]
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.count.load(Ordering::Relaxed) == BATCH
     }
 
     /// Adds one, if it is not full.
     #[inline(always)]
-    fn push(&self, goroutine: &'static Goroutine<P>) {
+    pub(crate) fn push(&self, goroutine: &'static Goroutine<P>) {
         link(goroutine).store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
         self.first.store(Some(goroutine), Ordering::Relaxed);
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Has a batch in place of what is there.
-    fn set(&self, batch: Option<&'static Goroutine<P>>) {
+    pub(crate) fn set(&self, batch: Option<&'static Goroutine<P>>) {
         self.first.store(batch, Ordering::Relaxed);
         self.count.store(if batch.is_some() { BATCH } else { 0 }, Ordering::Relaxed);
     }
@@ -128,331 +122,5 @@ impl<P: Platform> FreeList<P> {
 impl<P: Platform> fmt::Debug for FreeList<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FreeList({})", self.len())
-    }
-}
-
-/// A slot with a stack of the standard size. Go: `gfget`.
-#[doc(alias = "gfget")]
-#[inline]
-pub(crate) fn take<P: Platform>(
-    machine: &'static Machine<P>,
-    processor: &'static Processor<P>,
-) -> Result<&'static Goroutine<P>, OutOfResources> {
-    match processor.free.pop() {
-        Some(goroutine) => Ok(goroutine),
-        None => refill(machine.scheduler(), processor),
-    }
-}
-
-/// A slot from the spare batch or the common lists, bringing more for later, or one with a new stack.
-#[cold]
-fn refill<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    processor: &'static Processor<P>,
-) -> Result<&'static Goroutine<P>, OutOfResources> {
-    let own = &processor.free;
-    let spare = own.spare.swap(None, Ordering::Relaxed);
-    own.set(spare.or_else(|| scheduler.free.lock().batches.pop_front()));
-    if own.len() == 0 {
-        let mut free = scheduler.free.lock();
-        while !own.is_full()
-            && let Some(single) = free.with_stack.pop_front()
-        {
-            own.push(single);
-        }
-    }
-    own.pop().map_or_else(|| take_with_stack(scheduler, STACK_SIZE), Ok)
-}
-
-/// A slot with a new stack of at least `bytes` bytes. Go: `malg`.
-#[doc(alias = "malg")]
-pub(crate) fn take_with_stack<P: Platform>(
-    scheduler: &'static Scheduler<P>,
-    bytes: usize,
-) -> Result<&'static Goroutine<P>, OutOfResources> {
-    let size = if bytes == STACK_SIZE { StackSize::Standard } else { StackSize::Chosen };
-    let bare = scheduler.free.lock().bare.pop_front();
-    let goroutine = match bare {
-        Some(goroutine) => goroutine,
-        None => make(scheduler)?,
-    };
-    match P::allocate_stack(bytes) {
-        Ok(stack) => {
-            goroutine.set_stack(stack, size);
-            Ok(goroutine)
-        }
-        Err(error) => {
-            scheduler.free.lock().bare.push_front(goroutine);
-            Err(error)
-        }
-    }
-}
-
-/// A new slot, without a stack.
-fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Goroutine<P>, OutOfResources> {
-    let mut home = Vec::new();
-    home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-    home.push(Goroutine::new(scheduler));
-    let slot: &'static Goroutine<P> = &home.leak()[0];
-    scheduler.register(slot);
-    Ok(slot)
-}
-
-/// Puts a dead G whose stack is at rest on a free list of its scheduler. Callable on any thread. Go: `gfput`.
-#[doc(alias = "gfput")]
-#[inline]
-pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let scheduler = goroutine.scheduler();
-    if goroutine.stack_size() == StackSize::Chosen {
-        strip(scheduler, goroutine);
-        return;
-    }
-    match pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine)).and_then(Machine::processor) {
-        Some(processor) => recycle_standard(pinned, processor, goroutine),
-        // On another thread than an M of its scheduler, or in a system call whose P was given away.
-        None => scheduler.free.lock().with_stack.push_front(goroutine),
-    }
-}
-
-/// [`recycle`] for a caller that knows which P its M holds, and that the stack is of the standard size.
-#[inline(always)]
-pub(crate) fn recycle_standard<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-) {
-    debug_assert_eq!(goroutine.stack_size(), StackSize::Standard);
-    if processor.free.is_full() {
-        recycle_on_full(pinned, processor, goroutine);
-    } else {
-        processor.free.push(goroutine);
-    }
-}
-
-/// [`recycle_standard`] for a P that has a whole batch beside the spare one, if there is one: that goes to the common list, and the
-/// other becomes the spare one.
-#[cold]
-#[inline(never)]
-fn recycle_on_full<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-) {
-    let own = &processor.free;
-    let spare = own.spare.swap(own.first.load(Ordering::Relaxed), Ordering::Relaxed);
-    own.set(None);
-    own.push(goroutine);
-    if let Some(spare) = spare {
-        pinned.machine().scheduler().free.lock().batches.push_front(spare);
-    }
-}
-
-/// Moves the free slots of a P to the common lists.
-#[cold]
-pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>) {
-    let mut free = scheduler.free.lock();
-    while let Some(goroutine) = processor.free.pop() {
-        free.with_stack.push_front(goroutine);
-    }
-    if let Some(spare) = processor.free.spare.swap(None, Ordering::Relaxed) {
-        free.batches.push_front(spare);
-    }
-}
-
-/// Gives the stack of a dead G that is on no list back to the platform; the slot goes to the bare ones.
-#[cold]
-fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
-    let stack = goroutine.stack();
-    // Before the stack is gone, for those who look up whose stack an address is in.
-    goroutine.set_stack(0..0, StackSize::Standard);
-    #[expect(unsafe_code, reason = "gives a stack back")]
-    // SAFETY: `take_with_stack` got it from the platform for this slot; the G is dead and has left it, its result has
-    // been taken out, and the slot does not know it any more.
-    unsafe {
-        P::release_stack(stack);
-    }
-    scheduler.free.lock().bare.push_front(goroutine);
-}
-
-impl<P: Platform> Scheduler<P> {
-    /// Gives the stacks of up to `at_most` dead Gs back to the platform, and tells how many those were. What other Ps keep
-    /// for themselves, at most 64 each, stays there.
-    ///
-    /// For a platform that is short of memory. Does not block or allocate; not callable from interrupts, nor with a lock
-    /// held that [`Platform::release_stack`] takes.
-    pub fn give_back_stacks(&'static self, at_most: usize) -> usize {
-        let pinned = Pinned::<P>::new();
-        if let Some(processor) = pinned.try_machine().and_then(|machine| machine.processor()) {
-            spill(self, processor);
-        }
-        for given_back in 0..at_most {
-            // The lock is free in between: the list may be long.
-            let dead = self.free.lock().pop_with_stack();
-            let Some(goroutine) = dead else { return given_back };
-            strip(self, goroutine);
-        }
-        at_most
-    }
-
-    /// Gives back the stacks of all dead Gs that no running P keeps for itself. For the end: takes the idle Ps out of use.
-    pub(crate) fn give_back_all_stacks(&'static self) {
-        loop {
-            let idle = self.take_idle_processor(&mut self.shared.lock());
-            let Some(processor) = idle else { break };
-            spill(self, processor);
-        }
-        self.give_back_stacks(usize::MAX);
-    }
-
-    /// How many stacks dead Gs keep for the next ones.
-    #[must_use]
-    pub fn cached_stacks(&'static self) -> usize {
-        let pinned = Pinned::<P>::new();
-        let common = {
-            let free = self.free.lock();
-            free.with_stack.len() + free.batches.len() * BATCH as usize
-        };
-        drop(pinned);
-        common + self.processors().iter().map(|processor| processor.free.len() as usize).sum::<usize>()
-    }
-}
-
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
-mod tests {
-    use alloc::vec::Vec;
-
-    use proptest::prelude::*;
-
-    use super::{BATCH, StackSize, recycle, take, take_with_stack};
-    use crate::entities::free_list::STACK_SIZE;
-    use crate::entities::goroutine::Goroutine;
-    use crate::entities::scheduler::Scheduler;
-    use crate::native::{Native, THREADS};
-    use crate::platform::Pinned;
-
-    #[derive(Clone, Copy, Debug)]
-    enum Step {
-        /// As many spawns.
-        Take(usize),
-        /// A spawn with a stack of its own size.
-        TakeLarge,
-        /// As many ends of Gs.
-        Recycle(usize),
-        GiveBack(usize),
-    }
-
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![
-            4 => (0..80usize).prop_map(Step::Take),
-            1 => Just(Step::TakeLarge),
-            4 => (0..80usize).prop_map(Step::Recycle),
-            1 => (0..50usize).prop_map(Step::GiveBack),
-        ];
-        prop::collection::vec(step, 0..24)
-    }
-
-    /// How many free slots with a stack there are: on the P's list and on the common ones. A list of one P is its own
-    /// model only in its order, so what is checked is that.
-    #[derive(Debug, Default)]
-    struct Model {
-        local: u32,
-        spare: u32,
-        batches: u32,
-        singles: u32,
-    }
-
-    impl Model {
-        fn take(&mut self) {
-            if self.local == 0 {
-                // One for the caller, and more for later.
-                let from = if self.spare != 0 {
-                    &mut self.spare
-                } else if self.batches != 0 {
-                    &mut self.batches
-                } else {
-                    &mut self.singles
-                };
-                self.local = BATCH.min(*from);
-                *from -= self.local;
-            }
-            self.local = self.local.saturating_sub(1);
-        }
-
-        fn recycle(&mut self) {
-            if self.local == BATCH {
-                self.batches += self.spare;
-                self.spare = self.local;
-                self.local = 0;
-            }
-            self.local += 1;
-        }
-
-        /// Gives how many there were.
-        fn give_back(&mut self, count: u32) -> u32 {
-            self.singles += core::mem::take(&mut self.local);
-            self.batches += core::mem::take(&mut self.spare);
-            let given_back = count.min(self.singles + self.batches);
-            while self.singles < given_back {
-                self.batches -= BATCH;
-                self.singles += BATCH;
-            }
-            self.singles -= given_back;
-            given_back
-        }
-    }
-
-    fn check(scheduler: &'static Scheduler<Native>, steps: &[Step]) {
-        let pinned = Pinned::<Native>::new();
-        let processor = pinned.processor();
-        // All of them single.
-        scheduler.give_back_stacks(0);
-        let mut model = Model { singles: scheduler.cached_stacks() as u32, ..Model::default() };
-        assert!(model.singles < BATCH, "there is nothing more on a machine that has just been made");
-        let mut in_use: Vec<&'static Goroutine<Native>> = Vec::new();
-        for step in steps {
-            match *step {
-                Step::Take(count) => {
-                    for _ in 0..count {
-                        let taken = take(pinned.machine(), processor).unwrap();
-                        assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
-                        assert!(taken.stack().len() >= STACK_SIZE, "without a stack");
-                        in_use.push(taken);
-                        model.take();
-                    }
-                }
-                Step::TakeLarge => {
-                    let taken = take_with_stack(scheduler, 2 * STACK_SIZE).unwrap();
-                    assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
-                    assert!(taken.stack().len() >= 2 * STACK_SIZE);
-                    in_use.push(taken);
-                }
-                Step::Recycle(count) => {
-                    for goroutine in in_use.drain(..count.min(in_use.len())) {
-                        let keeps_stack = goroutine.stack_size() == StackSize::Standard;
-                        recycle(&pinned, goroutine);
-                        assert_eq!(goroutine.stack().is_empty(), !keeps_stack);
-                        if keeps_stack {
-                            model.recycle();
-                        }
-                    }
-                }
-                Step::GiveBack(count) => {
-                    assert_eq!(scheduler.give_back_stacks(count), model.give_back(count as u32) as usize);
-                }
-            }
-            assert_eq!(processor.free.len(), model.local + model.spare);
-            assert_eq!(scheduler.cached_stacks() as u32, processor.free.len() + model.batches + model.singles);
-        }
-        in_use.into_iter().for_each(|goroutine| recycle(&pinned, goroutine));
-    }
-
-    proptest! {
-        // Every case leaves a scheduler behind, with all the stacks it ever had.
-        #![proptest_config(ProptestConfig::with_cases(48))]
-
-        #[test]
-        fn slots_are_spilled_and_refilled_as_gos(steps in steps()) {
-            THREADS.run_with(1, move |scheduler| check(scheduler, &steps));
-        }
     }
 }

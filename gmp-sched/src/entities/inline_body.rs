@@ -3,10 +3,6 @@
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
-use crate::base::error::JoinError;
-use crate::entities::goroutine::Goroutine;
-use crate::platform::{Pinned, Platform};
-
 /// Bytes of a closure or result that has its place in the G.
 pub(crate) const ROOM: usize = 64;
 
@@ -34,9 +30,3 @@ impl InlineBody {
 // SAFETY: only `lifecycle::body` reads and writes it, for its owner, by the address that `room` returns; closures and results
 // are `Send`.
 unsafe impl Sync for InlineBody {}
-
-/// What is done with the body of a G whose types only its spawner knew.
-pub(crate) struct BodyFunctions<P: Platform> {
-    /// Puts an error in the place of the result, and tells those who wait; the closure has been moved out.
-    pub(crate) fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
-}

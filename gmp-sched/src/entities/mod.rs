@@ -2,13 +2,16 @@
 
 pub(crate) mod bubble;
 pub(crate) mod free_list;
+pub(crate) mod global_queue;
 pub mod goroutine;
 pub(crate) mod inline_body;
 pub(crate) mod locked;
 pub mod machine;
 pub(crate) mod name;
 pub mod processor;
+pub(crate) mod processor_status;
 pub mod scheduler;
+pub(crate) mod scheduler_number;
 pub(crate) mod signal;
 pub(crate) mod slice;
 pub(crate) mod status;

@@ -15,6 +15,8 @@ use crate::engine::schedule::RequeueLocal;
 use crate::engine::switch::ChosenFarSide;
 use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::Goroutine;
+pub use crate::entities::processor_status::ProcessorStatus;
+use crate::entities::processor_status::StatusWord;
 use crate::entities::slice::{CallWatch, SliceWatch};
 use crate::entities::timers::Timers;
 use crate::entities::watch::Watch;
@@ -26,67 +28,6 @@ use crate::record::trace::Tracer;
 /// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
 /// it. Go: the `61` in `findRunnable`.
 pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
-
-/// Who has a P. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum ProcessorStatus {
-    /// On the idle list.
-    Idle = 0,
-    /// Held by an M.
-    Running = 1,
-    /// Left behind by an M in a system call: whoever moves the word away from here by compare-exchange has it.
-    Syscall = 2,
-    /// The world is stopped: held by nobody, on no list, to go on when it starts. Go: `_Pgcstop`.
-    Stopped = 3,
-    /// As `Stopped`, and the M that left it behind is in its system call still: if the world starts before that is over,
-    /// the M gets it back as if nothing had happened.
-    StoppedInSyscall = 4,
-    /// Not in use: [`set_procs`](crate::engine::procs::set_procs) wants fewer. Go: `_Pdead`.
-    Dead = 5,
-}
-
-/// The status word of a P: it decides by compare-exchange who gets a P whose M is in a system call.
-#[derive(Debug)]
-pub(crate) struct StatusWord(AtomicU32);
-
-impl StatusWord {
-    pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(ProcessorStatus::Dead as u32))
-    }
-
-    pub(crate) fn get(&self) -> ProcessorStatus {
-        match self.0.load(Ordering::Relaxed) {
-            0 => ProcessorStatus::Idle,
-            1 => ProcessorStatus::Running,
-            2 => ProcessorStatus::Syscall,
-            3 => ProcessorStatus::Stopped,
-            4 => ProcessorStatus::StoppedInSyscall,
-            _ => ProcessorStatus::Dead,
-        }
-    }
-
-    /// By the holder, or under the scheduler lock by whoever takes it from the idle list or has stopped the world.
-    pub(crate) fn set(&self, status: ProcessorStatus) {
-        // Ordering: Release, so that whoever claims the P from `Syscall` with the Acquire below sees its ring, caches
-        // and counters as the M that entered the system call left them.
-        self.0.store(status as u32, Ordering::Release);
-    }
-
-    /// Claims a P whose M is in a system call; tells whether the caller has it now.
-    pub(crate) fn claim_from_syscall(&self) -> bool {
-        self.claim(ProcessorStatus::Syscall, ProcessorStatus::Running)
-    }
-
-    /// Stops a P whose M is in a system call; tells whether it was in one.
-    pub(crate) fn stop_in_syscall(&self) -> bool {
-        self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)
-    }
-
-    fn claim(&self, from: ProcessorStatus, to: ProcessorStatus) -> bool {
-        self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-}
 
 /// A P. Go: `p` (runtime/runtime2.go).
 ///

@@ -5,20 +5,20 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::mem::offset_of;
 
-use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, StaticU32};
-use crate::base::error::OutOfResources;
+use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::extension::Extension;
-use crate::base::id::MachineId;
 use crate::base::list::List;
-use crate::base::reference::AtomicRef;
+use crate::base::reference::{AtomicRef, push_forever};
 use crate::base::spin_lock::Lock;
 use crate::entities::bubble::Bubble;
 use crate::entities::free_list::FreeSlots;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::machine::{Machine, NewMachine};
-use crate::entities::processor::{GOROUTINE_ID_BATCH, Processor, ProcessorStatus};
+use crate::entities::machine::Machine;
+use crate::entities::processor::{GOROUTINE_ID_BATCH, Processor};
+use crate::entities::processor_status::ProcessorStatus;
+use crate::entities::scheduler_number::take_number;
 use crate::entities::signal::Poller;
-use crate::entities::status::{ParkedStatus, Status};
+use crate::entities::status::Status;
 use crate::entities::world::World;
 use crate::platform::Platform;
 use crate::record::counters::Counts;
@@ -60,35 +60,6 @@ impl<P: Platform> Shared<P> {
 /// Ps at most.
 pub const PROCESSOR_LIMIT: usize = 1024;
 
-/// The number of the next scheduler, whatever its platform.
-#[cfg(not(gmp_loom))]
-static NEXT_NUMBER: StaticU32 = StaticU32::new(0);
-
-#[cfg(gmp_loom)]
-std::thread_local! {
-    /// The same for the models, which run side by side on threads of the host, each of which begins anew with each run.
-    static NEXT_NUMBER: StaticU32 = const { StaticU32::new(0) };
-}
-
-/// A number that no other scheduler has.
-fn take_number() -> u32 {
-    let next = |number| (number < ParkedStatus::SCHEDULER_LIMIT).then_some(number + 1);
-    #[cfg(not(gmp_loom))]
-    let taken = NEXT_NUMBER.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-    #[cfg(gmp_loom)]
-    let taken = NEXT_NUMBER.with(|number| number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next));
-    taken.expect("so many schedulers do not fit into memory")
-}
-
-/// The next scheduler gets number 0 again: a model makes as many as it has runs, and none of them is used after its run.
-#[cfg(gmp_loom)]
-pub(crate) fn restart_numbers() {
-    NEXT_NUMBER.with(|number| number.store(0, Ordering::Relaxed));
-}
-
-/// Ms at most. Go: `maxmcount`, 10000.
-const MACHINE_LIMIT: u32 = 10_000;
-
 /// One scheduler. It lives as long as the program, like Go's.
 #[doc(alias = "sched")]
 pub struct Scheduler<P: Platform> {
@@ -115,11 +86,11 @@ pub struct Scheduler<P: Platform> {
     /// Bubbles that nobody uses.
     pub(crate) bubbles: Lock<List<Bubble<P>>, P>,
     all_goroutines: AtomicRef<Goroutine<P>>,
-    all_machines: AtomicRef<Machine<P>>,
+    pub(crate) all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
-    next_machine_id: AtomicU32,
+    pub(crate) next_machine_id: AtomicU32,
     /// An M for which no thread was to be had.
-    spare_machine: AtomicRef<Machine<P>>,
+    pub(crate) spare_machine: AtomicRef<Machine<P>>,
     /// Signals of devices.
     pub(crate) poller: Poller<P>,
     /// The main G has ended itself: nobody is left to end the program when the others are through.
@@ -194,7 +165,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
-                processor.watch.belong_to(scheduler);
+                processor.watch.set_scheduler(scheduler.number);
                 scheduler.choose_requeue(processor);
             }
             for processor in scheduler.processors() {
@@ -202,56 +173,6 @@ impl<P: Platform> Scheduler<P> {
             }
         }
         scheduler
-    }
-
-    /// Makes an M and puts it on the idle list. The caller is pinned, or nothing runs yet. Go: `newm`.
-    pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
-        {
-            let mut shared = self.shared.lock();
-            if shared.machines >= MACHINE_LIMIT {
-                return Err(OutOfResources);
-            }
-            shared.machines += 1;
-            // Counted as blocked until it can take a P.
-            shared.blocked_machines += 1;
-        }
-        let started = self.new_machine();
-        let mut shared = self.shared.lock();
-        shared.blocked_machines -= 1;
-        let machine = started.inspect_err(|_| shared.machines -= 1)?;
-        self.put_idle_machine(&mut shared, machine);
-        drop(shared);
-        // Not before it is on the idle list: anybody who finds an M may unpark its thread, which then takes itself off that
-        // list if it sees work.
-        push_forever(&self.all_machines, machine, |machine| &machine.all_link);
-        if self.is_shut_down() {
-            // Perhaps `shut_down` did not find it.
-            P::unpark_thread(machine);
-        }
-        Ok(())
-    }
-
-    /// An M with a thread that waits to be unparked for the first time, which nobody but the caller knows.
-    fn new_machine(&'static self) -> Result<&'static Machine<P>, OutOfResources> {
-        // One that got no thread before is tried again, since it cannot be freed.
-        let machine = match self.spare_machine.swap(None, Ordering::AcqRel) {
-            Some(machine) => machine,
-            None => {
-                let mut home = Vec::new();
-                home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-                let id = MachineId(self.next_machine_id.fetch_add(1, Ordering::Relaxed));
-                home.push(Machine::new(id, self));
-                &home.leak()[0]
-            }
-        };
-        match P::start_thread(NewMachine::new(machine)) {
-            Ok(thread) => machine.set_thread(thread),
-            Err(error) => {
-                self.spare_machine.store(Some(machine), Ordering::Release);
-                return Err(error);
-            }
-        }
-        Ok(machine)
     }
 
     /// Its number, by which a parked G tells to which scheduler it belongs.
@@ -380,36 +301,6 @@ impl<P: Platform> Scheduler<P> {
         self.take_idle_processor(shared)
     }
 
-    /// Appends Gs to the global queue. The caller wakes someone for them. Go: `globrunqputbatch`.
-    pub(crate) fn put_global(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
-        shared.global.append(goroutines);
-        self.publish_global_length(shared);
-    }
-
-    /// Appends a G that may be locked to its M. As [`put_global`](Self::put_global).
-    pub(crate) fn put_global_one(&self, shared: &mut Shared<P>, goroutine: &'static Goroutine<P>) {
-        let list = if goroutine.is_locked() { &mut shared.locked } else { &mut shared.global };
-        list.push_back(goroutine);
-        self.publish_global_length(shared);
-    }
-
-    pub(crate) fn publish_global_length(&self, shared: &Shared<P>) {
-        self.global_length.store(shared.global.len() + shared.locked.len(), Ordering::Relaxed);
-    }
-
-    /// Puts Gs before all others on the global queue. The caller wakes someone for them.
-    pub(crate) fn put_global_first(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
-        goroutines.append(&mut shared.global);
-        self.put_global(shared, goroutines);
-    }
-
-    /// Takes one G from the global queue.
-    pub(crate) fn take_global(&self, shared: &mut Shared<P>) -> Option<&'static Goroutine<P>> {
-        let goroutine = shared.global.pop_front()?;
-        self.publish_global_length(shared);
-        Some(goroutine)
-    }
-
     /// Whether [`shut_down`](Self::shut_down) was called.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.shut_down.load(Ordering::Acquire)
@@ -425,18 +316,6 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Appends `item` to a list that is only ever added to, without a lock.
-fn push_forever<T>(head: &AtomicRef<T>, item: &'static T, link: impl Fn(&'static T) -> &'static AtomicRef<T>) {
-    loop {
-        let old = head.load(Ordering::Relaxed);
-        link(item).store(old, Ordering::Relaxed);
-        // Ordering: Release publishes the item and its link to whoever walks the list with Acquire loads.
-        if head.replace(old, Some(item), Ordering::Release, Ordering::Relaxed) {
-            return;
-        }
-    }
-}
-
 impl<P: Platform> fmt::Debug for Scheduler<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scheduler")
@@ -445,42 +324,5 @@ impl<P: Platform> fmt::Debug for Scheduler<P> {
             .field("idle_processors", &self.idle_processors)
             .field("global_length", &self.global_length)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, feature = "std", not(gmp_loom)))]
-mod tests {
-    use alloc::boxed::Box;
-    use alloc::vec::Vec;
-
-    use proptest::prelude::*;
-
-    use super::Scheduler;
-    use crate::base::atomic::Ordering;
-    use crate::base::list::List;
-    use crate::engine::find::take_global_batch;
-    use crate::entities::goroutine::Goroutine;
-    use crate::native::Native;
-
-    proptest! {
-        /// Go: `n = min(128, size, size/gomaxprocs+1)`, the first to run, the rest in order on the local ring.
-        #[test]
-        fn a_batch_of_the_global_queue_is_gos(size in 0..600usize, processors in 1..65usize) {
-            let scheduler = Scheduler::<Native>::new(processors);
-            let goroutines: Vec<&'static Goroutine<Native>> =
-                (0..size).map(|_| &*Box::leak(Box::new(Goroutine::new(scheduler)))).collect();
-            let mut batch = List::new();
-            goroutines.iter().for_each(|&goroutine| batch.push_back(goroutine));
-            scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
-
-            let processor = &scheduler.processors()[0];
-            let first = take_global_batch(scheduler, processor);
-            let rest = core::iter::from_fn(|| processor.queue.pop().map(|(goroutine, _)| goroutine));
-            let taken: Vec<_> = first.into_iter().chain(rest).collect();
-            prop_assert_eq!(taken.len(), 128.min(size).min(size / processors + 1));
-            prop_assert!(taken.iter().zip(&goroutines).all(|(taken, expected)| core::ptr::eq(*taken, *expected)));
-            prop_assert_eq!(scheduler.global_length.load(Ordering::Relaxed), size - taken.len());
-            prop_assert_eq!(scheduler.shared.lock().global.len(), size - taken.len());
-        }
     }
 }

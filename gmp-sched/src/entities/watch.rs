@@ -1,9 +1,7 @@
 //! Which Gs of a P are watched as they become runnable and run; see [`crate::engine::observe`].
 
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::entities::scheduler::Scheduler;
 use crate::entities::status::ParkedStatus;
-use crate::platform::Platform;
 
 /// Which Gs of a P are watched.
 #[derive(Debug)]
@@ -18,9 +16,9 @@ impl Watch {
         Self { parked: AtomicU32::new(0), all: AtomicBool::new(false) }
     }
 
-    /// The P is one of `scheduler`. To be said once, before it is used.
-    pub(crate) fn belong_to<P: Platform>(&self, scheduler: &Scheduler<P>) {
-        self.set_parked_status(ParkedStatus::unwatched(scheduler.number()));
+    /// Sets the number of the scheduler to which the P belongs. Called once, before the P is used.
+    pub(crate) fn set_scheduler(&self, number: u32) {
+        self.set_parked_status(ParkedStatus::unwatched(number));
     }
 
     /// The status of a G that parks here.

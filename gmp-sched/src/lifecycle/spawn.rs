@@ -8,9 +8,9 @@ use crate::base::id::GoroutineId;
 use crate::engine::caller::{Caller, Here, refuse};
 use crate::engine::observe;
 use crate::engine::park::{put_next, queue};
+use crate::engine::reuse;
 use crate::engine::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
 use crate::entities::bubble::Bubble;
-use crate::entities::free_list;
 pub use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -47,7 +47,7 @@ where
     T: Send + 'static,
 {
     let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
-    let goroutine = free_list::take(machine, processor)?;
+    let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
     Ok(start(machine, processor, goroutine, end, body))
@@ -122,7 +122,7 @@ where
     T: Send,
 {
     let Here { pinned, machine, processor } = Here::<P>::to_spawn();
-    let goroutine = free_list::take(machine, processor)?;
+    let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
@@ -144,7 +144,7 @@ where
     T: Send + 'static,
 {
     let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
-    let goroutine = free_list::take(machine, processor)?;
+    let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     body::install(StackEnd::of(goroutine), body);
     begin(machine, processor, goroutine);
@@ -284,11 +284,11 @@ impl<'a, P: Platform> Builder<'a, P> {
     {
         let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
         if self.stack_size == STACK_SIZE {
-            let goroutine = free_list::take(machine, processor)?;
+            let goroutine = reuse::take(machine, processor)?;
             goroutine.set_name(self.name);
             return Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body));
         }
-        let goroutine = free_list::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?;
+        let goroutine = reuse::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?;
         goroutine.set_name(self.name);
         body::install_on_chosen(StackEnd::of(goroutine), body);
         let creator = begin(machine, processor, goroutine);
@@ -324,7 +324,7 @@ impl<P: Platform> Scheduler<P> {
         for _ in 0..self.procs() {
             self.add_machine()?;
         }
-        let goroutine = free_list::take_with_stack(self, STACK_SIZE)?;
+        let goroutine = reuse::take_with_stack(self, STACK_SIZE)?;
         body::install(StackEnd::of(goroutine), main);
         goroutine.completion.store(ATTACHED, Ordering::Relaxed);
         goroutine.begin(GoroutineId(1), None);
@@ -455,9 +455,9 @@ pub(crate) fn bury<P: Platform, const IS_STACK_CHOSEN: bool>(
     goroutine.set_status(Status::Dead);
     if left(goroutine, audience) {
         if IS_STACK_CHOSEN {
-            free_list::recycle(pinned, goroutine);
+            reuse::recycle(pinned, goroutine);
         } else {
-            free_list::recycle_standard(pinned, processor, goroutine);
+            reuse::recycle_standard(pinned, processor, goroutine);
         }
     }
 }

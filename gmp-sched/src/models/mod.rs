@@ -90,7 +90,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(move || {
         RUNS.set(RUNS.get() + 1);
         assert!(RUNS.get() < RUNS_AT_MOST, "the model is too large");
-        crate::entities::scheduler::restart_numbers();
+        crate::entities::scheduler_number::restart_numbers();
         // Made here, before there are other threads, because loom would consider what came before them.
         pass_point();
         model();

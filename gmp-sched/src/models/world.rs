@@ -15,7 +15,7 @@ use crate::engine::syscall::{
 };
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::entities::machine::Machine;
-use crate::entities::processor::ProcessorStatus;
+use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::timers::Action;
 use crate::platform::Pinned;
 

@@ -10,7 +10,7 @@ use super::Sim;
 use super::slices::Waits;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::entities::processor::ProcessorStatus;
+use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 

@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
-        "entities/goroutine.rs",
+        "entities/goroutine/wait.rs",
         "two may end a wait",
         "        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
         "        let is_open = self.wait.load(Ordering::Relaxed) == ticket.0;

@@ -32,13 +32,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "lifecycle/spawn.rs",
         "a child is counted before its spawn can panic",
         "    let Here { pinned, machine, processor } = Here::<P>::to_spawn();
-    let goroutine = free_list::take(machine, processor)?;
+    let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::new());
     let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
-    let goroutine = free_list::take(machine, processor)?;
+    let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     body::install_scoped(StackEnd::of(goroutine), body, children);",
         Model("scope::spawn_that_panics"),

@@ -5,21 +5,21 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "entities/processor.rs",
+        "entities/processor_status.rs",
         "a P is left behind without Release",
         "        self.0.store(status as u32, Ordering::Release);",
         "        self.0.store(status as u32, Ordering::Relaxed);",
         Model("syscall::retake"),
     ),
     mutant(
-        "entities/processor.rs",
+        "entities/processor_status.rs",
         "a P is taken from a system call without Acquire",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed)",
         "self.0.compare_exchange(from as u32, to as u32, Ordering::Relaxed, Ordering::Relaxed)",
         Model("syscall::next_holder_of_a_retaken_p_sees_what_the_caller_did"),
     ),
     mutant(
-        "entities/processor.rs",
+        "entities/processor_status.rs",
         "two may take a P from a system call",
         "        self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()",
         "        let is_free = self.0.load(Ordering::Acquire) == from as u32;

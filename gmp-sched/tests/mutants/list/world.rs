@@ -66,7 +66,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::starting_against"),
     ),
     mutant(
-        "entities/processor.rs",
+        "entities/processor_status.rs",
         "a P in a system call is stopped while it is taken away from the call",
         "        self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)",
         "        let is_in_call = self.get() == ProcessorStatus::Syscall;

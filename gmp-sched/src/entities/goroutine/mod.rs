@@ -14,46 +14,40 @@
 //! creator, the M that runs it, the queue that holds it) is their only writer, and the queues order one owner after the
 //! other.
 
+mod stack;
+mod wait;
+
 use core::fmt;
 use core::mem::offset_of;
-use core::ops::Range;
 
 use crate::base::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::error::JoinError;
 pub use crate::base::id::GoroutineId;
 use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
 use crate::entities::bubble::Bubble;
-use crate::entities::free_list::BATCHES;
-use crate::entities::inline_body::{BodyFunctions, InlineBody};
+use crate::entities::inline_body::InlineBody;
 use crate::entities::machine::Machine;
 use crate::entities::name::{Name, NameCell};
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::STATUS;
 pub use crate::entities::status::Status;
-use crate::entities::status::{IN_BUBBLE, LOCKED, ParkedStatus, STATUS, WATCHED};
 use crate::entities::timers::Timer;
 pub use crate::entities::wait_reason::WaitReason;
 use crate::entities::waiter::Waiter;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
+pub(crate) use stack::StackSize;
+pub(crate) use wait::Ticket;
 
-/// The right to end one wait of a G to which several have a claim; see [`crate::library::waiter`]. Never given twice by one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(pub(crate) u64);
+/// Which link of a G is that of the list of batches.
+pub(crate) const BATCHES: usize = 1;
 
-impl Ticket {
-    /// Of a wait that only one can end.
-    pub(crate) const SOLE: Self = Self(0);
-}
-
-/// Where the stack of a slot goes when its G is dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum StackSize {
-    /// On the free list, with the slot; or there is none.
-    Standard = 0,
-    /// Back to the platform.
-    Chosen = 1,
+/// What is done with the body of a G whose types only its spawner knew.
+pub(crate) struct BodyFunctions<P: Platform> {
+    /// Puts an error in the place of the result, and tells those who wait; the closure has been moved out.
+    pub(crate) fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
 }
 
 /// A G. Go: `g` (runtime/runtime2.go).
@@ -68,7 +62,7 @@ pub struct Goroutine<P: Platform> {
     pub(crate) context: SavedContext,
     /// The link of the one list it is on.
     link: AtomicRef<Self>,
-    /// A [`Status`], or a [`ParkedStatus`].
+    /// A [`Status`], or a [`ParkedStatus`](crate::entities::status::ParkedStatus).
     status: AtomicU32,
     wait_reason: AtomicU8,
     stack_size: AtomicU8,
@@ -157,31 +151,6 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    /// Begins a wait of the calling G that several may end: gives the ticket that one of them can claim. The caller
-    /// makes it known under locks.
-    #[inline]
-    pub(crate) fn open_wait(&self) -> Ticket {
-        // Even to odd: zero is never given.
-        let ticket = self.wait.load(Ordering::Relaxed) + 1;
-        self.wait.store(ticket, Ordering::Relaxed);
-        Ticket(ticket)
-    }
-
-    /// Ends the wait of that ticket; tells whether nobody had before. Who ends it readies the G.
-    #[inline]
-    pub(crate) fn claim(&self, ticket: Ticket) -> bool {
-        ticket == Ticket::SOLE || self.claim_of_several(ticket)
-    }
-
-    /// [`claim`](Self::claim) of a ticket that was [given](Self::open_wait).
-    #[inline(always)]
-    pub(crate) fn claim_of_several(&self, ticket: Ticket) -> bool {
-        debug_assert_ne!(ticket, Ticket::SOLE);
-        // Ordering: the word only decides who is first; what winner and G tell each other goes through the locks of the
-        // queues and of the run queue.
-        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
     /// Its number in this life of the slot.
     #[must_use]
     pub fn id(&self) -> GoroutineId {
@@ -226,36 +195,10 @@ impl<P: Platform> Goroutine<P> {
         self.locked_machine.store(machine, Ordering::Relaxed);
     }
 
-    /// It is locked and about to be left: if it waits, those who ready it are to know.
-    pub(crate) fn note_locked_wait(&self) {
-        if self.status() == Status::Waiting {
-            self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
-        }
-    }
-
-    /// Why it waits, [`WaitReason::None`] if it does not.
-    #[must_use]
-    pub fn wait_reason(&self) -> WaitReason {
-        // What it waited for last stays there.
-        if self.status() == Status::Waiting {
-            WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
-        } else {
-            WaitReason::None
-        }
-    }
-
     /// What its spawner called it.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.has_name.load(Ordering::Relaxed).then(|| self.name.get()).flatten()
-    }
-
-    /// Since when it waits, to within a slice: read from its P's clock, which ticks when the P looks at the time anyway.
-    /// Go: `waitsince`, which the garbage collector sets.
-    #[must_use]
-    #[doc(alias = "waitsince")]
-    pub fn waiting_since(&self) -> Instant {
-        Instant::from_nanos(self.waiting_since.load(Ordering::Relaxed))
     }
 
     /// Notes since when it is runnable.
@@ -276,47 +219,6 @@ impl<P: Platform> Goroutine<P> {
         self.has_name.store(name.is_some(), Ordering::Relaxed);
     }
 
-    /// The addresses of its stack; an empty range if a dead G has none.
-    #[must_use]
-    pub fn stack(&self) -> Range<usize> {
-        let top = self.stack_top();
-        // From another M the two may not belong together.
-        top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
-    }
-
-    /// Where its stack begins to grow down from.
-    #[inline(always)]
-    pub(crate) fn stack_top(&self) -> usize {
-        self.stack_top.load(Ordering::Relaxed)
-    }
-
-    /// Gives the slot a stack, or takes it off. The caller owns the slot.
-    pub(crate) fn set_stack(&self, stack: Range<usize>, size: StackSize) {
-        self.stack_top.store(stack.end, Ordering::Relaxed);
-        self.stack_bytes.store(stack.len(), Ordering::Relaxed);
-        self.stack_size.store(size as u8, Ordering::Relaxed);
-    }
-
-    /// Gives it another stack of the same size. The caller owns the slot.
-    #[inline(always)]
-    pub(crate) fn set_stack_top(&self, top: usize) {
-        self.stack_top.store(top, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    pub(crate) fn stack_size(&self) -> StackSize {
-        match self.stack_size.load(Ordering::Relaxed) {
-            0 => StackSize::Standard,
-            _ => StackSize::Chosen,
-        }
-    }
-
-    /// The status if it is parked as `parked` says.
-    #[inline(always)]
-    pub(crate) fn is_parked_as(&self, parked: ParkedStatus) -> bool {
-        self.status.load(Ordering::Relaxed) == parked.to_bits()
-    }
-
     /// Clears what is only shown to people.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget_times(&self) {
@@ -327,37 +229,6 @@ impl<P: Platform> Goroutine<P> {
     #[inline(always)]
     pub(crate) fn set_status(&self, status: Status) {
         self.status.store(status as u32, Ordering::Relaxed);
-    }
-
-    /// It is about to wait, at about `now`.
-    #[inline(always)]
-    pub(crate) fn set_waiting(&self, reason: WaitReason, parked: ParkedStatus, now: Instant) {
-        self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
-        self.wait_reason.store(reason as u8, Ordering::Relaxed);
-        self.status.store(parked.to_bits(), Ordering::Relaxed);
-    }
-
-    /// It has been said to be waiting, and does so in a bubble, for this reason.
-    pub(crate) fn set_waiting_in_bubble(&self, reason: WaitReason, is_durable: bool) {
-        self.wait_reason.store(reason as u8, Ordering::Relaxed);
-        if is_durable {
-            self.status.store(self.status.load(Ordering::Relaxed) | IN_BUBBLE, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether it waits durably in a bubble.
-    pub(crate) fn is_waiting_in_bubble(&self) -> bool {
-        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & IN_BUBBLE != 0
-    }
-
-    /// Whether it waits, and only its own M may run it.
-    pub(crate) fn is_waiting_locked(&self) -> bool {
-        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & LOCKED != 0
-    }
-
-    /// Whether it waits, and somebody wants to know when that is over.
-    pub(crate) fn is_waiting_watched(&self) -> bool {
-        self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & WATCHED != 0
     }
 
     /// The bubble it is in.

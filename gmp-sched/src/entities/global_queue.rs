@@ -1,0 +1,76 @@
+//! The global run queue, and beside it the list of runnable Gs that are locked to their Ms. Both are under the scheduler lock.
+
+use crate::base::atomic::Ordering;
+use crate::base::list::List;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::scheduler::{Scheduler, Shared};
+use crate::platform::Platform;
+
+impl<P: Platform> Scheduler<P> {
+    /// Appends Gs to the global queue. The caller wakes someone for them. Go: `globrunqputbatch`.
+    pub(crate) fn put_global(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
+        shared.global.append(goroutines);
+        self.publish_global_length(shared);
+    }
+
+    /// Appends a G that may be locked to its M. As [`put_global`](Self::put_global).
+    pub(crate) fn put_global_one(&self, shared: &mut Shared<P>, goroutine: &'static Goroutine<P>) {
+        let list = if goroutine.is_locked() { &mut shared.locked } else { &mut shared.global };
+        list.push_back(goroutine);
+        self.publish_global_length(shared);
+    }
+
+    pub(crate) fn publish_global_length(&self, shared: &Shared<P>) {
+        self.global_length.store(shared.global.len() + shared.locked.len(), Ordering::Relaxed);
+    }
+
+    /// Puts Gs before all others on the global queue. The caller wakes someone for them.
+    pub(crate) fn put_global_first(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
+        goroutines.append(&mut shared.global);
+        self.put_global(shared, goroutines);
+    }
+
+    /// Takes one G from the global queue.
+    pub(crate) fn take_global(&self, shared: &mut Shared<P>) -> Option<&'static Goroutine<P>> {
+        let goroutine = shared.global.pop_front()?;
+        self.publish_global_length(shared);
+        Some(goroutine)
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use crate::base::atomic::Ordering;
+    use crate::base::list::List;
+    use crate::engine::find::take_global_batch;
+    use crate::entities::goroutine::Goroutine;
+    use crate::entities::scheduler::Scheduler;
+    use crate::native::Native;
+
+    proptest! {
+        /// Go: `n = min(128, size, size/gomaxprocs+1)`, the first to run, the rest in order on the local ring.
+        #[test]
+        fn a_batch_of_the_global_queue_is_gos(size in 0..600usize, processors in 1..65usize) {
+            let scheduler = Scheduler::<Native>::new(processors);
+            let goroutines: Vec<&'static Goroutine<Native>> =
+                (0..size).map(|_| &*Box::leak(Box::new(Goroutine::new(scheduler)))).collect();
+            let mut batch = List::new();
+            goroutines.iter().for_each(|&goroutine| batch.push_back(goroutine));
+            scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
+
+            let processor = &scheduler.processors()[0];
+            let first = take_global_batch(scheduler, processor);
+            let rest = core::iter::from_fn(|| processor.queue.pop().map(|(goroutine, _)| goroutine));
+            let taken: Vec<_> = first.into_iter().chain(rest).collect();
+            prop_assert_eq!(taken.len(), 128.min(size).min(size / processors + 1));
+            prop_assert!(taken.iter().zip(&goroutines).all(|(taken, expected)| core::ptr::eq(*taken, *expected)));
+            prop_assert_eq!(scheduler.global_length.load(Ordering::Relaxed), size - taken.len());
+            prop_assert_eq!(scheduler.shared.lock().global.len(), size - taken.len());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The stack of a G, as addresses.
+
+use core::ops::Range;
+
+use super::Goroutine;
+use crate::base::atomic::Ordering;
+use crate::platform::Platform;
+
+/// Where the stack of a slot goes when its G is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum StackSize {
+    /// On the free list, with the slot; or there is none.
+    Standard = 0,
+    /// Back to the platform.
+    Chosen = 1,
+}
+
+impl<P: Platform> Goroutine<P> {
+    /// The addresses of its stack; an empty range if a dead G has none.
+    #[must_use]
+    pub fn stack(&self) -> Range<usize> {
+        let top = self.stack_top();
+        // From another M the two may not belong together.
+        top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
+    }
+
+    /// Where its stack begins to grow down from.
+    #[inline(always)]
+    pub(crate) fn stack_top(&self) -> usize {
+        self.stack_top.load(Ordering::Relaxed)
+    }
+
+    /// Gives the slot a stack, or takes it off. The caller owns the slot.
+    pub(crate) fn set_stack(&self, stack: Range<usize>, size: StackSize) {
+        self.stack_top.store(stack.end, Ordering::Relaxed);
+        self.stack_bytes.store(stack.len(), Ordering::Relaxed);
+        self.stack_size.store(size as u8, Ordering::Relaxed);
+    }
+
+    /// Gives it another stack of the same size. The caller owns the slot.
+    #[inline(always)]
+    pub(crate) fn set_stack_top(&self, top: usize) {
+        self.stack_top.store(top, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn stack_size(&self) -> StackSize {
+        match self.stack_size.load(Ordering::Relaxed) {
+            0 => StackSize::Standard,
+            _ => StackSize::Chosen,
+        }
+    }
+}
