@@ -31,7 +31,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::{Scheduler, Shared};
-pub use crate::entities::world::{StopReason, Stops};
+pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Pinned, Platform};
 
 /// How long the stopper waits before it looks again at the Ps that have not stopped.

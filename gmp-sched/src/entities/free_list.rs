@@ -1,4 +1,4 @@
-//! The slots of Gs: made once, never freed, reused with or without the stack they had.
+//! The slots of dead Gs: never freed, reused with or without their stacks.
 //!
 //! | list | of | dead Gs | Go |
 //! |---|---|---|---|
@@ -6,47 +6,47 @@
 //! | `FreeSlots::batches`, `FreeSlots::with_stack` | all | the same | `sched.gFree.stack` |
 //! | `FreeSlots::bare` | all | without a stack | `sched.gFree.noStack` |
 //!
-//! Between a P and all they go in batches of 32 that hang together, so that it takes no longer than for one. (Go moves them
+//! Slots move between a P and the common lists in linked batches of 32, which takes no longer than moving one. (Go moves them
 //! one by one.)
 //!
-//! A slot on these lists has a stack of the standard size, so that the usual spawn finds both in one step; which one it
-//! is changes ([`exchange_stacks`](crate::engine::stacks::exchange_stacks)). A stack of a chosen size goes back to the platform when its G
-//! is dead, which keeps such stacks by size; and so do the others when the platform is short of memory and asks for them
-//! ([`Scheduler::give_back_stacks`]).
+//! A slot on these lists has a stack of the standard size, so that a spawn takes both in one step; Gs may
+//! [exchange](crate::engine::stacks::exchange_stacks) their stacks. A stack of another size is returned to the platform when its
+//! G is dead. Standard stacks are returned when the platform is short of memory ([`Scheduler::give_back_stacks`]).
 
 use core::fmt;
 
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
-use crate::entities::goroutine::{BATCHES, Goroutine};
 #[cfg(doc)]
 use crate::entities::scheduler::Scheduler;
-use crate::platform::Platform;
 
 /// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
 pub const STACK_SIZE: usize = 64 * 1024;
 
-/// Slots of a batch. A P keeps two of them at most.
+/// Slots of a batch. A P keeps two batches at most.
 pub(crate) const BATCH: u32 = 32;
 
-/// The free slots that belong to no P. Go: `sched.gFree`.
+/// Which link of a G is that of the list of batches.
+pub(crate) const BATCHES: usize = 1;
+
+/// The free slots of type `T` that belong to no P. Go: `sched.gFree`.
 #[derive(Debug)]
-pub(crate) struct FreeSlots<P: Platform> {
-    /// The first one of each batch.
-    pub(crate) batches: List<Goroutine<P>, BATCHES>,
-    /// Those that make no batch.
-    pub(crate) with_stack: List<Goroutine<P>>,
-    pub(crate) bare: List<Goroutine<P>>,
+pub(crate) struct FreeSlots<T: Linked + Linked<BATCHES>> {
+    /// The first slot of each batch.
+    pub(crate) batches: List<T, BATCHES>,
+    /// Slots with a stack that are in no batch.
+    pub(crate) with_stack: List<T>,
+    pub(crate) bare: List<T>,
 }
 
-impl<P: Platform> FreeSlots<P> {
+impl<T: Linked + Linked<BATCHES>> FreeSlots<T> {
     pub(crate) const fn new() -> Self {
         Self { batches: List::new(), with_stack: List::new(), bare: List::new() }
     }
 
-    /// One of those with a stack, from a batch if there is no other.
-    pub(crate) fn pop_with_stack(&mut self) -> Option<&'static Goroutine<P>> {
+    /// Takes a slot with a stack, from a batch if there is no other.
+    pub(crate) fn pop_with_stack(&mut self) -> Option<&'static T> {
         if self.with_stack.is_empty() {
             let mut next = self.batches.pop_front();
             while let Some(goroutine) = next {
@@ -60,66 +60,66 @@ impl<P: Platform> FreeSlots<P> {
 
 /// The link between dead Gs.
 #[inline(always)]
-fn link<P: Platform>(goroutine: &Goroutine<P>) -> &AtomicRef<Goroutine<P>> {
+fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
     Linked::<0>::link(goroutine)
 }
 
-/// The dead Gs that a P keeps, with their stacks: the last one is the first to be used again. They belong to whoever holds
-/// the P. Go: `p.gFree`.
-pub(crate) struct FreeList<P: Platform> {
-    pub(crate) first: AtomicRef<Goroutine<P>>,
+/// The dead Gs of a P, of type `T`, with their stacks: the latest is used again first. They belong to the holder of the P. Go:
+/// `p.gFree`.
+pub(crate) struct FreeList<T: 'static> {
+    pub(crate) first: AtomicRef<T>,
     pub(crate) count: AtomicU32,
-    /// The first one of a whole batch more.
-    pub(crate) spare: AtomicRef<Goroutine<P>>,
+    /// The first slot of a second batch, which is whole.
+    pub(crate) spare: AtomicRef<T>,
 }
 
-impl<P: Platform> FreeList<P> {
+impl<T: Linked> FreeList<T> {
     pub(crate) fn new() -> Self {
         Self { first: AtomicRef::none(), count: AtomicU32::new(0), spare: AtomicRef::none() }
     }
 
-    /// How many there are. From another M the answer may be old.
+    /// The number of slots. From another M the answer may be stale.
     pub(crate) fn len(&self) -> u32 {
         let is_there_more = self.spare.load(Ordering::Relaxed).is_some();
         self.count.load(Ordering::Relaxed) + if is_there_more { BATCH } else { 0 }
     }
 
-    /// Takes one, if there is one outside of the spare batch.
+    /// Takes a slot, unless all are in the spare batch.
     #[inline(always)]
-    pub(crate) fn pop(&self) -> Option<&'static Goroutine<P>> {
+    pub(crate) fn pop(&self) -> Option<&'static T> {
         let goroutine = self.first.load(Ordering::Relaxed)?;
         self.first.store(link(goroutine).load(Ordering::Relaxed), Ordering::Relaxed);
         self.count.store(self.count.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         Some(goroutine)
     }
 
-    /// The one that would be taken next: that which died last.
-    pub(crate) fn last(&self) -> Option<&'static Goroutine<P>> {
+    /// The slot that would be taken next: that of the G which died last.
+    pub(crate) fn last(&self) -> Option<&'static T> {
         self.first.load(Ordering::Relaxed)
     }
 
-    /// Whether one more would make more than a batch.
+    /// Whether there is a whole batch besides the spare one.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.count.load(Ordering::Relaxed) == BATCH
     }
 
-    /// Adds one, if it is not full.
+    /// Adds a slot to a list that is not full.
     #[inline(always)]
-    pub(crate) fn push(&self, goroutine: &'static Goroutine<P>) {
+    pub(crate) fn push(&self, goroutine: &'static T) {
         link(goroutine).store(self.first.load(Ordering::Relaxed), Ordering::Relaxed);
         self.first.store(Some(goroutine), Ordering::Relaxed);
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Has a batch in place of what is there.
-    pub(crate) fn set(&self, batch: Option<&'static Goroutine<P>>) {
+    /// Replaces the slots, apart from the spare batch, by `batch`.
+    pub(crate) fn set(&self, batch: Option<&'static T>) {
         self.first.store(batch, Ordering::Relaxed);
         self.count.store(if batch.is_some() { BATCH } else { 0 }, Ordering::Relaxed);
     }
 }
 
-impl<P: Platform> fmt::Debug for FreeList<P> {
+impl<T: Linked> fmt::Debug for FreeList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FreeList({})", self.len())
     }

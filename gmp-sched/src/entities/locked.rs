@@ -1,24 +1,22 @@
-//! What an M knows of the G locked to it; see [`crate::engine::lock_os_thread`].
+//! The G that is locked to an M; see [`crate::engine::lock_os_thread`].
 
 use crate::base::atomic::{AtomicBool, AtomicU32};
 use crate::base::reference::AtomicRef;
-use crate::entities::goroutine::Goroutine;
-use crate::platform::Platform;
 
-/// What an M knows of the G locked to it.
+/// The G of type `T` that is locked to an M, if there is one.
 #[derive(Debug)]
-pub(crate) struct Locked<P: Platform> {
+pub(crate) struct Locked<T: 'static> {
     /// Go: `m.lockedg`.
-    pub(crate) goroutine: AtomicRef<Goroutine<P>>,
-    /// How often. Go: `lockedExt`.
+    pub(crate) goroutine: AtomicRef<T>,
+    /// How many locks it holds. Go: `lockedExt`.
     pub(crate) depth: AtomicU32,
-    /// Once of that because the G unwinds. See `Machine::lock_to_unwind`.
+    /// Whether one of these is held because the G unwinds. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,
-    /// It waits for a P, and is counted in [`Shared::idle_locked`](crate::entities::scheduler::Shared::idle_locked). Guarded by the scheduler lock.
+    /// Whether the M waits for a P and is counted in `Shared::idle_locked`. Guarded by the scheduler lock.
     pub(crate) waits: AtomicBool,
 }
 
-impl<P: Platform> Locked<P> {
+impl<T> Locked<T> {
     pub(crate) fn new() -> Self {
         Self {
             goroutine: AtomicRef::none(),

@@ -43,7 +43,7 @@ pub struct Machine<P: Platform> {
     pub(crate) spinning: AtomicBool,
     /// When it wakes by itself, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
-    pub(crate) locked: Locked<P>,
+    pub(crate) locked: Locked<Goroutine<P>>,
     /// Link of the idle list.
     link: AtomicRef<Self>,
     /// Link of the list of all Ms, set once.

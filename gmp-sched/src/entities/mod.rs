@@ -19,4 +19,4 @@ pub(crate) mod timers;
 pub(crate) mod wait_reason;
 pub(crate) mod waiter;
 pub(crate) mod watch;
-pub(crate) mod world;
+pub(crate) mod world_stop;

@@ -57,11 +57,11 @@ pub struct Processor<P: Platform> {
     /// Others may run and read them.
     pub(crate) timers: Timers<P>,
     /// Watched by the tick of the CPU it is on, or by sysmon.
-    pub(crate) slice: SliceWatch<P>,
+    pub(crate) slice: SliceWatch<Goroutine<P>>,
     /// Watched by sysmon.
     pub(crate) call: CallWatch,
     /// Dead Gs with their stacks.
-    pub(crate) free: FreeList<P>,
+    pub(crate) free: FreeList<Goroutine<P>>,
     next_id: AtomicU64,
     random: AtomicU64,
     /// Link of the idle list.

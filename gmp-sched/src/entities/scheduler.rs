@@ -19,7 +19,7 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler_number::take_number;
 use crate::entities::signal::Poller;
 use crate::entities::status::Status;
-use crate::entities::world::World;
+use crate::entities::world_stop::WorldStop;
 use crate::platform::Platform;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
@@ -69,7 +69,7 @@ pub struct Scheduler<P: Platform> {
     processors: Box<[Processor<P>]>,
     /// Ps in use. Changed while the world is stopped.
     procs: AtomicUsize,
-    pub(crate) world: World<P>,
+    pub(crate) world: WorldStop<Goroutine<P>, P>,
     pub(crate) shared: Lock<Shared<P>, P>,
     /// Length of the global queue and of the list of locked Gs beside it, readable without the lock.
     pub(crate) global_length: AtomicUsize,
@@ -80,7 +80,7 @@ pub struct Scheduler<P: Platform> {
     /// The idle M that parks with a deadline, the longest idle one; changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
     /// Dead Gs, for all Ps. Go: `sched.gFree`.
-    pub(crate) free: Lock<FreeSlots<P>, P>,
+    pub(crate) free: Lock<FreeSlots<Goroutine<P>>, P>,
     /// Unused timers of programs.
     pub(crate) timer_slots: Extension,
     /// Bubbles that nobody uses.
@@ -132,7 +132,7 @@ impl<P: Platform> Scheduler<P> {
             number: take_number(),
             processors: (0..limit).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
             procs: AtomicUsize::new(processors),
-            world: World::new(),
+            world: WorldStop::new(),
             shared: Lock::new(Shared {
                 global: List::new(),
                 locked: List::new(),

@@ -1,15 +1,13 @@
-//! What is known of the slice and of the system call that go on on a P, for those who watch how long they last.
+//! How long the current slice and the current system call of a P have lasted, as the tick handler and sysmon see it.
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::instant::Instant;
 use crate::base::reference::AtomicRef;
-use crate::entities::goroutine::Goroutine;
-use crate::platform::Platform;
 
-/// What is known of the slice that goes on on a P.
+/// The current slice of a P, for Gs of type `T`.
 #[derive(Debug)]
-pub(crate) struct SliceWatch<P: Platform> {
-    /// The P's tick when the tick handler looked last.
+pub(crate) struct SliceWatch<T: 'static> {
+    /// The P's tick at the latest tick of the clock.
     pub(crate) seen: AtomicU32,
     /// When that tick was seen first, or the slice was prolonged.
     pub(crate) since: AtomicU64,
@@ -17,18 +15,18 @@ pub(crate) struct SliceWatch<P: Platform> {
     pub(crate) is_prolonged: AtomicBool,
     /// When a G was last displaced on the P.
     pub(crate) displaced_at: AtomicU64,
-    /// The G whose slice this is, if another runs in it because a timer displaced the G.
-    pub(crate) displaced: AtomicRef<Goroutine<P>>,
+    /// The owner of the slice, if another G runs in it because its timer displaced the owner.
+    pub(crate) displaced: AtomicRef<T>,
     /// The last tick that began with a G whose timer was due, [`NONE`] before the first.
     pub(crate) of_due: AtomicU64,
-    /// The tick whose slice is to end, [`NONE`] if none is: a G that takes its turn in between is not meant.
+    /// The tick whose slice must end; [`NONE`] if there is none. Slices of other ticks are not affected.
     pub(crate) ends: AtomicU64,
 }
 
-/// No tick, which has 32 bits.
+/// Not a tick: ticks have 32 bits.
 pub(crate) const NONE: u64 = u64::MAX;
 
-impl<P: Platform> SliceWatch<P> {
+impl<T> SliceWatch<T> {
     pub(crate) fn new() -> Self {
         Self {
             seen: AtomicU32::new(0),
@@ -41,7 +39,7 @@ impl<P: Platform> SliceWatch<P> {
         }
     }
 
-    /// A slice begins.
+    /// Begins the slice of `tick`.
     pub(crate) fn begin(&self, tick: u32, now: Instant) {
         self.seen.store(tick, Ordering::Relaxed);
         self.since.store(now.as_nanos(), Ordering::Relaxed);
@@ -60,13 +58,13 @@ impl<P: Platform> SliceWatch<P> {
         true
     }
 
-    /// Whether `running` is there because it displaced the G whose slice this is.
-    pub(crate) fn is_of_another(&self, running: &'static Goroutine<P>) -> bool {
+    /// Whether `running` has displaced the owner of the slice.
+    pub(crate) fn is_of_another(&self, running: &'static T) -> bool {
         self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
     }
 
-    /// `me` gives way to the G of a timer; tells whether this is its own slice.
-    pub(crate) fn displace(&self, me: &'static Goroutine<P>, tick: u32, now: Instant) -> bool {
+    /// Records that the G of a timer displaces `me`. Returns whether `me` is the owner of the slice.
+    pub(crate) fn displace(&self, me: &'static T, tick: u32, now: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) != tick {
             self.begin(tick, now);
         }
@@ -74,17 +72,17 @@ impl<P: Platform> SliceWatch<P> {
         if self.is_of_another(me) {
             return false;
         }
-        // If its slice is over by now, that is found when it runs again: the other one is not to go instead.
+        // If the slice is over, that is found when `me` runs again: the G of the timer must not be preempted for it.
         self.ends.store(NONE, Ordering::Relaxed);
         self.displaced.store(Some(me), Ordering::Relaxed);
         true
     }
 }
 
-/// What sysmon, and nobody else, knows of the system calls on a P. Go: `sysmontick`.
+/// The current system call of a P, used by sysmon alone. Go: `sysmontick`.
 #[derive(Debug)]
 pub(crate) struct CallWatch {
-    /// The P's count of system calls when it last was another than the time before.
+    /// The P's number of system calls when sysmon last saw it change.
     pub(crate) seen: AtomicU32,
     /// When that was.
     pub(crate) since: AtomicU64,

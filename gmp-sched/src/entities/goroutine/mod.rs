@@ -28,6 +28,7 @@ use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
 use crate::entities::bubble::Bubble;
+use crate::entities::free_list::BATCHES;
 use crate::entities::inline_body::InlineBody;
 use crate::entities::machine::Machine;
 use crate::entities::name::{Name, NameCell};
@@ -40,9 +41,6 @@ use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
 pub(crate) use stack::StackSize;
 pub(crate) use wait::Ticket;
-
-/// Which link of a G is that of the list of batches.
-pub(crate) const BATCHES: usize = 1;
 
 /// What is done with the body of a G whose types only its spawner knew.
 pub(crate) struct BodyFunctions<P: Platform> {

@@ -1,21 +1,20 @@
-//! Whether the world stands, and who may stop it; see [`crate::engine::stop_the_world`].
+//! Whether the world is stopped, and which G may stop it; see [`crate::engine::stop_the_world`].
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::base::atomic::AtomicBool;
-use crate::base::list::List;
+use crate::base::list::{Linked, List};
+use crate::base::points::Points;
 use crate::base::spin_lock::Lock;
-use crate::entities::goroutine::Goroutine;
-use crate::platform::Platform;
 
-/// Why the world is stopped. Go: `stwReason`.
+/// A reason to stop the world. Go: `stwReason`.
 #[doc(alias = "stwReason")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// For the number of Ps to be changed.
+    /// To change the number of Ps.
     Procs,
-    /// For a purpose of the program's own.
+    /// The program asked for it.
     Program,
 }
 
@@ -28,35 +27,35 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// How often the world was stopped, and how long it took at most until everything stood. Go: `/sched/pauses/stopping`.
+/// How often the world was stopped, and the longest time that stopping it took. Go: `/sched/pauses/stopping`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stops {
-    /// Stops so far.
+    /// Number of stops so far.
     pub count: u64,
-    /// The longest time from the wish to the world standing still. How long it then stood does not count.
+    /// The longest time from the request until all Ps had stopped. The time that they then stayed stopped does not count.
     pub longest: Duration,
-    /// What that one was for.
+    /// The reason for that stop.
     pub longest_for: Option<StopReason>,
 }
 
-/// The scheduler's part in stopping the world.
-pub(crate) struct World<P: Platform> {
-    /// The world is to stop, or stands. Changed under the scheduler lock. Go: `gcwaiting`.
+/// Whether the world is stopped, and the queue of the Gs of type `T` that wait to stop it.
+pub(crate) struct WorldStop<T: Linked, S: Points> {
+    /// The world is being stopped, or is stopped. Changed under the scheduler lock. Go: `gcwaiting`.
     pub(crate) stopping: AtomicBool,
-    /// The world stands.
+    /// The world is stopped.
     pub(crate) stopped: AtomicBool,
-    pub(crate) turns: Lock<Turns<P>, P>,
+    pub(crate) turns: Lock<Turns<T>, S>,
 }
 
-/// Who may stop the world. Go: `worldsema`.
-pub(crate) struct Turns<P: Platform> {
+/// The right to stop the world, and the queue for it. Go: `worldsema`.
+pub(crate) struct Turns<T: Linked> {
     pub(crate) is_taken: bool,
-    /// Those who want to be next, first come, first served.
-    pub(crate) waiting: List<Goroutine<P>>,
+    /// Waiters for the right, first in, first out.
+    pub(crate) waiting: List<T>,
     pub(crate) stops: Stops,
 }
 
-impl<P: Platform> World<P> {
+impl<T: Linked, S: Points> WorldStop<T, S> {
     pub(crate) fn new() -> Self {
         Self {
             stopping: AtomicBool::new(false),
@@ -65,8 +64,8 @@ impl<P: Platform> World<P> {
         }
     }
 
-    /// Takes the turn if it is free, and tells whether it was; if not, `me` stands in the queue for it.
-    pub(crate) fn take_turn(&self, me: Option<&'static Goroutine<P>>) -> bool {
+    /// Takes the right to stop the world if it is free, and returns whether it was. If it was not, appends `me` to the queue.
+    pub(crate) fn take_turn(&self, me: Option<&'static T>) -> bool {
         let mut turns = self.turns.lock();
         if let Some(me) = me
             && turns.is_taken
@@ -77,9 +76,9 @@ impl<P: Platform> World<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for World<P> {
+impl<T: Linked, S: Points> fmt::Debug for WorldStop<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World")
+        f.debug_struct("WorldStop")
             .field("stopping", &self.stopping)
             .field("stopped", &self.stopped)
             .finish_non_exhaustive()
