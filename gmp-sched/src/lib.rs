@@ -7,23 +7,29 @@
 //! | layer | module | concept | Go (runtime, go1.27) |
 //! |---|---|---|---|
 //! | `base` | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
+//! | | `points`, `error`, `instant`, `id` | where a simulator may switch; errors; points in time; the numbers of Gs, Ms and Ps | |
 //! | | `timing_wheel`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive FIFO, atomic references, the only import of atomics | `gQueue` |
-//! | [`platform`] | [`context`] | what the scheduler needs of the machine; the context switch; with the feature `control-words` it keeps the floating-point control words | `gogo`, `mcall`, `gosave` |
-//! | `record` | [`mod@latency`], [`mod@trace`], `counters`, `observe` | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
+//! | [`context`] | | the context switch; with the feature `control-words` it keeps the floating-point control words | `gogo`, `mcall`, `gosave` |
+//! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
+//! | `record` | [`mod@latency`], [`mod@trace`], `counters` | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
+//! | [`platform`] | | what the scheduler needs of the machine under it | `acquirem`, `releasem` |
 //! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`] | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
-//! | | `free_list` | dead Gs, with and without a stack | `gfput`, `gfget`, `malg` |
-//! | | `wait_reason` | why Gs wait | `waitReason` |
+//! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
+//! | | `status`, `wait_reason` | what a G is doing, why it waits | `waitReason` |
+//! | | `timers`, `waiter`, `signal`, `slice`, `watch`, `locked`, `world_stop`, `bubble` | what the mechanisms of these names keep in a G, an M, a P, the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | [`schedule`], `find`, `steal` | the g0 loop, yield, the search for work | `schedule`, `findRunnable`, `stealWork` |
 //! | | `switch`, [`mod@park`] | leaving a G, the far-side commit, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | [`idle`] | idle Ps and Ms, wake-ups, and why none is lost | `wakep`, `startm`, `stopm` |
 //! | | [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | [`poller`] | Gs that wait for devices | `netpoll`, `pollDesc` |
-//! | | `timers`, `due`, [`mod@sleep`] | the timers of each P, and when their Gs run | `timers`, `timeSleep` |
+//! | | `arm_timers`, `due`, [`mod@sleep`] | the timers of each P, and when their Gs run | `timers`, `timeSleep` |
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
-//! | `lifecycle` | [`mod@spawn`], [`join`], `body`, [`mod@exit`] | a G's beginning and end | `newproc`, `goexit` |
+//! | | `observe`, `tracing` | which Gs are watched; taking a trace | `runtime/trace` |
+//! | | `machines`, `reuse`, `stacks`, `bubbles` | making Ms; reuse of dead Gs and of stacks; the Gs of a bubble that wait | `newm`, `gfget`, `gfput`, `malg` |
+//! | `lifecycle` | [`mod@spawn`], [`join`], `body`, [`mod@exit`], `children` | a G's beginning and end | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, and waiting for each other | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, functions that run later; contexts and time limits | `time`, `context` |
@@ -31,11 +37,10 @@
 //! | | `waiter` | wait queues | `sudog`, `waitq` |
 //! | `report` | `detail`, `picture`, [`debugger`] | a running scheduler in lines; what ran where, drawn; where a debugger finds things | `schedtrace` |
 //! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
-//! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
 //! | `native`, `sim` | | the platform of operating-system threads; a seeded simulation of the whole, both levels, and a search through all states of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks
-//! (`platform::context`, `engine::switch`, `lifecycle::{body, join}`, `entities::free_list`, `kthread::switch`), stored
+//! (`context`, `engine::{reuse, stacks, switch}`, `lifecycle::{body, children, join}`, `entities::inline_body`, `kthread::switch`), stored
 //! references (`base::reference`), values on their way (`chan`, `select`), values under locks (`sync::{mutex, rwlock::raw,
 //! condvar, once_cell}`), the platforms (`native`, `sim`), and what an interface asks of its callers (`platform`,
 //! [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). Policy (search, stealing, idling, queues, timers,

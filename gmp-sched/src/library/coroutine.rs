@@ -28,7 +28,7 @@ use crate::engine::switch::{Commit, leave_for, nothing};
 use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::status::Status;
-use crate::exit::goexit;
+use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
 use crate::platform::{Pinned, Platform};

@@ -36,11 +36,11 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use crate::Counts;
 use crate::base::id::MachineId;
 use crate::engine::poller::Signal;
 use crate::engine::syscall;
 use crate::platform::Pinned;
+use crate::record::counters::Counts;
 use world::World;
 
 /// The platform type of the simulated machine.

@@ -1,0 +1,130 @@
+//! The source is a stack of layers: a path in the code of one layer names its own layer or one below.
+//!
+//! The list of layers is the picture in ARCHITECTURE.md, which this test reads: one floor a line, the lowest last. Modules on
+//! one floor may name each other. The same holds for the methods that a layer adds to types of a lower one. Code for tests only and
+//! comments may name everything.
+#![cfg(not(gmp_loom))]
+
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use source::{Source, sources};
+
+/// What runs up, each with the reason why it may.
+const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        file: "entities/processor.rs",
+        names: "engine::switch::ChosenFarSide",
+        reason: "a yield saves some instructions by a commit that is chosen beforehand",
+    },
+    Exception {
+        file: "entities/processor.rs",
+        names: "engine::schedule::RequeueLocal",
+        reason: "the initial value of that commit",
+    },
+    Exception { file: "entities/scheduler.rs", names: "Scheduler::choose_requeue", reason: "chooses that commit" },
+];
+
+/// A path that `file` names, or a method that it calls.
+struct Exception {
+    file: &'static str,
+    names: &'static str,
+    reason: &'static str,
+}
+
+/// The floor of each top-level module, 0 for the lowest.
+struct Floors(BTreeMap<String, usize>);
+
+impl Floors {
+    /// Reads the picture. A line is a list of modules, then two spaces or more, then a description.
+    fn of_the_picture() -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
+        let text = fs::read_to_string(path).expect("ARCHITECTURE.md can be read");
+        let (_, section) = text.split_once("is a stack of layers").expect("a section about layers");
+        let (_, picture) = section.split_once("```text\n").expect("a picture in it");
+        let (picture, _) = picture.split_once("```").expect("its end");
+        let modules = |line: &str| -> Vec<String> {
+            let (modules, _) = line.split_once("  ").expect("modules, two spaces, a description");
+            modules.split(", ").map(str::to_owned).collect()
+        };
+        let floors = picture.lines().rev().enumerate();
+        Self(floors.flat_map(|(floor, line)| modules(line).into_iter().map(move |module| (module, floor))).collect())
+    }
+
+    fn of(&self, module: &str) -> Option<usize> {
+        self.0.get(module).copied()
+    }
+}
+
+#[test]
+fn picture_shows_every_module() {
+    let floors = Floors::of_the_picture();
+    let in_the_source: Vec<_> = sources().iter().map(|source| source.layer().to_owned()).collect();
+    let missing: Vec<_> = in_the_source.iter().filter(|layer| *layer != "lib" && floors.of(layer).is_none()).collect();
+    assert!(missing.is_empty(), "the picture in ARCHITECTURE.md lacks {missing:?}");
+    let gone: Vec<_> = floors.0.keys().filter(|layer| !in_the_source.contains(layer)).collect();
+    assert!(gone.is_empty(), "the picture in ARCHITECTURE.md shows {gone:?}, which the source has not");
+}
+
+/// Each path in the code of a layer that names a higher one, or nothing that is a layer: its file, and the path.
+fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for source in sources {
+        let Some(own) = floors.of(source.layer()) else { continue };
+        let runs_up = |path: &&str| {
+            let layer = path.split("::").next().expect("a path has a first segment");
+            floors.of(layer).is_none_or(|floor| floor > own)
+        };
+        found.extend(source.paths().filter(runs_up).map(|path| (source.file().to_owned(), path.to_owned())));
+    }
+    found
+}
+
+/// Each call of a method that a higher layer adds to a type of a lower one. Such a call runs up without naming a path.
+fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
+    let mut lowest = BTreeMap::new();
+    let mut types = BTreeSet::new();
+    let sources: Vec<_> = sources.iter().filter_map(|it| Some((floors.of(it.layer())?, it))).collect();
+    for &(floor, source) in &sources {
+        types.extend(source.types().map(|name| (floor, name)));
+        for name in source.functions() {
+            lowest.entry(name).and_modify(|lowest| *lowest = floor.min(*lowest)).or_insert(floor);
+        }
+    }
+    // By name, as far as no lower layer has a function of that name.
+    let mut added = BTreeMap::new();
+    for &(floor, source) in &sources {
+        let methods = source.methods().into_iter();
+        let is_added = |&(of, method): &(&str, &str)| !types.contains(&(floor, of)) && lowest[method] == floor;
+        added.extend(methods.filter(is_added).map(|(of, method)| (method, (floor, of))));
+    }
+    let mut found = Vec::new();
+    for &(floor, source) in &sources {
+        for method in source.calls() {
+            if let Some((_, of)) = added.get(method).filter(|(of_floor, _)| *of_floor > floor) {
+                found.push((source.file().to_owned(), format!("{of}::{method}")));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_runs_up_but_the_exceptions() {
+    let (sources, floors) = (sources(), Floors::of_the_picture());
+    let mut found = paths_that_run_up(&sources, &floors);
+    found.extend(calls_that_run_up(&sources, &floors));
+    let is_meant = |exception: &Exception, (file, names): &(String, String)| {
+        *file == exception.file
+            && names.strip_prefix(exception.names).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    };
+    let unused = EXCEPTIONS.iter().filter(|exception| !found.iter().any(|it| is_meant(exception, it)));
+    let unused: Vec<_> = unused.map(|it| format!("{} names {}: {}", it.file, it.names, it.reason)).collect();
+    found.retain(|it| !EXCEPTIONS.iter().any(|exception| is_meant(exception, it)));
+    let found: Vec<_> = found.iter().map(|(file, names)| format!("{file} names {names}")).collect();
+    assert!(found.is_empty(), "this runs up:\n{}", found.join("\n"));
+    assert!(unused.is_empty(), "exceptions that are no longer needed:\n{}", unused.join("\n"));
+}

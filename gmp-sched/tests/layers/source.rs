@@ -1,0 +1,334 @@
+//! The source as far as the test of the layers reads it: the paths that the code of a file names.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// A file of the source that is not for tests only.
+pub(crate) struct Source {
+    /// Below `src`.
+    file: String,
+    paths: BTreeSet<String>,
+    code: String,
+}
+
+impl Source {
+    fn new(file: String, code: &str) -> Self {
+        let depth = modules_of(&file).len();
+        let mut paths = BTreeSet::new();
+        for (at, root) in roots(code) {
+            let rest = &code[at + root.len()..];
+            match root {
+                "crate::" => collect(rest, "", &mut paths),
+                // `super` of the file's own module is its parent: as many of them as the file is deep lead to the root.
+                _ => {
+                    let up = 1 + rest.split("::").take_while(|segment| *segment == "super").count();
+                    let rest = &rest["super::".len() * (up - 1)..];
+                    if up >= depth + blocks_open(code, at) {
+                        collect(rest, "", &mut paths);
+                    }
+                }
+            }
+        }
+        Self { file, paths, code: code.to_owned() }
+    }
+
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The top-level module to which the file belongs.
+    pub(crate) fn layer(&self) -> &str {
+        let first = self.file.split('/').next().expect("a path has a first segment");
+        first.strip_suffix(".rs").unwrap_or(first)
+    }
+
+    /// The paths from the root of the crate that the code names, without `crate::`.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(String::as_str)
+    }
+}
+
+/// Methods that a file adds to types of other layers, and what they might be confused with.
+impl Source {
+    /// The types that the file defines.
+    pub(crate) fn types(&self) -> impl Iterator<Item = &str> {
+        ["struct ", "enum ", "union "].into_iter().flat_map(|keyword| names_after(&self.code, keyword))
+    }
+
+    /// The functions and methods that the file defines.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &str> {
+        names_after(&self.code, "fn ")
+    }
+
+    /// The methods of the file's inherent implementations, each with the name of its type.
+    pub(crate) fn methods(&self) -> Vec<(&str, &str)> {
+        let mut methods = Vec::new();
+        for (at, _) in self.code.match_indices("\nimpl") {
+            let block = &self.code[at + "\nimpl".len()..];
+            let header = &block[..block.find('{').expect("a block")];
+            if header.contains(" for ") {
+                continue;
+            }
+            let generics = if header.starts_with('<') { end_of_brackets(header, '<', '>') } else { 0 };
+            let of = name_at(header[generics..].trim_start());
+            let block = &block[..end_of_brackets(block, '{', '}')];
+            methods.extend(names_after(block, "fn ").map(|method| (of, method)));
+        }
+        methods
+    }
+
+    /// The names of all methods that the code calls, on whatever type.
+    pub(crate) fn calls(&self) -> BTreeSet<&str> {
+        let after_dots = self.code.split('.').skip(1).map(|after| (name_at(after), after));
+        let is_call = |&(name, after): &(&str, &str)| after[name.len()..].starts_with(['(', ':']);
+        after_dots.filter(is_call).map(|(name, _)| name).collect()
+    }
+}
+
+/// The name at the beginning of `code`.
+fn name_at(code: &str) -> &str {
+    &code[..code.find(|each: char| !each.is_alphanumeric() && each != '_').unwrap_or(code.len())]
+}
+
+/// The names that follow `keyword` in `code`.
+fn names_after<'a>(code: &'a str, keyword: &'static str) -> impl Iterator<Item = &'a str> {
+    let begins = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
+    code.match_indices(keyword)
+        .filter(move |&(at, _)| begins(at))
+        .map(move |(at, _)| name_at(&code[at + keyword.len()..]))
+}
+
+/// The module that `file` is, as a list of names from the root.
+fn modules_of(file: &str) -> Vec<&str> {
+    let module = file.trim_end_matches(".rs").trim_end_matches("/mod");
+    if module == "lib" { Vec::new() } else { module.split('/').collect() }
+}
+
+/// Where in `code` paths begin that do not begin with the name of a module: with `crate::`, and the first `super::` of each.
+fn roots(code: &str) -> Vec<(usize, &'static str)> {
+    let begins = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || "_$:".contains(before));
+    let all = ["crate::", "super::"].into_iter();
+    all.flat_map(|root| code.match_indices(root).map(move |(at, _)| (at, root))).filter(|&(at, _)| begins(at)).collect()
+}
+
+/// Adds the paths of the use tree, or of the one path, at the beginning of `code`.
+fn collect(code: &str, prefix: &str, paths: &mut BTreeSet<String>) {
+    if let Some(group) = code.strip_prefix('{') {
+        for tree in split_group(group) {
+            collect(tree.trim_start(), prefix, paths);
+        }
+        return;
+    }
+    let name: String = code.chars().take_while(|&each| each.is_alphanumeric() || each == '_').collect();
+    let rest = &code[name.len()..];
+    if rest.starts_with('!') && prefix.is_empty() {
+        // A macro: exported ones are at the root, wherever they are written.
+        return;
+    }
+    let path = match (prefix, &*name) {
+        (_, "self") => prefix.to_owned(),
+        ("", _) => name,
+        _ => format!("{prefix}::{name}"),
+    };
+    match rest.strip_prefix("::") {
+        Some(rest) if !rest.starts_with(['<', '*']) => collect(rest, &path, paths),
+        _ => _ = paths.insert(path),
+    }
+}
+
+/// The trees of a group whose opening brace has been read.
+fn split_group(group: &str) -> Vec<&str> {
+    let (mut depth, mut begin, mut trees) = (0, 0, Vec::new());
+    for (at, each) in group.char_indices() {
+        match each {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' if depth > 0 => {}
+            '}' | ',' => {
+                trees.push(&group[begin..at]);
+                begin = at + 1;
+                if each == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    trees.retain(|tree| !tree.trim().is_empty());
+    trees
+}
+
+/// All files of the source but those that are compiled for tests and documentation only.
+pub(crate) fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    find_files(&root, &mut files);
+    files.sort();
+    let mut for_tests = BTreeSet::new();
+    let mut codes = Vec::new();
+    for path in files {
+        let file = path.strip_prefix(&root).expect("found below it").to_str().expect("a name in ASCII").to_owned();
+        let text = fs::read_to_string(&path).expect("the source can be read");
+        let code = without_tests(&without_comments(&text), |module| {
+            let mut of = modules_of(&file);
+            of.push(module);
+            for_tests.insert(of.join("/"));
+        });
+        codes.push((file, code));
+    }
+    codes.retain(|(file, _)| !for_tests.contains(&modules_of(file).join("/")));
+    codes.into_iter().map(|(file, code)| Source::new(file, &code)).collect()
+}
+
+fn find_files(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("the source can be read") {
+        let path = entry.expect("the source can be read").path();
+        if path.is_dir() {
+            find_files(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// `text` with comments left out and literals of strings and characters empty.
+fn without_comments(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").expect("a comment ends") + 2
+        } else if first == '"' {
+            code.push_str("\"\"");
+            1 + end_of_string(&rest[1..])
+        } else if rest.starts_with("'\\") || first == '\'' && rest.chars().nth(2) == Some('\'') {
+            code.push_str("''");
+            let begin =
+                if rest.starts_with("'\\") { 3 } else { 1 + rest[1..].chars().next().map_or(0, char::len_utf8) };
+            begin + rest[begin..].find('\'').expect("a literal ends") + 1
+        } else {
+            code.push(first);
+            first.len_utf8()
+        };
+        rest = &rest[length..];
+    }
+    code
+}
+
+/// Where the string ends whose opening quote has been read, behind its closing one.
+fn end_of_string(rest: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, each) in rest.char_indices() {
+        match each {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    panic!("a string ends")
+}
+
+/// `code` without the items and statements that are compiled for tests or documentation only. Calls `module` with the name of
+/// each such module that has a file of its own.
+fn without_tests(code: &str, mut module: impl FnMut(&str)) -> String {
+    let mut kept = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(at) = rest.find("#[cfg(") {
+        let end = at + end_of_brackets(&rest[at..], '[', ']');
+        if !is_for_tests(&rest[at + "#[cfg(".len()..end - 2]) {
+            kept.push_str(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
+        kept.push_str(&rest[..at]);
+        rest = rest[end..].trim_start();
+        while rest.starts_with("#[") {
+            rest = rest[end_of_brackets(rest, '[', ']')..].trim_start();
+        }
+        let item = &rest[..end_of_item(rest)];
+        if let Some((_, name)) = item.strip_suffix(';').and_then(|item| item.rsplit_once("mod ")) {
+            module(name);
+        }
+        rest = &rest[item.len()..];
+    }
+    kept + rest
+}
+
+/// Whether an item with this condition is compiled for tests, for models or for documentation only.
+fn is_for_tests(condition: &str) -> bool {
+    let all = condition.strip_prefix("all(").map(|all| all.trim_end_matches(')'));
+    all.unwrap_or(condition).split(',').any(|each| matches!(each.trim(), "test" | "doc"))
+}
+
+/// Where the item or statement ends at whose beginning `code` is: at a semicolon, or with a block.
+fn end_of_item(code: &str) -> usize {
+    let semicolon = code.find(';').map_or(code.len(), |at| at + 1);
+    let head = &code[..code.find('{').unwrap_or(code.len()).min(semicolon)];
+    // The braces of a `use` are not its end.
+    if head.len() == semicolon || head.contains("use ") { semicolon } else { end_of_brackets(code, '{', '}') }
+}
+
+/// Where the first pair of these brackets ends, behind the closing one.
+fn end_of_brackets(code: &str, open: char, close: char) -> usize {
+    let mut depth = 0;
+    for (at, each) in code.char_indices() {
+        if each == open {
+            depth += 1;
+        } else if each == close && !code[..at].ends_with('-') {
+            depth -= 1;
+            if depth == 0 {
+                return at + 1;
+            }
+        }
+    }
+    panic!("a pair of {open}{close}");
+}
+
+/// How many modules with a block of their own are open at `at`.
+fn blocks_open(code: &str, at: usize) -> usize {
+    let is_open = |begin: usize| {
+        let code = &code[begin..];
+        let block = code["mod ".len()..].trim_start_matches(|each: char| each.is_alphanumeric() || each == '_');
+        block.starts_with(" {") && begin + end_of_brackets(code, '{', '}') > at
+    };
+    code[..at].match_indices("mod ").filter(|&(begin, _)| is_open(begin)).count()
+}
+
+#[test]
+fn paths_of_use_trees_are_found() {
+    let code = "use crate::a::{self, b::{C, D}, E as F};\nlet x = crate::g::h::<I>(super::super::j::K, super::l);\n\
+                mod m { use super::super::n; use super::super::super::o; }";
+    let source = Source::new("one/two.rs".to_owned(), code);
+    assert_eq!(source.paths().collect::<Vec<_>>(), ["a", "a::E", "a::b::C", "a::b::D", "g::h", "j::K", "o"]);
+}
+
+#[test]
+fn methods_and_their_calls_are_found() {
+    let code =
+        "struct A;\nimpl<T: B<C>> D<T> {\n    fn e() {}\n}\nimpl F for D { fn g() {} }\nfn h() { i.j().k::<L>().m; }";
+    let source = Source::new("one.rs".to_owned(), code);
+    assert_eq!(source.types().collect::<Vec<_>>(), ["A"]);
+    assert_eq!(source.functions().collect::<Vec<_>>(), ["e", "g", "h"]);
+    assert_eq!(source.methods(), [("D", "e")]);
+    assert_eq!(source.calls().into_iter().collect::<Vec<_>>(), ["j", "k"]);
+}
+
+#[test]
+fn comments_and_strings_name_nothing() {
+    let code = without_comments("a /* crate::b */ '\\'' '\"' \"crate::c \\\" crate::d\" // crate::e\n<'f> g");
+    assert_eq!(code, "a  '' '' \"\" \n<'f> g");
+}
+
+#[test]
+fn code_for_tests_is_left_out() {
+    let mut modules = Vec::new();
+    let code = "a\n#[cfg(all(test, b))]\n#[c]\nmod d { use crate::k; { } }\n#[cfg(not(test))]\ne;\n#[cfg(test)]\npub(crate) mod f;\n\
+                #[cfg(doc)]\nuse crate::g::{H, I};\nj";
+    let kept = without_tests(code, |module| modules.push(module.to_owned()));
+    assert_eq!(kept.split_whitespace().collect::<Vec<_>>(), ["a", "#[cfg(not(test))]", "e;", "j"]);
+    assert_eq!(modules, ["f"]);
+}
