@@ -1,5 +1,5 @@
-//! The scheduler's workloads on operating-system threads, one line each: `bench NAME procs=N VALUE UNIT`, with the names
-//! and parameters of the Go program they are compared with.
+//! Benchmarks of the scheduler on operating-system threads: one line per workload, `bench NAME procs=N VALUE UNIT`, with the
+//! names and parameters of the Go program they are compared with.
 //!
 //! `cargo bench -p gmp-sched [-- FILTER]`
 
@@ -15,14 +15,14 @@ use gmp_sched::native::{self, Chan, Mutex, Native, ReadMostlyRwLock, RwLock, Sem
 use gmp_sched::park::{park, ready};
 use gmp_sched::select;
 
-// SAFETY: no G uses a variable of its thread.
+// SAFETY: no G uses a thread-local variable.
 const THREADS: native::Threads = unsafe { native::enter() };
 
 fn report(name: &str, processors: usize, value: f64, unit: &str) {
     println!("bench {name} procs={processors} {value:.1} {unit}");
 }
 
-/// Runs `body`, which does `operations`, as the main G and reports nanoseconds for each.
+/// Runs `body`, which does `operations`, as the main G and reports nanoseconds per operation.
 fn measure(name: &str, processors: usize, operations: usize, body: impl FnOnce() + Send + 'static) {
     let elapsed = THREADS.run(processors, move || {
         let start = Instant::now();
@@ -32,13 +32,14 @@ fn measure(name: &str, processors: usize, operations: usize, body: impl FnOnce()
     report(name, processors, elapsed.as_nanos() as f64 / operations as f64, "ns/op");
 }
 
-/// Two contexts that switch to each other and do nothing else.
+/// Switches between two contexts, without a scheduler.
 fn raw_switch() {
     const SWITCHES: usize = 10_000_000;
     static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new() }; 2];
     extern "sysv64" fn other(_: usize, _: usize, _: usize, _: usize) -> ! {
         loop {
-            // SAFETY: the other context waits in the same kind of switch; one thread, so nobody else resumes either.
+            // SAFETY: the other context waits in the same kind of switch; there is one thread, so nothing else resumes
+            // either.
             unsafe { context::switch(&raw const CONTEXTS[1], &raw const CONTEXTS[0], NOTHING) };
         }
     }
@@ -56,7 +57,7 @@ fn raw_switch() {
     black_box(&stack);
 }
 
-/// What every lock begins and ends with, and nothing else.
+/// The locked instructions of an uncontended lock alone.
 fn raw_lock() {
     const TIMES: usize = 20_000_000;
     static WORD: AtomicU32 = AtomicU32::new(0);
@@ -91,7 +92,7 @@ fn spawn_wait(processors: usize) {
     });
 }
 
-/// Spawns a G and waits for it, by its handle.
+/// Spawns a G and joins it.
 fn spawn_join(processors: usize) {
     const ROUNDS: usize = 200_000;
     measure("spawn_join_handle", processors, ROUNDS, || {
@@ -101,7 +102,7 @@ fn spawn_join(processors: usize) {
     });
 }
 
-/// Spawns 10,000 Gs that count down, and waits until all have: cold, with their stacks made in the first round, and warm.
+/// Spawns 10,000 Gs that count down, and waits until all have: cold, including new stacks, and warm.
 fn spawn_batch(processors: usize) {
     const ROUNDS: usize = 20;
     const BATCH: usize = 10_000;
@@ -126,7 +127,7 @@ fn spawn_batch(processors: usize) {
     }
 }
 
-/// A ring of 1000 Gs that ready one another, without channels: hops.
+/// Hops around a ring of 1000 Gs that ready each other, without channels.
 fn ring_of_parks(processors: usize) {
     const SIZE: usize = 1000;
     const HOPS: usize = 1_000_000;
@@ -140,12 +141,12 @@ fn ring_of_parks(processors: usize) {
     fn wake_at(place: usize) {
         loop {
             let parked = PARKED[place].swap(ptr::null_mut(), Ordering::Acquire);
-            // SAFETY: null, or what a G's commit left, which is never freed.
+            // SAFETY: null, or the address of a G stored by its commit; Gs are never freed.
             if let Some(parked) = unsafe { parked.as_ref() } {
-                // SAFETY: its commit made it known here, and the swap gives it to one only.
+                // SAFETY: the G's commit stored it here, and only one caller gets it from the swap.
                 return unsafe { ready(parked) };
             }
-            // It is still on its way there.
+            // It has not been stored yet.
             native::yield_now();
         }
     }
@@ -167,7 +168,7 @@ fn ring_of_parks(processors: usize) {
     });
 }
 
-/// Two Gs and two unbuffered channels: round trips.
+/// Round trips between two Gs over two unbuffered channels.
 fn ping_pong(processors: usize) {
     const ROUNDS: usize = 300_000;
     measure("chan_pingpong", processors, ROUNDS, || {
@@ -187,7 +188,7 @@ fn ping_pong(processors: usize) {
     });
 }
 
-/// Four senders, four receivers, room for 128: messages.
+/// Messages from four senders to four receivers over a channel with capacity 128.
 fn many_to_many(processors: usize) {
     const EACH: usize = 100_000;
     measure("chan_mpmc_4x4_cap128", processors, 4 * EACH, || {
@@ -208,7 +209,7 @@ fn many_to_many(processors: usize) {
     });
 }
 
-/// One G selects over four unbuffered channels with a sender each: receives.
+/// Receives of one G that selects over four unbuffered channels with one sender each.
 fn select_of_four(processors: usize) {
     const EACH: usize = 50_000;
     measure("select_4", processors, 4 * EACH, || {
@@ -230,7 +231,7 @@ fn select_of_four(processors: usize) {
     });
 }
 
-/// A ring of 1000 Gs, one after the other with an unbuffered channel, around which a token goes: hops.
+/// Hops of a token around a ring of 1000 Gs, linked by unbuffered channels.
 fn ring(processors: usize) {
     const HOPS: usize = 1_000_000;
     measure("ring_1000", processors, HOPS, || {
@@ -265,7 +266,7 @@ fn skynet_node(parent: Sender<usize>, number: usize, size: usize) {
     parent.send((0..10).map(|_| receiver.recv().unwrap()).sum()).unwrap();
 }
 
-/// A tree of ten Gs for each, with 100,000 leaves: Gs. Cold, with their stacks made, and warm.
+/// Gs of a tree with ten children each and 100,000 leaves. Cold, including new stacks, and warm.
 fn skynet(processors: usize) {
     fn once() -> Duration {
         let start = Instant::now();
@@ -280,7 +281,7 @@ fn skynet(processors: usize) {
     }
 }
 
-/// Runs `body` in eight Gs, so many times each, and reports nanoseconds for each time.
+/// Runs `body` in eight Gs, so many times each, and reports nanoseconds per run.
 fn in_eight(name: &str, processors: usize, each: usize, body: impl Fn() + Copy + Send + 'static) {
     measure(name, processors, 8 * each, move || {
         let group = Arc::new(WaitGroup::new());
@@ -297,7 +298,7 @@ fn mutex_8g(processors: usize) {
     in_eight("mutex_8g", processors, 200_000, || *COUNT.lock() += 1);
 }
 
-/// Eight Gs that only read, under either kind of reader-writer lock.
+/// Eight Gs that only lock for reading, with both kinds of reader-writer lock.
 fn readers_8g(processors: usize) {
     static ONE: RwLock<usize> = RwLock::new(0);
     static SPREAD: ReadMostlyRwLock<usize> = ReadMostlyRwLock::new(0);

@@ -3,12 +3,12 @@
 //!
 //! The x2APIC and the TSC-deadline timer follow the manual and pass the tests below; they were not tried on hardware.
 
-/// How the registers are reached: the processor, or a test.
+/// Access to the registers: by the processor, or by a test.
 pub trait Bus {
-    /// Reads the register at `offset` of the memory that the APIC shows itself in.
+    /// Reads the register at `offset` of the APIC's memory.
     fn read_memory(&self, offset: u16) -> u32;
 
-    /// Writes the register at `offset` of that memory.
+    /// Writes the register at `offset` of the APIC's memory.
     fn write_memory(&self, offset: u16, value: u32);
 
     /// Reads a model-specific register.
@@ -17,20 +17,20 @@ pub trait Bus {
     /// Writes a model-specific register.
     fn write_msr(&self, number: u32, value: u64);
 
-    /// Lets everything before it be done, and seen by all CPUs, before anything after it begins: `mfence; lfence`.
+    /// Completes all earlier accesses, visibly to all CPUs, before any later one begins: `mfence; lfence`.
     fn fence(&self);
 }
 
-/// Where the registers are.
+/// The APIC's mode, which determines where its registers are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// In memory; ids have 8 bits, and 255 means all CPUs.
+    /// xAPIC: in memory; ids have 8 bits, and 255 means all CPUs.
     XApic,
-    /// Among the model-specific registers; ids have 32 bits.
+    /// x2APIC: model-specific registers; ids have 32 bits.
     X2Apic,
 }
 
-/// Registers, by their offset in memory. In x2APIC mode the number of each is [`X2APIC_BASE`] plus a 16th of that.
+/// Registers by their offset in memory. In x2APIC mode their numbers are [`X2APIC_BASE`] plus a 16th of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 #[expect(missing_docs, reason = "names of the architecture")]
@@ -55,43 +55,43 @@ pub enum Register {
 /// The first model-specific register of the x2APIC (SDM 11.12.1.2).
 pub const X2APIC_BASE: u32 = 0x800;
 
-/// The model-specific register that says where the APIC is and in which mode.
+/// The model-specific register with the APIC's address and mode.
 pub const APIC_BASE: u32 = 0x1b;
-/// In it: the APIC is on; it is in x2APIC mode.
+/// Its bits: the APIC is enabled; it is in x2APIC mode.
 const BASE_ENABLED: u64 = 1 << 11;
 const BASE_X2APIC: u64 = 1 << 10;
 
-/// The model-specific register with the time stamp at which the timer fires, if it waits for one.
+/// The model-specific register with the time stamp at which the timer fires in deadline mode.
 pub const TSC_DEADLINE: u32 = 0x6e0;
 
-/// In ECX of CPUID leaf 1: there is an x2APIC; the timer can wait for a time stamp.
+/// Bits of ECX of CPUID leaf 1: there is an x2APIC; the timer has a deadline mode.
 const FEATURE_X2APIC: u32 = 1 << 21;
 const FEATURE_TSC_DEADLINE: u32 = 1 << 24;
 
-/// The largest id by which an xAPIC can be reached.
+/// The largest id that xAPIC mode can address.
 pub const LAST_XAPIC_ID: u32 = 254;
 
-/// In the spurious vector register: the APIC takes interrupts.
+/// In the spurious vector register: the APIC accepts interrupts.
 const ENABLED: u32 = 1 << 8;
-/// In an entry of the local vector table.
+/// In an entry of the local vector table: masked.
 const MASKED: u32 = 1 << 16;
-/// In the timer's entry: it waits for a time stamp.
+/// In the timer's entry: deadline mode.
 const WAIT_FOR_TIME_STAMP: u32 = 0b10 << 17;
 /// Delivery modes, in commands and in entries of the local vector table.
 const DELIVER_NMI: u32 = 4 << 8;
 const DELIVER_INIT: u32 = 5 << 8;
 const DELIVER_STARTUP: u32 = 6 << 8;
-/// In a command: the last one is still on its way.
+/// In a command: the previous one is still being delivered.
 const SEND_PENDING: u32 = 1 << 12;
-/// In a command: always set but for one obsolete form of INIT.
+/// In a command: always set, except in one obsolete form of INIT.
 const ASSERT: u32 = 1 << 14;
-/// In a command: to all but the sender, whatever the id says.
+/// In a command: to all but the sender, whatever the id is.
 const TO_OTHERS: u32 = 0b11 << 18;
-/// In the timer's divide register: by 1.
+/// In the timer's divide register: divide by 1.
 const DIVIDE_BY_1: u32 = 0b1011;
 
-/// The mode in which to use the APIC: x2APIC where the firmware left it on, since going back means to turn the APIC off,
-/// or where one of the `ids` of the machine's CPUs needs it; else xAPIC.
+/// The mode to use: x2APIC if the firmware left it enabled, because leaving it requires disabling the APIC, or if one of the
+/// CPUs' `ids` needs it; otherwise xAPIC.
 ///
 /// `base` is the content of [`APIC_BASE`], `features` that of ECX in CPUID leaf 1.
 pub fn choose_mode(base: u64, features: u32, ids: impl IntoIterator<Item = u32>) -> Mode {
@@ -99,35 +99,35 @@ pub fn choose_mode(base: u64, features: u32, ids: impl IntoIterator<Item = u32>)
     if base & BASE_X2APIC != 0 || (is_needed && features & FEATURE_X2APIC != 0) { Mode::X2Apic } else { Mode::XApic }
 }
 
-/// Whether the APIC is on at all, by the content of [`APIC_BASE`].
+/// Whether the APIC is enabled, by the content of [`APIC_BASE`].
 pub fn is_on(base: u64) -> bool {
     base & BASE_ENABLED != 0
 }
 
-/// Whether the timer can wait for a time stamp, by ECX of CPUID leaf 1.
+/// Whether the timer has a deadline mode, by ECX of CPUID leaf 1.
 pub fn has_tsc_deadline(features: u32) -> bool {
     features & FEATURE_TSC_DEADLINE != 0
 }
 
-/// Who is to get a command.
+/// The receivers of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum To {
     /// The CPU whose APIC has this id.
     Id(u32),
-    /// All CPUs but the sender, those included that the kernel does not use.
+    /// All CPUs but the sender, including those that the kernel does not use.
     Others,
 }
 
-/// What a command does.
+/// The effect of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Interrupts on a vector.
     Interrupt(u8),
-    /// Interrupts even where interrupts are off.
+    /// Interrupts even if interrupts are off.
     NonMaskable,
-    /// Resets the CPU: it then waits for a start-up message.
+    /// Resets the CPU, which then waits for a start-up message.
     Init,
-    /// Starts a CPU that was reset, in real mode at the beginning of a page below 1 MiB.
+    /// Starts a CPU that has been reset, in real mode at the beginning of a page below 1 MiB.
     Startup(u8),
 }
 
@@ -143,16 +143,16 @@ impl Command {
     }
 }
 
-/// How the timer is set.
+/// The timer's mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerMode {
-    /// It counts down once, from what [`LocalApic::start_timer`] says.
+    /// Counts down once, from the value given to [`LocalApic::start_timer`].
     OneShot,
-    /// It fires once when the time stamp counter gets to what [`LocalApic::start_timer_at`] says.
+    /// Fires once when the time stamp counter reaches the value given to [`LocalApic::start_timer_at`].
     Deadline,
 }
 
-/// The APIC of the CPU that runs this.
+/// The APIC of the executing CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalApic<B> {
     bus: B,
@@ -160,7 +160,7 @@ pub struct LocalApic<B> {
 }
 
 impl<B: Bus> LocalApic<B> {
-    /// Reached over `bus`, in the mode it is in or is about to [`enter`](Self::enter).
+    /// Accesses it over `bus`, in the mode it is in or is about to [`enter`](Self::enter).
     #[inline(always)]
     pub fn new(bus: B, mode: Mode) -> Self {
         Self { bus, mode }
@@ -171,7 +171,7 @@ impl<B: Bus> LocalApic<B> {
     pub fn read(&self, register: Register) -> u32 {
         match self.mode {
             Mode::XApic => self.bus.read_memory(register as u16),
-            // The upper half of each is reserved, but that of the command register.
+            // The upper half is reserved in every register except the command register.
             #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
             Mode::X2Apic => self.bus.read_msr(msr(register)) as u32,
         }
@@ -186,7 +186,7 @@ impl<B: Bus> LocalApic<B> {
         }
     }
 
-    /// Puts the APIC, which is on, into its mode.
+    /// Puts the APIC, which is enabled, into its mode.
     pub fn enter(&self) {
         let base = self.bus.read_msr(APIC_BASE);
         if self.mode == Mode::X2Apic && base & BASE_X2APIC == 0 {
@@ -194,8 +194,8 @@ impl<B: Bus> LocalApic<B> {
         }
     }
 
-    /// Lets the APIC take interrupts: spurious and error ones on these vectors, NMIs from the board, nothing else from
-    /// there, none from the timer.
+    /// Makes the APIC accept interrupts: spurious and error interrupts on these vectors, NMIs from the board, nothing else
+    /// from the board, none from the timer.
     pub fn enable(&self, spurious: u8, error: u8) {
         self.write(Register::TimerEntry, MASKED);
         self.write(Register::Line0Entry, MASKED);
@@ -203,7 +203,7 @@ impl<B: Bus> LocalApic<B> {
         self.write(Register::ErrorEntry, u32::from(error));
         self.write(Register::TaskPriority, 0);
         self.write(Register::SpuriousVector, ENABLED | u32::from(spurious));
-        // Errors of the firmware's time are not ours.
+        // Errors from before this are the firmware's.
         self.write(Register::ErrorStatus, 0);
         self.end_of_interrupt();
     }
@@ -216,27 +216,27 @@ impl<B: Bus> LocalApic<B> {
         }
     }
 
-    /// The handler of the interrupt in service is done.
+    /// Signals the end of the interrupt in service.
     #[inline(always)]
     pub fn end_of_interrupt(&self) {
         self.write(Register::EndOfInterrupt, 0);
     }
 
-    /// What errors there were since this was last read.
+    /// The errors since the last call.
     pub fn take_errors(&self) -> u32 {
-        // The register shows what happened up to the last write (SDM 11.5.3).
+        // The register shows the errors up to the last write to it (SDM 11.5.3).
         self.write(Register::ErrorStatus, 0);
         self.read(Register::ErrorStatus)
     }
 
-    /// Whether the last command has not left yet; then the next one must wait. Never the case with an x2APIC.
+    /// Whether the last command is still being delivered, so that the next one must wait. Never the case with an x2APIC.
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.mode == Mode::XApic && self.read(Register::CommandLow) & SEND_PENDING != 0
     }
 
-    /// Sends a command. The caller has interrupts off: in memory it takes two writes, which no handler that sends may
-    /// come between.
+    /// Sends a command. The caller has interrupts off: in memory it takes two writes, and no handler that sends a command
+    /// may come between them.
     #[inline]
     pub fn send(&self, to: To, command: Command) {
         let (id, low) = match to {
@@ -249,8 +249,8 @@ impl<B: Bus> LocalApic<B> {
                 self.write(Register::CommandLow, low);
             }
             Mode::X2Apic => {
-                // Unlike a write to the APIC's memory, one to this register may overtake earlier ones to other memory
-                // (SDM 11.12.3), which is what the interrupted CPU is to see.
+                // Unlike a write to the APIC's memory, a write to this register may overtake earlier writes to other memory
+                // (SDM 11.12.3), which the interrupted CPU must see.
                 self.bus.fence();
                 self.bus.write_msr(msr(Register::CommandLow), u64::from(id) << 32 | u64::from(low));
             }
@@ -273,21 +273,21 @@ impl<B: Bus> LocalApic<B> {
         self.stop_timer(mode);
     }
 
-    /// Has the timer fire after `counts`, which is not zero, in [`TimerMode::OneShot`].
+    /// Makes the timer fire after `counts`, which is not zero, in [`TimerMode::OneShot`].
     #[inline]
     pub fn start_timer(&self, counts: u32) {
         self.write(Register::TimerInitial, counts);
     }
 
-    /// Has the timer fire when the time stamp counter gets to `time_stamp`, at once if it is past that, in
+    /// Makes the timer fire when the time stamp counter reaches `time_stamp`, at once if that has passed, in
     /// [`TimerMode::Deadline`].
     #[inline]
     pub fn start_timer_at(&self, time_stamp: u64) {
-        // Zero stops it.
+        // Zero would stop it.
         self.bus.write_msr(TSC_DEADLINE, time_stamp.max(1));
     }
 
-    /// Has the timer not fire.
+    /// Stops the timer.
     #[inline]
     pub fn stop_timer(&self, mode: TimerMode) {
         match mode {
@@ -314,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    /// One access that changes something.
+    /// A recorded write or fence.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     enum Access {
         Memory(u16, u32),
@@ -322,7 +322,7 @@ mod tests {
         Fence,
     }
 
-    /// Takes down what happens, and gives the values it was told to.
+    /// Records writes, and returns the values it was given for reads.
     #[derive(Default, Debug)]
     struct Recorder {
         accesses: RefCell<Vec<Access>>,
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    /// What `body` does with an APIC in this mode.
+    /// The accesses of `body` to an APIC in this mode.
     fn accesses(mode: Mode, body: impl Fn(LocalApic<&Recorder>)) -> Vec<Access> {
         let recorder = Recorder::default();
         body(LocalApic::new(&recorder, mode));
@@ -393,7 +393,7 @@ mod tests {
             let recorder = Recorder { memory: [(0x300, low)].into(), ..Recorder::default() };
             assert_eq!(LocalApic::new(&recorder, Mode::XApic).is_sending(), is_sending);
         }
-        // Would panic in the recorder if it looked.
+        // The recorder would panic at a read.
         assert!(!LocalApic::new(&Recorder::default(), Mode::X2Apic).is_sending());
     }
 

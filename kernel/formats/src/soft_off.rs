@@ -1,10 +1,9 @@
-//! How ACPI wants to be told to turn the machine off (ACPI 6.5, 7.4.2.6 and 16.1.6).
+//! Turning the computer off by ACPI (ACPI 6.5, 7.4.2.6 and 16.1.6).
 //!
-//! What is to be written stands in the object `\_S5` of the firmware's byte code. It is a constant package of small
-//! numbers on every machine, so that it can be read without an interpreter; where it is anything else the machine is
-//! left on.
+//! The values to write are in the object `\_S5` of the firmware's byte code. It is a constant package of small numbers on
+//! every computer, so it can be read without an interpreter; if it has another form, the computer is left on.
 
-/// What to write to the type fields of the two control registers.
+/// The values for the type fields of the two control registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SleepTypes {
     /// For register PM1a.
@@ -13,11 +12,11 @@ pub struct SleepTypes {
     pub b: u8,
 }
 
-/// In a PM1 control register: the type, and "now".
+/// In a PM1 control register: the type, and the bit that starts the transition.
 const TYPE_SHIFT: u32 = 10;
 const TYPE: u16 = 0b111 << TYPE_SHIFT;
 const ENABLE: u16 = 1 << 13;
-/// In a PM1 control register: ACPI is on.
+/// In a PM1 control register: ACPI is enabled.
 const ACPI_ENABLED: u16 = 1;
 
 /// Byte codes (ACPI 6.5, 20.2).
@@ -28,7 +27,7 @@ const ZERO: u8 = 0x00;
 const ONE: u8 = 0x01;
 const BYTE: u8 = 0x0a;
 
-/// Finds the sleep types of soft-off in `byte_code`, the content of a DSDT or SSDT behind its header.
+/// Finds the sleep types of soft-off in `byte_code`, the content of a DSDT or SSDT after its header.
 ///
 /// ```
 /// use kernel_formats::soft_off::{SleepTypes, find};
@@ -41,12 +40,12 @@ pub fn find(byte_code: &[u8]) -> Option<SleepTypes> {
     (0..byte_code.len()).find_map(|start| object(&byte_code[start..]))
 }
 
-/// Reads the definition of the object, if that is what `code` begins with.
+/// Parses the definition of the object, if `code` begins with it.
 fn object(code: &[u8]) -> Option<SleepTypes> {
     let code = code.strip_prefix(&[NAME])?;
     let code = code.strip_prefix(&[ROOT]).unwrap_or(code);
     let code = code.strip_prefix(b"_S5_")?.strip_prefix(&[PACKAGE])?;
-    // The length of the package, in 1 to 4 bytes, says nothing new. Then comes the number of elements.
+    // The length of the package, in 1 to 4 bytes, is not needed. Then comes the number of elements.
     let (&lead, code) = code.split_first()?;
     let (&count, code) = code.get(usize::from(lead >> 6)..)?.split_first()?;
     let (a, code) = number(code)?;
@@ -54,7 +53,7 @@ fn object(code: &[u8]) -> Option<SleepTypes> {
     (count > 0 && a < 8 && b < 8).then_some(SleepTypes { a, b })
 }
 
-/// Reads a small constant; gives what comes after it, too.
+/// Parses a small constant; returns it with the rest.
 fn number(code: &[u8]) -> Option<(u8, &[u8])> {
     match code {
         [value @ (ZERO | ONE), rest @ ..] | [BYTE, value, rest @ ..] => Some((*value, rest)),
@@ -62,12 +61,12 @@ fn number(code: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// What to write to a control register that has `content`, to turn the machine off.
+/// The value to write to a control register with this `content`, to turn the computer off.
 pub fn control(content: u16, sleep_type: u8) -> u16 {
     content & !(TYPE | ENABLE) | u16::from(sleep_type) << TYPE_SHIFT & TYPE | ENABLE
 }
 
-/// Whether the control register PM1a says that ACPI is on; else the firmware has to be told first.
+/// Whether ACPI is enabled, by the control register PM1a; if not, it has to be enabled first.
 pub fn is_acpi_on(content: u16) -> bool {
     content & ACPI_ENABLED != 0
 }
@@ -80,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// As QEMU's firmware has it, among other names.
+    /// As in QEMU's firmware, among other names.
     const QEMU: &[u8] = b"\x14\x08_STA\x00\xa4\x0a\x0f\x08_S4_\x12\x06\x04\x0a\x02\x0a\x02\x00\x00\
                           \x08_S5_\x12\x06\x04\x00\x00\x00\x00\x10\x0f_GPE";
 
@@ -94,7 +93,7 @@ mod tests {
         for (code, a, b) in [
             (&b"\x08\\_S5_\x12\x0a\x04\x0a\x07\x0a\x06\x00\x00"[..], 7, 6),
             (b"\x08_S5_\x12\x08\x04\x01\x00\x00\x00", 1, 0),
-            // A length in two bytes; a package with one element.
+            // A length of two bytes; a package with one element.
             (b"\x08_S5_\x12\x48\x00\x02\x0a\x05\x01", 5, 1),
             (b"\x08_S5_\x12\x04\x01\x0a\x05", 5, 0),
         ] {
@@ -105,7 +104,8 @@ mod tests {
     #[test]
     fn what_is_no_constant_package_is_left_alone() {
         for code in [
-            // A method, a package of a name, a type that does not fit, an empty package; not the object's definition.
+            // A method, a package of a name, a type that is too large, an empty package; a use of the name, not its
+            // definition.
             &b"\x14\x09_S5_\x00\xa4\x12\x03\x01\x00"[..],
             b"\x08_S5_\x12\x08\x04SLPTSLPT",
             b"\x08_S5_\x12\x06\x04\x0a\x08\x00\x00\x00",
