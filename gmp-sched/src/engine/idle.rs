@@ -17,15 +17,15 @@ use crate::record::trace::EventKind;
 /// What an M is woken for. Go: the argument `spinning` of `startm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Errand {
-    /// To look for work: the waker has counted it as spinning.
+    /// To search for work: the waker has counted it as spinning.
     Search,
-    /// To run what lies on the queue of the P it is given.
+    /// To run the Gs on the queue of the P that it is given.
     Run,
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Sees to it that work just put on the current P's queue does not lie there while another P is idle. To be called
-    /// by the M that holds the P, after the publication. Go: `wakep`, seen from the submitter.
+    /// Called by the M that holds a P, after it has published work on the P's queue: wakes an M if a P is idle and no M is
+    /// spinning, so that the work does not wait while a P is idle. Go: `wakep`, seen from the submitter.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
         // The only P is held by the caller: nobody to wake.
@@ -46,7 +46,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Starts an M that looks for work, if a P is idle and no M looks already. Go: `wakep`.
+    /// Wakes an M that searches for work, if a P is idle and no M is spinning. Go: `wakep`.
     #[doc(alias = "wakep")]
     #[cold]
     pub(crate) fn wake_processor(&'static self) {
@@ -55,7 +55,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Counts the caller as spinning if a P is idle and nobody is; tells whether it did.
+    /// Counts the caller as spinning if a P is idle and no M is spinning; returns whether it did.
     fn begin_search(&self) -> bool {
         fence(Ordering::SeqCst);
         P::point(Site::Idle);
@@ -63,7 +63,8 @@ impl<P: Platform> Scheduler<P> {
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Wakes an M that searches in place of the caller, which is counted as spinning and no longer is when this returns.
+    /// Wakes an M that searches in place of the caller. The caller is counted as spinning, and no longer is when this
+    /// returns.
     pub(crate) fn pass_search_on(&'static self) {
         loop {
             let woken = {
@@ -76,8 +77,8 @@ impl<P: Platform> Scheduler<P> {
                 return;
             }
             P::point(Site::Idle);
-            // No P is idle. While the count was raised on our behalf others relied on it, so take it back and check again:
-            // a P may have become idle in the meantime.
+            // No P is idle. Others relied on the count while it included us, so lower it and check again: a P may have
+            // become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
                 return;
@@ -85,7 +86,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Gives `processor` to an idle M, which the caller unparks. Go: `startm`.
+    /// Assigns `processor` to an idle M, which the caller unparks. Go: `startm`.
     #[doc(alias = "startm")]
     pub(crate) fn assign(
         &self,
@@ -101,8 +102,8 @@ impl<P: Platform> Scheduler<P> {
         machine
     }
 
-    /// Gives each of the idle Ms back the P that it gave up for the stop of the world, if that has work, and unparks it. Under
-    /// the lock, while the world is stopped. Go 1.26: `procresize`.
+    /// Gives each idle M the P back that it gave up when the world was stopped, if that P has work, and unparks the M.
+    /// Called under the lock while the world is stopped. Go 1.26: `procresize`.
     pub(crate) fn give_processors_back(&self, shared: &mut Shared<P>) {
         let mut idle = mem::replace(&mut shared.idle_machines, List::new());
         while let Some(machine) = idle.pop_front() {
@@ -119,8 +120,8 @@ impl<P: Platform> Scheduler<P> {
         self.set_timekeeper(shared.idle_machines.back());
     }
 
-    /// Puts an M that holds no P on the idle list. The first to be idle is the last to be used and keeps the time
-    /// meanwhile. Go: `mput`.
+    /// Puts an M that holds no P on the idle list. The M that has been idle longest is woken last, and is the timekeeper
+    /// until then. Go: `mput`.
     #[doc(alias = "mput")]
     pub(crate) fn put_idle_machine(&self, shared: &mut Shared<P>, machine: &'static Machine<P>) {
         if shared.idle_machines.is_empty() {
@@ -136,14 +137,14 @@ impl<P: Platform> Scheduler<P> {
         self.timekeeper.store(machine, Ordering::Release);
     }
 
-    /// A timer due at `when` is now kept by nobody but the timekeeper: wakes it if it means to sleep longer. Called
-    /// after the timer, or the idleness of its P, has been published. Go: `wakeNetPoller`.
+    /// Wakes the timekeeper if it means to sleep beyond `when`. Called after a timer that only the timekeeper runs, or the
+    /// idleness of its P, has been published. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
     pub(crate) fn tell_timekeeper(&self, when: Instant) {
-        // Ordering: partner is the fence in `park_deadline`: either we see its deadline or it sees the timer.
+        // Ordering: partner is the fence in `park_deadline`: either we see the timekeeper's deadline or it sees the timer.
         fence(Ordering::SeqCst);
         P::point(Site::Timers);
-        // The deadline is that M's own: what one that was the timekeeper before still writes is no concern of ours.
+        // The deadline belongs to this M: a former timekeeper that still stores a deadline stores its own.
         if let Some(machine) = self.timekeeper.load(Ordering::Acquire)
             && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)
         {
@@ -151,16 +152,16 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// The earliest timer, if it takes more than the Ms that hold the Ps to look after all of them.
+    /// The earliest timer of all Ps, if some P is idle; [`Instant::NEVER`] otherwise.
     pub(crate) fn earliest_unkept(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
-            // Every P is held: its M runs the timers, and tells when it goes idle.
+            // Every P is held: its M runs the timers, and wakes the timekeeper when it goes idle.
             return Instant::NEVER;
         }
         self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Until when `machine` may sleep.
+    /// Until when `machine` may sleep: `None` if it is not the timekeeper, or there is no timer for the timekeeper.
     fn park_deadline(&'static self, machine: &'static Machine<P>) -> Option<Instant> {
         let is_timekeeper =
             || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
@@ -196,15 +197,16 @@ impl<P: Platform> Scheduler<P> {
 impl<P: Platform> Machine<P> {
     /// Gives `processor` to this M, which has just been taken off the idle list.
     fn set_assigned(&self, processor: &'static Processor<P>, errand: Errand) {
-        // Before the P is to be seen: an M that has found it, searched, and is idle again would be marked too late, and
-        // the count would never get back to 0.
+        // Before the P becomes visible: an M that has seen it, searched, and is idle again would be marked as spinning too
+        // late, and the count would never return to 0.
         self.spinning.store(errand == Errand::Search, Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
         // unpark.
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// Gives the P up and waits for one; comes back with one, or with the P kept because work turned up.
+    /// Gives up the P and waits for one. Returns with a P: an assigned one, one taken for work seen in the second check, or
+    /// its own if work turned up before it was given up.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
@@ -223,7 +225,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
-            // In the same hold: whoever puts work on the global queue after it sees that nobody looks.
+            // In the same critical section: whoever puts work on the global queue after it sees that no M is spinning.
             if self.spinning.swap(false, Ordering::Relaxed) {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
             }
@@ -234,28 +236,28 @@ impl<P: Platform> Machine<P> {
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
         {
-            // That one may be idle, and this M may have been given another before it looked at the timers.
+            // The P left behind may be idle, and this M may have been assigned another before it read the timers.
             scheduler.tell_timekeeper(scheduler.earliest_unkept());
         }
     }
 
-    /// On the idle list: looks once more, then parks until it is given a P.
+    /// On the idle list: checks all queues a second time, then parks until a P is assigned.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
-        // Others relied on it while it was spinning.
-        let mut owes_look = true;
+        // Others relied on this M while it was spinning.
+        let mut must_recheck = true;
         loop {
             P::point(Site::Idle);
             if self.take_assigned() {
-                if owes_look {
-                    self.pass_on_look();
+                if must_recheck {
+                    self.wake_if_more_work();
                 }
                 return;
             }
             if scheduler.is_work_visible() && self.take_back() {
                 return;
             }
-            owes_look = false;
+            must_recheck = false;
             if scheduler.is_shut_down() {
                 scheduler.give_back_all_stacks();
                 P::exit_thread();
@@ -265,9 +267,9 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// This M has been given a P before it could look for what others left to it while it was spinning, or instead of what it
-    /// saw then: if there is more than the first G of that P, somebody else is to look.
-    fn pass_on_look(&'static self) {
+    /// This M was assigned a P before its second check, or before it could take a P for what it saw there. While it was
+    /// spinning others relied on that check: if there is more than the first G of the assigned P, another M has to search.
+    fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
             let queue = &processor.queue;
@@ -285,10 +287,10 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Takes the P that somebody gave to this M along with taking it off the idle list.
+    /// Takes the P that was assigned to this M when it was taken off the idle list.
     pub(crate) fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
-        // No exchange needed: nobody gives this M another P before it is on the idle list again.
+        // No exchange needed: this M is assigned no other P before it is on the idle list again.
         self.next_processor.store(None, Ordering::Relaxed);
         self.set_processor(Some(processor));
         processor.counters.wakes.add(1);
@@ -297,16 +299,15 @@ impl<P: Platform> Machine<P> {
         true
     }
 
-    /// Work turned up while this M stands on the idle list: takes an idle P for it and becomes spinning, so that more
-    /// Ms are woken if there is more than one can do. Tells `false` if there is no idle P: then all are held by Ms that
-    /// will come upon the work.
+    /// Work turned up while this M is on the idle list: takes an idle P and begins to spin, so that the next M is woken if
+    /// there is more work than for one. Returns `false` if no P is idle: then all are held by Ms that will find the work.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
         if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
             let is_assigned = self.take_assigned();
-            self.pass_on_look();
+            self.wake_if_more_work();
             return is_assigned;
         }
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };
@@ -314,11 +315,11 @@ impl<P: Platform> Machine<P> {
         let was_timekeeper =
             scheduler.timekeeper.load(Ordering::Relaxed).is_some_and(|timekeeper| core::ptr::eq(timekeeper, self));
         if was_timekeeper {
-            // The role goes to the one that has been idle longest, which must look at the timers anew.
-            let heir = shared.idle_machines.back();
-            scheduler.set_timekeeper(heir);
-            if let Some(heir) = heir {
-                P::unpark_thread(heir);
+            // The M that has been idle longest takes over, and must read the timers anew.
+            let successor = shared.idle_machines.back();
+            scheduler.set_timekeeper(successor);
+            if let Some(successor) = successor {
+                P::unpark_thread(successor);
             }
         }
         drop(shared);

@@ -106,7 +106,7 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     machine.set_processor(None);
     P::point(Site::Syscall);
     // From here on the P may be taken by whoever wins the status word.
-    // Its timers have no M behind them for the time being; see "Who keeps the time" in idle.md.
+    // Its timers have no M behind them for the time being; see "Timekeeper" in idle.md.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
     Syscall { _here: PhantomData }

@@ -27,14 +27,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "timers that are left behind for another P are nobody's",
+        "an M that changes Ps does not wake the timekeeper for the timers that it leaves behind",
         "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
         "",
         Model("timers::m_leaves_timers_behind_for_another_p"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that changes Ps tells of the timers that it leaves behind, and not of those in system calls",
+        "an M that changes Ps wakes the timekeeper for the timers that it leaves behind, and not for those of Ps in system calls",
         "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
         "            scheduler.tell_timekeeper(left.timers.earliest());",
         Model("timers::m_changes_ps_beside_timers_left_in_a_system_call"),
@@ -49,41 +49,41 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that goes idle does not look again",
+        "an M that goes idle does not check a second time",
         "            if scheduler.is_work_visible() && self.take_back() {",
         "            if false {",
         Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is given a P for other work does not look for what it was relied on",
-        "                if owes_look {
-                    self.pass_on_look();
+        "an M that is assigned a P for other work drops the search that others relied on",
+        "                if must_recheck {
+                    self.wake_if_more_work();
                 }
 ",
-        "                let _ = (owes_look, Self::pass_on_look);
+        "                let _ = (must_recheck, Self::wake_if_more_work);
 ",
         Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is given a P for other work overlooks what is next on others",
+        "an M that is assigned a P for other work overlooks the runnext of other Ps",
         "                !queue.is_empty()",
         "                queue.len() != 0",
         Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is given a P overlooks what is behind the next on it",
+        "an M that is assigned a P overlooks what is behind its runnext",
         "queue.len() + usize::from(queue.next().is_some()) > 1",
         "queue.len() > 1",
         Model("idle::submitter_that_blocks_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that has seen work and is given a P for other work takes it for seen to",
+        "an M that has seen work and is assigned a P for other work leaves the work it saw",
         "            let is_assigned = self.take_assigned();
-            self.pass_on_look();
+            self.wake_if_more_work();
 ",
         "            let is_assigned = self.take_assigned();
 ",
@@ -91,17 +91,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that goes idle does not look at the global queue under the lock",
+        "an M that goes idle does not check the global queue under the lock",
         "            if shared.has_work() || scheduler.is_stopping() {",
         "            if scheduler.is_stopping() {",
         Nobody(
-            "the look at everything in idle.3 comes after the lock hold and finds the G too. The early look saves giving \
-             the P up.",
+            "the check of all queues in idle.3 comes after the critical section and finds the G too. The early check \
+             saves giving up the P.",
         ),
     ),
     mutant(
         "engine/idle.rs",
-        "a waker that finds no idle P does not look again",
+        "a waker that finds no idle P does not check again",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
                 return;
@@ -131,14 +131,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M is given its P without Release",
+        "a P is assigned without Release",
         "        self.next_processor.store(Some(processor), Ordering::Release);",
         "        self.next_processor.store(Some(processor), Ordering::Relaxed);",
         Model("idle::"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M takes its P without Acquire",
+        "an M takes its assigned P without Acquire",
         "self.next_processor.load(Ordering::Acquire)",
         "self.next_processor.load(Ordering::Relaxed)",
         Model("idle::"),
@@ -152,11 +152,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that finds work overlooks that it was given a P",
+        "an M that finds work overlooks that it was assigned a P",
         "        if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
             let is_assigned = self.take_assigned();
-            self.pass_on_look();
+            self.wake_if_more_work();
             return is_assigned;
         }",
         "",

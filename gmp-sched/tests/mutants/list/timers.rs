@@ -26,7 +26,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "the timekeeper does not look again",
+        "the timekeeper does not check the timers again",
         "            if self.earliest_unkept() >= earliest {
                 return (earliest != Instant::NEVER).then_some(earliest);
             }",
@@ -35,25 +35,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "the heir of the timekeeper is not woken",
-        "                P::unpark_thread(heir);",
-        "                let _ = heir;",
+        "the successor of the timekeeper is not woken",
+        "                P::unpark_thread(successor);",
+        "                let _ = successor;",
         Nobody(
-            "the M that leaves the role behind is spinning. It goes idle again, and then tells the heir, or finds work, and \
-             then an M is woken in its place, unless no P is idle or another M spins. The last of them all goes idle and \
-             tells the heir, or leaves no P idle: then there is no timer to keep. The wake-up is sooner.",
+            "the M that was the timekeeper is spinning. It goes idle again, and then wakes the successor, or finds work, \
+             and then an M is woken in its place, unless no P is idle or another M spins. The last of these Ms goes idle \
+             and wakes the successor, or leaves no P idle: then the timekeeper has no timers. The wakeup is only sooner.",
         ),
     ),
     mutant(
         "engine/idle.rs",
-        "the timekeeper that goes back to work keeps the role",
-        "            scheduler.set_timekeeper(heir);",
+        "an M that goes back to work stays the timekeeper",
+        "            scheduler.set_timekeeper(successor);",
         "",
         Model("timers::timekeeper_that_finds_work_leaves_its_deadline_to_another"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is not the timekeeper does not tell it of the timers it leaves",
+        "an M that is not the timekeeper does not wake it for the timers of the P that it gives up",
         "                if earliest != Instant::NEVER {
                     self.tell_timekeeper(earliest);
                 }
@@ -63,21 +63,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/arm_timers.rs",
-        "a timer that is the earliest now is not told",
+        "the timekeeper is not woken for a timer that becomes the earliest",
         "pinned.machine().scheduler().tell_timekeeper(when);",
         "",
         Model("timers::timer_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
         "engine/idle.rs",
-        "a timekeeper that means to sleep for ever is not told",
+        "a timekeeper that parks without a deadline is not woken",
         "            && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)",
         "            && (when.as_nanos() + 1..Instant::NEVER.as_nanos()).contains(&machine.deadline.load(Ordering::Relaxed))",
         Model("timers::p_with_timers_goes_idle_beside_a_timekeeper_without_deadline"),
     ),
     mutant(
         "engine/idle.rs",
-        "the timekeeper does not look after a P that an M left in a system call",
+        "the timekeeper ignores the timers of a P that an M left in a system call",
         "        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }
 
@@ -91,14 +91,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a hand-off does not tell the timekeeper of the timers it leaves",
+        "a handoff does not wake the timekeeper for the timers that it leaves",
         "        self.tell_timekeeper(self.earliest_unkept());",
         "        crate::base::atomic::fence(Ordering::SeqCst);",
         Model("timers::handing_off_timers"),
     ),
     mutant(
         "engine/syscall.rs",
-        "a hand-off tells the timekeeper of the timers that it leaves, and not of those in system calls",
+        "a handoff wakes the timekeeper for the timers that it leaves, and not for those of Ps in system calls",
         "        self.tell_timekeeper(self.earliest_unkept());",
         "        self.tell_timekeeper(processor.timers.earliest());",
         Model("timers::handing_off_beside"),
