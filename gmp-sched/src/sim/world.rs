@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -186,7 +186,7 @@ impl World {
                 return end;
             }
             if self.steps.get() > self.config.step_limit {
-                return Err("the step limit is reached: a livelock?".to_string());
+                return Err(format!("the step limit is reached: a livelock? Gs: {}", oracle::goroutines(scheduler)));
             }
             let mut able = (0..self.cpus.len()).filter(|&cpu| self.can_step(cpu));
             let count = able.clone().count();

@@ -1,12 +1,26 @@
 //! Values that detect what must not happen to them: being dropped twice, read after their end, or lost.
 
+use std::cell::Cell;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+thread_local! {
+    /// The seed of the program that is simulated on this thread.
+    static SIMULATED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Records that the calling thread simulates the program of this seed.
+pub(crate) fn set_simulated_seed(seed: u64) {
+    SIMULATED.set(Some(seed));
+}
+
 /// Ends the process because an invariant does not hold. (A panic would be caught by the program under test.)
 pub(crate) fn broken(what: &str) -> ! {
-    eprintln!("fuzz: {what}");
+    match SIMULATED.get() {
+        Some(seed) => eprintln!("fuzz: {what}; repeat it with GMP_FUZZ_SEED={seed} simulated"),
+        None => eprintln!("fuzz: {what}"),
+    }
     process::abort();
 }
 

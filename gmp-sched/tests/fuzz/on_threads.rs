@@ -1,0 +1,123 @@
+//! The programs on threads: two schedulers and a foreign thread use the same objects.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+use std::{panic, thread};
+
+use gmp_sched::native::{self, Native};
+use gmp_sched::scheduler::Scheduler;
+
+use crate::entered::THREADS;
+use crate::value::broken;
+
+#[path = "program/mod.rs"]
+mod program;
+
+/// The platform of the programs.
+mod platform {
+    use std::sync::mpsc;
+
+    pub(super) use gmp_sched::native::{
+        CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, RwLock, Semaphore, Timer, after, block_on, go, goexit,
+        scope, set_procs, sleep, stop_the_world, syscall, try_after_func, try_blocking, try_lock_thread, try_pull,
+        yield_now,
+    };
+
+    use crate::value::broken;
+
+    /// Whether a body may end by a panic or an exit, which join then reports.
+    pub(super) const BODIES_MAY_UNWIND: bool = true;
+
+    /// How a body with the random number `fate` ends.
+    pub(super) fn fate(fate: u32) -> u32 {
+        fate
+    }
+
+    /// A foreign thread.
+    #[derive(Clone)]
+    pub(super) struct Outside(pub(super) mpsc::Sender<Box<dyn FnOnce() + Send>>);
+
+    impl Outside {
+        pub(super) fn call(&self, body: impl FnOnce() + Send + 'static) {
+            if self.0.send(Box::new(body)).is_err() {
+                broken("the foreign thread has ended");
+            }
+        }
+    }
+}
+
+/// A program that has not ended by then hangs: it takes some milliseconds.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// The schedulers of the current program, for the report of a hang.
+static SCHEDULERS: Mutex<[Option<&Scheduler<Native>>; 2]> = Mutex::new([None; 2]);
+
+/// Runs one program on two schedulers.
+fn run(seed: u64) {
+    let (outside, work) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    let shared = Arc::new(program::Shared::new(platform::Outside(outside)));
+    let thread_outside = thread::spawn(move || {
+        for body in work {
+            let _ = panic::catch_unwind(panic::AssertUnwindSafe(body));
+        }
+    });
+    let schedulers: Vec<_> = (0..2)
+        .map(|number| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let processors = 1 + (seed as usize + number) % 4;
+                THREADS.run_with(processors, move |scheduler| {
+                    SCHEDULERS.lock().expect("no panic under it")[number] = Some(scheduler);
+                    for root in 0..6 {
+                        program::start(&shared, seed.wrapping_mul(97) + 13 * root + number as u64, 20);
+                    }
+                    // Until the Gs of the other scheduler have ended, too, so that a G lost there is detected here.
+                    while shared.running.load(Ordering::Acquire) != 0 {
+                        native::sleep(Duration::from_micros(200));
+                    }
+                });
+            })
+        })
+        .collect();
+    for scheduler in schedulers {
+        scheduler.join().expect("main does not panic");
+    }
+    let alive = shared.alive.clone();
+    // The foreign thread ends when no G can give it work any more.
+    drop(Arc::try_unwrap(shared).unwrap_or_else(|_| broken("a G that has ended keeps what it shared")));
+    thread_outside.join().expect("it catches every panic");
+    // Some may be left: those of leaked handles, and those of calls that panicked with them.
+    let left = alive.load(Ordering::Relaxed);
+    if left < 0 {
+        broken(&format!("{left} values are left: some were dropped twice"));
+    }
+}
+
+/// Ends the process if one program runs for too long.
+fn watch(current: Arc<AtomicU64>) {
+    thread::spawn(move || {
+        loop {
+            let seed = current.load(Ordering::Relaxed);
+            thread::sleep(HANGS);
+            if current.load(Ordering::Relaxed) == seed {
+                for scheduler in SCHEDULERS.lock().expect("no panic under it").iter().flatten() {
+                    eprintln!("{}", scheduler.scheddetail());
+                }
+                broken(&format!("the program on threads with GMP_FUZZ_SEED={seed} hangs"));
+            }
+        }
+    });
+}
+
+#[test]
+fn random_safe_programs_break_no_invariant_on_threads() {
+    let current = Arc::new(AtomicU64::new(u64::MAX));
+    watch(current.clone());
+    crate::for_each_seed(60, |seed| {
+        current.store(seed, Ordering::Relaxed);
+        run(seed);
+    });
+    // Nothing hangs any more.
+    current.store(u64::MAX, Ordering::Relaxed);
+}

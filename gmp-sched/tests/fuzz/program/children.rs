@@ -1,0 +1,164 @@
+//! Calls that spawn Gs, coroutines, futures, and system calls, in which most other calls are not allowed.
+
+use std::future::poll_fn;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::task::Poll;
+
+use super::super::platform::{self, block_on, go, scope, try_pull, yield_now};
+use super::{Bomb, DEEPEST, Fuzzer, Running, defuse};
+use crate::value::{Canary, Value};
+
+impl Fuzzer<'_> {
+    /// A step whose panic ends the body that takes it, if a body may end so.
+    fn step_of_body(&mut self) {
+        if platform::BODIES_MAY_UNWIND { self.step() } else { self.steps(1) }
+    }
+
+    /// Children that borrow from this frame, of a scope that may be left by a panic.
+    pub(super) fn scope(&mut self) {
+        if self.depth == DEEPEST {
+            return yield_now();
+        }
+        let canary = Canary::new(self.random.u64(..));
+        let (shared, depth) = (self.shared, self.depth + 1);
+        let children: Vec<(u64, u32)> =
+            (0..self.random.u32(1..4)).map(|_| (self.random.u64(..), self.random.u32(..8))).collect();
+        let (ends, body) = (self.random.u32(..6), self.random.u64(..));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            scope(|scope| {
+                for (seed, fate) in children {
+                    let canary = &canary;
+                    let child = scope.go(move || {
+                        let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared, depth };
+                        for _ in 0..3 {
+                            fuzzer.step_of_body();
+                            canary.verify();
+                        }
+                        match platform::fate(fate) {
+                            0 => panic_any("a child's panic"),
+                            1 => panic_any(Bomb),
+                            _ => fuzzer.value(),
+                        }
+                    });
+                    match fate {
+                        2 => drop(child),
+                        3 => mem::forget(child),
+                        4 => drop(child.join()),
+                        _ => {}
+                    }
+                }
+                match platform::fate(ends) {
+                    0 => panic_any("a body's panic"),
+                    1 => panic_any(Bomb),
+                    2 => platform::goexit(),
+                    _ => Fuzzer { random: fastrand::Rng::with_seed(body), shared, depth }.step_of_body(),
+                }
+            });
+        }));
+        canary.verify();
+        defuse(ended);
+    }
+
+    pub(super) fn spawn(&mut self) {
+        if self.depth == DEEPEST {
+            return yield_now();
+        }
+        let running = Running::new(self.shared);
+        let (seed, depth, how) = (self.random.u64(..), self.depth + 1, self.random.u32(..6));
+        // A child that is not joined must not panic, and the result of one whose handle is leaked is never dropped.
+        let fate = match how {
+            0 => self.random.u32(..8),
+            1 => 2,
+            _ => self.random.u32(2..8),
+        };
+        let handle = go(move || {
+            let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth };
+            fuzzer.steps(4);
+            match platform::fate(fate) {
+                0 => panic_any("a G's panic"),
+                1 => panic_any(Bomb),
+                2 => platform::goexit(),
+                _ => fuzzer.value(),
+            }
+        });
+        match how {
+            0 => drop(handle.join()),
+            1 => mem::forget(handle),
+            2 => drop(handle),
+            3 => handle.detach(),
+            4 => self.outside(move || drop(handle)),
+            _ => drop(handle.is_finished().then(|| handle.join())),
+        }
+    }
+
+    /// Calls that wait or spawn must not be made in a system call; other calls may be.
+    pub(super) fn system_call(&mut self) {
+        if self.depth == DEEPEST {
+            return yield_now();
+        }
+        let mut inner = Fuzzer { random: self.random.fork(), shared: self.shared, depth: self.depth + 1 };
+        let mut inside = move || {
+            for _ in 0..2 {
+                defuse(catch_unwind(AssertUnwindSafe(|| inner.step())));
+            }
+        };
+        if self.random.bool() {
+            platform::syscall(&mut inside);
+        } else {
+            let _ = platform::try_blocking(&mut inside);
+        }
+    }
+
+    pub(super) fn coroutine(&mut self) {
+        let (seed, count, end) = (self.random.u64(..), self.random.u32(..4), self.random.u32(..6));
+        let alive = self.shared.alive.clone();
+        let Ok(mut values) = try_pull(move |yielder| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            while yielder.yield_value(Value::new(random.u64(..), &alive)) {
+                if random.u32(..4) == 0 {
+                    yield_now();
+                }
+                match platform::fate(random.u32(..24)) {
+                    0 => panic_any("a coroutine's panic"),
+                    1 => panic_any(Bomb),
+                    _ => {}
+                }
+            }
+        }) else {
+            return;
+        };
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            for value in values.by_ref().take(count as usize) {
+                value.verify();
+            }
+        }));
+        match end {
+            0 => defuse(catch_unwind(AssertUnwindSafe(|| values.stop()))),
+            _ => defuse(catch_unwind(AssertUnwindSafe(|| drop(values)))),
+        }
+        defuse(taken);
+    }
+
+    /// A future that is woken at once, by a G, or by the foreign thread; and once more after its end.
+    pub(super) fn future(&mut self) {
+        let (how, mut polls) = (self.random.u32(..3), 0);
+        let outside = self.shared.outside.clone();
+        block_on(poll_fn(move |task| {
+            polls += 1;
+            if polls > 2 {
+                return Poll::Ready(());
+            }
+            let waker = task.waker().clone();
+            match how {
+                0 => waker.wake(),
+                1 => go(move || waker.wake()).detach(),
+                _ => outside.call(move || {
+                    waker.wake_by_ref();
+                    waker.wake();
+                }),
+            }
+            Poll::Pending
+        }));
+    }
+}

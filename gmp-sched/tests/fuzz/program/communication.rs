@@ -1,0 +1,78 @@
+//! Channels and selects.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gmp_sched::select;
+use gmp_sched::select::{Select, recv, send};
+
+use super::super::platform::after;
+use super::{Fuzzer, verify};
+
+impl Fuzzer<'_> {
+    pub(super) fn send(&mut self) {
+        let (value, limit, how) = (self.value(), self.limit(), self.random.u32(..3));
+        let sender = self.channel().sender();
+        match how {
+            0 => drop(sender.try_send(value)),
+            1 => drop(sender.send_timeout(value, limit)),
+            _ => {
+                let (context, _cancel) = self.shared.root.0.with_timeout(limit);
+                drop(sender.send_until(value, &context));
+            }
+        }
+    }
+
+    pub(super) fn receive(&mut self) {
+        let (limit, how) = (self.limit(), self.random.u32(..3));
+        let receiver = self.channel().receiver();
+        let received = match how {
+            0 => receiver.try_recv().ok(),
+            1 => receiver.recv_timeout(limit).ok(),
+            _ => {
+                let (context, _cancel) = self.shared.root.0.with_timeout(limit);
+                receiver.recv_until(&context).ok()
+            }
+        };
+        verify(received);
+    }
+
+    pub(super) fn select_macro(&mut self) {
+        let (value, limit) = (self.value(), self.limit());
+        let [one, two, three] = [(); 3].map(|()| self.channel().clone());
+        if self.random.bool() {
+            select! {
+                recv(one.receiver()) -> received => verify(received.ok()),
+                send(two.sender(), value) -> sent => drop(sent),
+                recv(three.receiver()) -> received => verify(received.ok()),
+                timeout(limit) => {}
+            }
+        } else {
+            let mut kept = Some(value);
+            select! {
+                send_from(one.sender(), kept) -> sent => drop(sent),
+                recv(two.receiver()) -> received => verify(received.ok()),
+                recv(after(limit)) => {}
+            }
+            verify(kept);
+        }
+    }
+
+    /// Cases that are stored, reused where possible, and dropped in every state.
+    pub(super) fn select_cases(&mut self) {
+        let (value, limit, rounds) = (self.value(), self.limit(), self.random.u32(1..3));
+        let [one, two] = [(); 2].map(|()| self.channel().clone());
+        let (mut receiving, mut sending) = (recv(one.receiver()), send(two.sender(), value));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..rounds {
+                // Panics for a case whose value has been sent.
+                let mut cases = [receiving.case(), sending.case()];
+                let select = Select::new(&mut cases);
+                let _ = if self.random.bool() { select.poll() } else { select.wait_timeout(limit) };
+            }
+        }));
+        if self.random.bool() {
+            verify(receiving.into_result().and_then(Result::ok));
+            verify(sending.into_inner());
+        }
+    }
+}

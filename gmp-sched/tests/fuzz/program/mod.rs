@@ -1,0 +1,166 @@
+//! Random programs of safe calls on objects that all Gs share, also those of different schedulers.
+//!
+//! The parent module has a module `platform` with the aliases of one platform and what else differs between platforms.
+//!
+//! Every wait has a limit, so that each program ends whatever its Gs do to each other: they drop handles and guards
+//! anywhere, leave locks locked, close channels, panic, and make calls in system calls that are not allowed there.
+
+mod children;
+mod communication;
+mod locks;
+mod outside;
+mod time;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::platform::{CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, Outside, RwLock, Semaphore, go};
+use crate::value::{Canary, Value, broken};
+
+/// What the Gs of a program share.
+pub(crate) struct Shared {
+    channels: [Chan<Value>; 4],
+    /// The last one may stay locked forever; waits for it always have a limit.
+    mutexes: [Mutex<[u64; 8]>; 3],
+    lock: RwLock<[u64; 8]>,
+    condvar: Condvar,
+    semaphore: Semaphore,
+    once: Once,
+    lazy: Lazy<Value>,
+    root: (Context, CancelHandle),
+    outside: Outside,
+    /// Number of values that have been made and not dropped.
+    pub(crate) alive: Arc<AtomicI64>,
+    /// Number of Gs that have not ended.
+    pub(crate) running: AtomicI64,
+}
+
+/// A panic payload that panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            panic_any("a bomb");
+        }
+    }
+}
+
+/// Counts a G while it runs, however it ends.
+struct Running(Arc<Shared>);
+
+impl Running {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.running.fetch_add(1, Ordering::AcqRel);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(outside: Outside) -> Self {
+        let alive = Arc::new(AtomicI64::new(0));
+        Self {
+            channels: [0, 0, 1, 3].map(Chan::new),
+            mutexes: Default::default(),
+            lock: RwLock::default(),
+            condvar: Condvar::new(),
+            semaphore: Semaphore::new(2),
+            once: Once::new(),
+            lazy: Lazy::new(|| Value::new(7, &Arc::new(AtomicI64::new(0)))),
+            root: Context::background().with_cancel(),
+            outside,
+            alive,
+            running: AtomicI64::new(0),
+        }
+    }
+}
+
+/// The longest wait of a single call.
+const SHORT: Duration = Duration::from_micros(200);
+
+/// Spawns one of the first Gs of a program, which takes `steps` steps.
+pub(crate) fn start(shared: &Arc<Shared>, seed: u64, steps: u32) {
+    let running = Running::new(shared);
+    go(move || Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth: 0 }.steps(steps)).detach();
+}
+
+/// One G's part of a program.
+struct Fuzzer<'a> {
+    random: fastrand::Rng,
+    shared: &'a Arc<Shared>,
+    depth: u32,
+}
+
+/// Maximum depth of spawns.
+const DEEPEST: u32 = 2;
+
+impl<'a> Fuzzer<'a> {
+    fn steps(&mut self, steps: u32) {
+        for _ in 0..steps {
+            let canary = Canary::new(self.random.u64(..));
+            // A panic of a G that is not joined ends the process, as documented.
+            defuse(catch_unwind(AssertUnwindSafe(|| self.step())));
+            canary.verify();
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.u32(..24) {
+            0..=2 => self.send(),
+            3..=5 => self.receive(),
+            6 | 7 => self.select_macro(),
+            8 => self.select_cases(),
+            9 | 10 => self.lock(),
+            11 => self.lock_shared(),
+            12 => self.condvar(),
+            13 => self.semaphore(),
+            14 | 15 => self.scope(),
+            16 => self.spawn(),
+            17 => self.system_call(),
+            18 => self.wake_from_outside(),
+            19 => self.timers(),
+            20 => self.coroutine(),
+            21 => self.future(),
+            22 => self.contexts(),
+            _ => self.rest(),
+        }
+    }
+
+    fn value(&mut self) -> Value {
+        Value::new(self.random.u64(..), &self.shared.alive)
+    }
+
+    fn channel(&mut self) -> &'a Chan<Value> {
+        &self.shared.channels[self.random.usize(..4)]
+    }
+
+    fn limit(&mut self) -> Duration {
+        SHORT.mul_f32(self.random.f32())
+    }
+}
+
+fn verify(value: Option<Value>) {
+    value.inspect(Value::verify);
+}
+
+/// Drops a panic's payload, which may panic again.
+fn defuse(ended: thread::Result<()>) {
+    if let Err(payload) = ended {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    }
+}
+
+fn verify_equal(numbers: &[u64]) {
+    if numbers.iter().any(|number| *number != numbers[0]) {
+        broken("two Gs were under one lock");
+    }
+}
