@@ -22,7 +22,7 @@
 //! | | [`idle`] | idle Ps and Ms, wake-ups, and why none is lost | `wakep`, `startm`, `stopm` |
 //! | | [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
-//! | | [`poller`] | Gs that wait for devices | `netpoll`, `pollDesc` |
+//! | | [`device_signals`] | Gs that wait for devices | `netpoll`, `pollDesc` |
 //! | | `arm_timers`, `due`, [`mod@sleep`] | the timers of each P, and when their Gs run | `timers`, `timeSleep` |
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
@@ -35,7 +35,7 @@
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, functions that run later; contexts and time limits | `time`, `context` |
 //! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; values by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
 //! | | `waiter` | wait queues | `sudog`, `waitq` |
-//! | `report` | `detail`, `picture`, [`debugger`] | a running scheduler in lines; what ran where, drawn; where a debugger finds things | `schedtrace` |
+//! | `report` | `schedtrace`, `timeline`, [`debugger`] | a running scheduler in lines; what ran where, drawn; where a debugger finds things | `schedtrace` |
 //! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
 //! | `native`, `sim` | | the platform of operating-system threads; a seeded simulation of the whole, both levels, and a search through all states of small programs (feature `std`) | |
 //!
@@ -54,7 +54,6 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod aliases;
 mod base;
 #[expect(unsafe_code, reason = "switches stacks")]
 pub mod context;
@@ -68,6 +67,7 @@ mod models;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod native;
 pub mod platform;
+mod platform_aliases;
 mod record;
 mod report;
 #[cfg(all(feature = "std", not(gmp_loom)))]
@@ -76,7 +76,7 @@ pub mod synctest;
 
 pub use base::run_queue;
 pub use engine::{
-    idle, lock_os_thread, park, poller, preempt, procs, schedule, sleep, stop_the_world, syscall, sysmon,
+    device_signals, idle, lock_os_thread, park, preempt, procs, schedule, sleep, stop_the_world, syscall, sysmon,
 };
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};

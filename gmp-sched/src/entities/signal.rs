@@ -1,4 +1,4 @@
-//! Signals of devices as data; see [`crate::engine::poller`].
+//! Signals of devices as data; see [`crate::engine::device_signals`].
 
 use core::fmt;
 

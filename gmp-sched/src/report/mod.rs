@@ -1,5 +1,5 @@
-//! What a running scheduler looks like from outside: for debuggers, as text, as a picture.
+//! What a running scheduler looks like from outside: for debuggers, as text, as a time line.
 
 pub mod debugger;
-pub(crate) mod detail;
-pub(crate) mod picture;
+pub(crate) mod schedtrace;
+pub(crate) mod timeline;

@@ -37,7 +37,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::base::id::MachineId;
-use crate::engine::poller::Signal;
+use crate::engine::device_signals::Signal;
 use crate::engine::syscall;
 use crate::platform::Pinned;
 use crate::record::counters::Counts;

@@ -15,7 +15,7 @@ use super::{Config, Failure, Report, Sim, oracle};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::context::{self, SavedContext, Transfer};
-use crate::engine::poller::Signal;
+use crate::engine::device_signals::Signal;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Thread, Threads};
 use crate::native::stack;

@@ -4,7 +4,7 @@
 //!
 //! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some five minutes on two
 //! processors, and prints a table of what was caught by what. `GMP_MUTANTS=idle.rs` runs those of one file,
-//! `GMP_MUTANTS="a fence"` those whose description contains the words, `GMP_MUTANTS=poller::` those of some models, and
+//! `GMP_MUTANTS="a fence"` those whose description contains the words, `GMP_MUTANTS=device_signals::` those of some models, and
 //! `GMP_MUTANTS="idle.rs|a fence"` the union of both.
 //!
 //! A mutant names the code that it replaces; comments and whitespace are not compared. A change of that code makes the mutant

@@ -1,12 +1,12 @@
 //! The scheduler on operating-system threads, from outside the crate: the public interface, and misuses of it by safe code.
 #![cfg(not(gmp_loom))]
 
-mod detail;
+mod device_signals;
 mod entered;
 mod misuse;
 mod order;
-mod poller;
 mod process_end;
+mod schedtrace;
 mod schedulers;
 mod scheduling;
 mod stacks;

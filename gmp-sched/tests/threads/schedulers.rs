@@ -7,11 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::entered::THREADS;
+use gmp_sched::device_signals::Signal;
 use gmp_sched::native::{
     self, Condvar, Context, Mutex, Native, Receiver, Semaphore, Sender, Timer, WaitGroup, channel, go,
 };
 use gmp_sched::platform::Pinned;
-use gmp_sched::poller::Signal;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -8,13 +8,13 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use gmp_sched::device_signals::Signal;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{
     self, Barrier, Condvar, Context, ErrorGroup, Mutex, Native, Once, Receiver, RwLock, Semaphore, Sender,
     SingleFlight, Ticker, Timer, WaitGroup, channel, go, now, pull, scope, sleep, synctest, yield_now,
 };
 use gmp_sched::park::{park, ready};
-use gmp_sched::poller::Signal;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::select;
 use gmp_sched::select::Select;

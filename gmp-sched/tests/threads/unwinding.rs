@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::entered::THREADS;
 use gmp_sched::JoinError;
+use gmp_sched::device_signals::Signal;
 use gmp_sched::native::{self, Context, ErrorGroup, JoinHandle, Native, WaitGroup};
-use gmp_sched::poller::Signal;
 
 /// Panics without printing a message.
 fn panics() -> ! {

@@ -41,7 +41,7 @@ fn drawn(body: impl FnOnce()) {
         Some(number) => char::from(LETTERS[number as usize % LETTERS.len()]),
         None => '@',
     };
-    for line in scheduler.picture(COLUMNS, letter, |goroutine| goroutine == GoroutineId::MAIN).lines() {
+    for line in scheduler.timeline(COLUMNS, letter, |goroutine| goroutine == GoroutineId::MAIN).lines() {
         println!("   {line}");
     }
     let column = Duration::from_nanos((clock::now() - start) / COLUMNS as u64);

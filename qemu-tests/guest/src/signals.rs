@@ -4,8 +4,8 @@ use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
+use gmp_sched::device_signals::Signal;
 use gmp_sched::platform::Platform;
-use gmp_sched::poller::Signal;
 use kernel::internals::Vector;
 use kernel::percpu::CpuId;
 use kernel::platform::{Kernel, scheduler};

@@ -3,11 +3,11 @@
 mod cancel;
 mod channels;
 mod composition;
+mod device_signals;
 mod future;
 mod idle;
 mod join;
 mod kthread;
-mod poller;
 mod run;
 mod run_queue;
 mod scope;
@@ -93,7 +93,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         slices::MUTANTS,
         future::MUTANTS,
         kthread::MUTANTS,
-        poller::MUTANTS,
+        device_signals::MUTANTS,
         run::MUTANTS,
         world::MUTANTS,
         channels::MUTANTS,

@@ -5,8 +5,8 @@ use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
+use gmp_sched::device_signals::Signal;
 use gmp_sched::goroutine::Status;
-use gmp_sched::poller::Signal;
 use spin::Once;
 use uart_16550::spec::registers::IER;
 use x86_64::instructions::interrupts::without_interrupts;

@@ -1,4 +1,4 @@
-//! A picture of what ran on each P over time, drawn from a trace, in characters.
+//! A time line of what ran on each P, drawn from a trace in characters.
 
 use alloc::string::String;
 use alloc::vec;
@@ -10,7 +10,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 
-/// What stands for a time in which no G ran.
+/// Shown where no G ran.
 const IDLE: char = '·';
 
 /// A time during which one G ran on a P, in ns.
@@ -24,45 +24,45 @@ impl<P: Platform> Scheduler<P> {
     /// Draws the trace that was taken last: a line for each P, `columns` characters for the time from its first event to
     /// its last, each the `letter` of the G that ran there longest. Allocates.
     ///
-    /// A G for which `stands_out` says so is shown wherever it ran at all, however short that was.
+    /// A G for which `stands_out` returns `true` is shown wherever it ran at all, however briefly.
     ///
     /// ```
     /// use gmp_sched::goroutine::GoroutineId;
     /// use gmp_sched::native::{self, Native};
     /// use gmp_sched::platform::Pinned;
     ///
-    /// let picture = unsafe { native::enter() }.run(1, || {
+    /// let timeline = unsafe { native::enter() }.run(1, || {
     ///     let scheduler = Pinned::<Native>::new().machine().scheduler();
     ///     scheduler.start_trace(1000).unwrap();
     ///     let child = native::go(|| native::sleep(std::time::Duration::from_millis(5)));
     ///     child.join().unwrap();
     ///     scheduler.stop_trace();
-    ///     scheduler.picture(40, |g| if g == GoroutineId::MAIN { 'm' } else { 'c' }, |_| true)
+    ///     scheduler.timeline(40, |g| if g == GoroutineId::MAIN { 'm' } else { 'c' }, |_| true)
     /// });
-    /// assert!(picture.starts_with("P0 ") && picture.contains('c') && picture.contains('·'), "{picture}");
+    /// assert!(timeline.starts_with("P0 ") && timeline.contains('c') && timeline.contains('·'), "{timeline}");
     /// ```
     ///
     /// # Panics
     ///
     /// `columns` is 0.
-    pub fn picture(
+    pub fn timeline(
         &'static self,
         columns: usize,
         letter: impl Fn(GoroutineId) -> char,
         stands_out: impl Fn(GoroutineId) -> bool,
     ) -> String {
-        assert!(columns > 0, "a picture without columns");
+        assert!(columns > 0, "a time line without columns");
         let traces: Vec<Vec<Event>> = self.processors().iter().map(|processor| processor.trace()).collect();
         let times = || traces.iter().flatten().map(|event| event.when.as_nanos());
         let (Some(begin), Some(end)) = (times().min(), times().max()) else { return String::new() };
-        let mut picture = String::new();
+        let mut timeline = String::new();
         for (number, trace) in traces.iter().enumerate() {
             let row = row(&stretches(trace, end), begin, end, columns, &stands_out);
             let letters: String = row.into_iter().map(|goroutine| goroutine.map_or(IDLE, &letter)).collect();
             // A string takes everything.
-            let _ = writeln!(picture, "P{number:<2} {letters}");
+            let _ = writeln!(timeline, "P{number:<2} {letters}");
         }
-        picture
+        timeline
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use gmp_sched::device_signals::Signal;
 use gmp_sched::native::{self, Native};
 use gmp_sched::platform::{Pinned, Platform};
-use gmp_sched::poller::Signal;
 
 use crate::entered::THREADS;
 

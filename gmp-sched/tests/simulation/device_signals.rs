@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use gmp_sched::device_signals::Signal;
 use gmp_sched::platform::Platform;
-use gmp_sched::poller::Signal;
 use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore};
