@@ -6,6 +6,7 @@
 //!
 //! - [`local_apic`]: the local APIC in its two modes, and its timer in its two modes.
 //! - [`soft_off`]: how ACPI wants to be told to turn the machine off.
+//! - [`suspicion`]: when the watchdog reports a CPU.
 //!
 //! Nothing here allocates or blocks.
 #![no_std]
@@ -13,3 +14,4 @@
 
 pub mod local_apic;
 pub mod soft_off;
+pub mod suspicion;

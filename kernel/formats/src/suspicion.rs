@@ -1,0 +1,216 @@
+//! When a watchdog reports a CPU: the states of one suspicion, without the CPU.
+//!
+//! ```text
+//!              off for LIMIT: ask          confirmed ANSWERS times: report
+//!   ┌───────┐ ───────────────▶ ┌───────┐ ──────────────────────────────▶ ┌──────────┐
+//!   │ quiet │                  │ asked │ ─┐ confirmed: ask again         │ reported │
+//!   └───────┘ ◀─────────────── └───────┘ ◀┘                              └──────────┘
+//!       ▲        denied, or on again                                          │
+//!       └─────────────────────────────────────────────────────────────────────┘ on again: a recovery
+//! ```
+//!
+//! "Off" is interrupts, or preemption: there is a suspicion for each, of each CPU. That it was on shows in a *mark*, a number
+//! that has changed. A virtual CPU that its host does not run shows no changes either, so the CPU is asked where it is, and
+//! asked again at later checks: one that was let run only at these moments, each time in another short section in which it was
+//! off, would be accused wrongly, but hardly so many times.
+
+/// How long it has to be off, in ns.
+pub const LIMIT: u64 = 1_000_000_000;
+
+/// How often the CPU must confirm that it is off.
+pub const ANSWERS: u32 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Quiet,
+    Asked { confirmed: u32 },
+    Reported,
+}
+
+/// The suspicion that something is off on one CPU for too long.
+#[derive(Debug)]
+pub struct Suspicion {
+    mark: u64,
+    since: u64,
+    stage: Stage,
+}
+
+/// What is to be done about a CPU that is suspected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Ask it where it is. `is_first`: it has not been asked before.
+    Ask {
+        /// Whether this suspicion has just begun.
+        is_first: bool,
+    },
+    /// Nothing: it has not answered yet, or has denied it.
+    Wait,
+    /// Report it, and call [`Suspicion::reported`] when that has been done.
+    Report,
+}
+
+impl Suspicion {
+    /// Of a CPU on which it is on.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a part of a static, made in one place")]
+    pub const fn new() -> Self {
+        Self { mark: 0, since: 0, stage: Stage::Quiet }
+    }
+
+    /// A check. `mark` is another number than before if it has been on in between, and `is_on` says that it is on for another
+    /// reason; then `since` is from when on it may be off, `u64::MAX` if that is not so at all. Returns for how long it was off,
+    /// if that had been reported and is over.
+    pub fn check(&mut self, mark: u64, is_on: bool, since: u64, now: u64) -> Option<u64> {
+        if mark == self.mark && !is_on {
+            return None;
+        }
+        let was_off_for = self.off_for(now);
+        let was_reported = self.stage == Stage::Reported;
+        *self = Self { mark, since, stage: Stage::Quiet };
+        was_reported.then_some(was_off_for)
+    }
+
+    /// How long it has been off at `now`, as far as is known.
+    #[must_use]
+    pub fn off_for(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since)
+    }
+
+    /// Whether it is off for too long, and that has not been reported.
+    #[must_use]
+    pub fn is_suspect(&self, now: u64) -> bool {
+        self.off_for(now) >= LIMIT && self.stage != Stage::Reported
+    }
+
+    /// The next step with a CPU that [is suspect](Self::is_suspect). `answer` is whether it has confirmed that it is off when it
+    /// was asked last; `None` if it has not answered.
+    pub fn pursue(&mut self, answer: Option<bool>, now: u64) -> Step {
+        let Stage::Asked { confirmed } = self.stage else {
+            self.stage = Stage::Asked { confirmed: 0 };
+            return Step::Ask { is_first: true };
+        };
+        match answer {
+            None => Step::Wait,
+            Some(false) => {
+                *self = Self { mark: self.mark, since: now, stage: Stage::Quiet };
+                Step::Wait
+            }
+            Some(true) => {
+                let confirmed = (confirmed + 1).min(ANSWERS);
+                self.stage = Stage::Asked { confirmed };
+                if confirmed < ANSWERS { Step::Ask { is_first: false } } else { Step::Report }
+            }
+        }
+    }
+
+    /// It has been reported.
+    pub fn reported(&mut self) {
+        self.stage = Stage::Reported;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANSWERS, LIMIT, Step, Suspicion};
+
+    /// A suspicion with mark 1 from time 0 on, and asked at `LIMIT`.
+    fn asked() -> Suspicion {
+        let mut suspicion = Suspicion::new();
+        assert_eq!(suspicion.check(1, false, 0, 0), None);
+        assert_eq!(suspicion.check(1, false, LIMIT, LIMIT), None);
+        assert!(suspicion.is_suspect(LIMIT));
+        assert_eq!(suspicion.pursue(None, LIMIT), Step::Ask { is_first: true });
+        suspicion
+    }
+
+    fn reported() -> Suspicion {
+        let mut suspicion = asked();
+        for _ in 1..ANSWERS {
+            assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Ask { is_first: false });
+        }
+        assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Report);
+        suspicion.reported();
+        suspicion
+    }
+
+    #[test]
+    fn cpu_that_is_off_for_less_than_the_limit_is_not_suspect() {
+        let mut suspicion = Suspicion::new();
+        suspicion.check(1, false, 10, 10);
+        assert!(!suspicion.is_suspect(LIMIT + 9));
+        assert!(suspicion.is_suspect(LIMIT + 10));
+    }
+
+    #[test]
+    fn cpu_whose_mark_changes_is_never_suspect() {
+        let mut suspicion = Suspicion::new();
+        for mark in 1..10 {
+            let now = mark * LIMIT / 2;
+            assert_eq!(suspicion.check(mark, false, now, now), None);
+            assert!(!suspicion.is_suspect(now));
+        }
+    }
+
+    #[test]
+    fn cpu_that_is_on_is_not_suspect_though_its_mark_stays() {
+        let mut suspicion = Suspicion::new();
+        for now in [0, LIMIT, 2 * LIMIT, 3 * LIMIT] {
+            suspicion.check(1, true, now, now);
+            assert!(!suspicion.is_suspect(now));
+        }
+        suspicion.check(2, false, u64::MAX, 4 * LIMIT);
+        assert!(!suspicion.is_suspect(9 * LIMIT));
+    }
+
+    #[test]
+    fn cpu_that_confirms_often_enough_is_reported_once() {
+        let suspicion = reported();
+        assert!(!suspicion.is_suspect(9 * LIMIT));
+    }
+
+    #[test]
+    fn report_that_could_not_be_made_is_due_again() {
+        let mut suspicion = asked();
+        for _ in 0..ANSWERS {
+            suspicion.pursue(Some(true), LIMIT);
+        }
+        assert!(suspicion.is_suspect(LIMIT));
+        assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Report);
+    }
+
+    #[test]
+    fn cpu_that_does_not_answer_is_waited_for() {
+        let mut suspicion = asked();
+        for _ in 0..10 * ANSWERS {
+            assert_eq!(suspicion.pursue(None, LIMIT), Step::Wait);
+        }
+        assert_eq!(suspicion.pursue(Some(true), LIMIT), Step::Ask { is_first: false });
+    }
+
+    #[test]
+    fn denial_ends_the_suspicion_and_its_count() {
+        let mut suspicion = asked();
+        suspicion.pursue(Some(true), LIMIT);
+        assert_eq!(suspicion.pursue(Some(false), LIMIT), Step::Wait);
+        assert!(!suspicion.is_suspect(2 * LIMIT - 1));
+        assert_eq!(suspicion.pursue(None, 2 * LIMIT), Step::Ask { is_first: true });
+        for _ in 1..ANSWERS {
+            assert_eq!(suspicion.pursue(Some(true), 2 * LIMIT), Step::Ask { is_first: false });
+        }
+    }
+
+    #[test]
+    fn reported_cpu_that_goes_on_has_recovered() {
+        let mut suspicion = reported();
+        assert_eq!(suspicion.check(1, false, 2 * LIMIT, 2 * LIMIT), None);
+        assert_eq!(suspicion.check(2, false, 3 * LIMIT, 3 * LIMIT), Some(3 * LIMIT));
+        assert_eq!(suspicion.check(3, false, 4 * LIMIT, 4 * LIMIT), None);
+    }
+
+    #[test]
+    fn asked_cpu_that_goes_on_has_no_recovery_to_tell() {
+        let mut suspicion = asked();
+        assert_eq!(suspicion.check(2, false, 2 * LIMIT, 2 * LIMIT), None);
+        assert!(!suspicion.is_suspect(2 * LIMIT));
+    }
+}
