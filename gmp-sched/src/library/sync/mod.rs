@@ -14,7 +14,7 @@
 //! | [`ErrorGroup`] | a group of Gs and its first error | `golang.org/x/sync/errgroup` |
 //! | [`SingleFlight`] | concurrent callers with the same key share one call | `golang.org/x/sync/singleflight` |
 //!
-//! Programs use the aliases of their platform, which leave out the last type parameter: [`crate::platform_aliases`].
+//! Programs use the aliases of their platform, which leave out the last type parameter: [`platform_aliases!`](crate::platform_aliases!).
 //!
 //! # Common properties
 //!
