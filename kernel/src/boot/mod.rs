@@ -12,7 +12,7 @@ use bootloader_api::BootInfo;
 
 use crate::arch::acpi;
 use crate::arch::x86_64::{ap_start, apic, cpu, gdt, idt, interrupts, ioapic, timer};
-use crate::cpu::percpu;
+use crate::cpu::local;
 use crate::drivers::{console, disk};
 use crate::mm;
 use crate::mm::stack::{self, Stack};
@@ -24,7 +24,7 @@ use crate::sched::platform;
 /// Expects interrupts off, SSE on, and all physical memory below 4 GiB mapped at [`mm::PHYSICAL_OFFSET`].
 /// `command_line` is what the boot protocol handed over, not yet split.
 fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
-    percpu::init_boot_cpu();
+    local::init_boot_cpu();
     console::init();
     gdt::load_early();
     idt::init();

@@ -75,18 +75,17 @@ impl Context {
 
 impl fmt::Display for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let local = percpu::local();
         let since = match self {
             Self::NonMaskable => return f.write_str("in the handler of a non-maskable interrupt"),
             Self::Handler => return f.write_str("in the handler of an interrupt or exception"),
             Self::Goroutine => return f.write_str("in a G"),
             Self::InterruptLock => {
                 f.write_str("with an `InterruptMutex` held")?;
-                local.interrupts_off_at()
+                percpu::interrupts_off_at()
             }
             Self::Pinned => {
                 f.write_str("with preemption turned off")?;
-                local.preempt_off_at()
+                percpu::preempt_off_at()
             }
         };
         since.map_or(Ok(()), |place| write!(f, " since {place}"))

@@ -2,6 +2,8 @@
 
 pub(crate) mod contexts;
 pub mod cpus;
+#[expect(unsafe_code, reason = "reaches per-CPU data through GS")]
+pub(crate) mod local;
 #[expect(unsafe_code, reason = "reads per-CPU words through GS")]
 pub mod percpu;
 #[expect(unsafe_code, reason = "locks")]

@@ -26,22 +26,15 @@
 use core::arch::asm;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::offset_of;
 use core::panic::Location;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use gmp_sched::kthread::epoch::CpuEpoch;
-use x86_64::VirtAddr;
 use x86_64::instructions::interrupts;
-use x86_64::registers::model_specific::GsBase;
 
-use crate::arch::x86_64::preempt::{self, Diverted};
+use super::local::{change, cpu_local, load, store};
+use crate::arch::x86_64::preempt;
 use crate::cpu::contexts;
-use crate::diagnostics::snapshot::Snapshot;
-use crate::diagnostics::watchdog::Watch;
-use crate::mm::heap::CpuCache;
-use crate::mm::stack::LastFrames;
 
 /// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
 pub const MAX_CPUS: usize = 255;
@@ -93,197 +86,60 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// The data of one CPU. Two cache lines, since the adjacent-line prefetcher pairs them.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub(crate) struct CpuLocal {
-    /// Own address, so that one GS read gives a pointer.
-    this: AtomicPtr<CpuLocal>,
-    preempt: AtomicU32,
-    id: CpuId,
-    current_machine: AtomicUsize,
+cpu_local! {
+    /// The number of this CPU.
+    pub(super) static ID: AtomicU32 = AtomicU32::new(0);
+    /// The preempt word.
+    static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
+    /// The scheduler's word for what runs on this CPU.
+    static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
     /// Where the outermost [`InterruptMutex`](crate::sync::InterruptMutex) held was taken, null if interrupts were off
     /// before or none is held.
-    interrupts_off_at: AtomicPtr<Location<'static>>,
+    static INTERRUPTS_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
     /// Where the preempt count was last raised from zero. Only noted in debug builds: elsewhere that is one instruction.
-    preempt_off_at: AtomicPtr<Location<'static>>,
-    /// Where a preempted G goes on, see `preempt`.
-    pub(crate) diverted: Diverted,
-    pub(crate) apic_id: AtomicU32,
-    /// When the timer of this CPU is to fire, in ns; `u64::MAX` while it is not armed.
-    pub(crate) timer_deadline: AtomicU64,
-    /// What the clock was when this CPU came up, in ns.
-    pub(crate) started_at: AtomicU64,
-    /// Where this CPU was when another one asked it.
-    pub(crate) snapshot: Snapshot,
-    /// Questions from outside the machine that have reached this CPU, see `inspection`.
-    pub(crate) questions: AtomicU32,
-    pub(crate) watch: Watch,
-    pub(crate) heap_cache: CpuCache,
-    /// For pages of stacks when there is no other frame.
-    pub(crate) last_frames: LastFrames,
-    /// The epoch in which this CPU flushed its translations last, see `mm::tlb`.
-    pub(crate) epoch: CpuEpoch,
+    static PREEMPT_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
 }
 
-impl CpuLocal {
-    /// The data of CPU `id`, not yet in use.
-    pub(crate) const fn new(id: CpuId, apic_id: u32) -> Self {
-        Self {
-            this: AtomicPtr::new(ptr::null_mut()),
-            preempt: AtomicU32::new(NOTHING_PENDING | 1),
-            id,
-            current_machine: AtomicUsize::new(0),
-            interrupts_off_at: AtomicPtr::new(ptr::null_mut()),
-            preempt_off_at: AtomicPtr::new(ptr::null_mut()),
-            diverted: Diverted::new(),
-            apic_id: AtomicU32::new(apic_id),
-            timer_deadline: AtomicU64::new(u64::MAX),
-            started_at: AtomicU64::new(0),
-            snapshot: Snapshot::new(),
-            questions: AtomicU32::new(0),
-            watch: Watch::new(),
-            heap_cache: CpuCache::new(),
-            last_frames: LastFrames::new(),
-            epoch: CpuEpoch::new(),
-        }
-    }
-
-    /// The id of this CPU's local APIC.
-    pub(crate) fn apic_id(&self) -> u32 {
-        self.apic_id.load(Ordering::Relaxed)
-    }
-
-    /// Where a lock has turned interrupts off on this CPU, if one has. Readable from every CPU.
-    pub(crate) fn interrupts_off_at(&self) -> Option<&'static Location<'static>> {
-        // SAFETY: only references to locations, which are constants, or null are stored.
-        unsafe { self.interrupts_off_at.load(Ordering::Relaxed).as_ref() }
-    }
-
-    /// Where preemption was last turned off on this CPU, if that was noted. Readable from every CPU.
-    pub(crate) fn preempt_off_at(&self) -> Option<&'static Location<'static>> {
-        // SAFETY: only references to locations, which are constants, or null are stored.
-        unsafe { self.preempt_off_at.load(Ordering::Relaxed).as_ref() }
-    }
-
-    /// Whether the CPU is in a handler of an interrupt or exception. Readable from every CPU.
-    pub(crate) fn is_in_trap(&self) -> bool {
-        self.preempt.load(Ordering::Relaxed) & TRAPS != 0
-    }
-
-    /// When the timer of this CPU is to fire, in ns of [`timer::now`](crate::arch::x86_64::timer::now); `u64::MAX` if
-    /// it is not armed. Readable from every CPU.
-    pub(crate) fn timer_deadline(&self) -> u64 {
-        self.timer_deadline.load(Ordering::Relaxed)
-    }
+/// Where a lock has turned interrupts off on this CPU, if one has.
+pub(crate) fn interrupts_off_at() -> Option<&'static Location<'static>> {
+    // SAFETY: only references to locations, which are constants, or null are stored.
+    unsafe { INTERRUPTS_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
 }
 
-static BOOT_CPU: CpuLocal = CpuLocal::new(CpuId::BOOT, 0);
-static CPUS: [AtomicPtr<CpuLocal>; MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CPUS];
-
-/// Gives the boot CPU its data. The first thing that happens in Rust.
-pub(crate) fn init_boot_cpu() {
-    install(&BOOT_CPU);
+/// Where preemption was last turned off on this CPU, if that was noted.
+pub(crate) fn preempt_off_at() -> Option<&'static Location<'static>> {
+    // SAFETY: only references to locations, which are constants, or null are stored.
+    unsafe { PREEMPT_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
 }
 
-/// Makes `local` the data of the calling CPU and lets the others find it.
-pub(crate) fn install(local: &'static CpuLocal) {
-    let address = ptr::from_ref(local).cast_mut();
-    local.this.store(address, Ordering::Relaxed);
-    GsBase::write(VirtAddr::from_ptr(address));
-    // Ordering: pairs with the load in `of`.
-    CPUS[local.id.index()].store(address, Ordering::Release);
-}
-
-/// Loads the GS base again after the segment registers were loaded, which clears it.
-pub(crate) fn restore_base(local: &'static CpuLocal) {
-    GsBase::write(VirtAddr::from_ptr(local));
-}
-
-/// The data of CPU `id`, or `None` if it is not up.
-pub(crate) fn of(id: CpuId) -> Option<&'static CpuLocal> {
-    // Ordering: pairs with the store in `install`.
-    let local = CPUS[id.index()].load(Ordering::Acquire);
-    // SAFETY: `install` stores only pointers to `CpuLocal`s that live as long as the machine.
-    unsafe { local.as_ref() }
-}
-
-/// The data of the calling CPU. Only meaningful while the caller cannot migrate.
-pub(crate) fn local() -> &'static CpuLocal {
-    let local: *const CpuLocal;
-    // SAFETY: every CPU runs Rust only after `install`; one instruction. Not `pure`: it is read again after a switch.
-    unsafe {
-        asm!(
-            "mov {}, gs:[{this}]",
-            out(reg) local,
-            this = const offset_of!(CpuLocal, this),
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    // SAFETY: `install` stored a pointer to data that lives as long as the machine.
-    unsafe { &*local }
+/// Whether a CPU is in a handler of an interrupt or exception.
+pub(crate) fn is_in_trap(cpu: CpuId) -> bool {
+    PREEMPT.of(cpu).is_some_and(|word| word.load(Ordering::Relaxed) & TRAPS != 0)
 }
 
 /// The CPU that runs this. One instruction; the answer may be out of date as soon as it is there unless preemption is
 /// off.
 #[inline(always)]
 pub fn current() -> CpuId {
-    let id: u32;
-    // SAFETY: as in `local`.
-    unsafe {
-        asm!(
-            "mov {:e}, gs:[{id}]",
-            out(reg) id,
-            id = const offset_of!(CpuLocal, id),
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    CpuId(id)
+    CpuId(load!(ID as u32))
 }
 
 /// The scheduler's word for what runs on this CPU. One instruction.
 #[inline(always)]
 pub(crate) fn current_machine() -> usize {
-    let machine: usize;
-    // SAFETY: as in `local`.
-    unsafe {
-        asm!(
-            "mov {}, gs:[{word}]",
-            out(reg) machine,
-            word = const offset_of!(CpuLocal, current_machine),
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    machine
+    load!(CURRENT_MACHINE as usize)
 }
 
 /// Sets the word that [`current_machine`] reads. One instruction.
 #[inline(always)]
 pub(crate) fn set_current_machine(machine: usize) {
-    // SAFETY: as in `local`; the word is only ever accessed as a whole.
-    unsafe {
-        asm!(
-            "mov gs:[{word}], {}",
-            in(reg) machine,
-            word = const offset_of!(CpuLocal, current_machine),
-            options(nostack, preserves_flags)
-        );
-    }
+    store!(CURRENT_MACHINE, machine);
 }
 
 /// Notes which place has turned interrupts off on this CPU, and with `None` that they come back on. One instruction.
 #[inline(always)]
 fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
-    let place = place.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: as in `local`; the word is only ever accessed as a whole.
-    unsafe {
-        asm!(
-            "mov gs:[{word}], {}",
-            in(reg) place,
-            word = const offset_of!(CpuLocal, interrupts_off_at),
-            options(nostack, preserves_flags)
-        );
-    }
+    store!(INTERRUPTS_OFF_AT, place.map_or(ptr::null(), ptr::from_ref));
 }
 
 /// Forbids this CPU to switch to something else until the matching [`preempt_enable`]. Nests. One instruction, also in
@@ -291,14 +147,10 @@ fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn preempt_disable() {
-    // SAFETY: as in `local`. Not `nomem`: what follows must not move before it.
-    unsafe {
-        asm!("inc dword ptr gs:[{word}]", word = const offset_of!(CpuLocal, preempt), options(nostack));
-    }
+    change!("inc", PREEMPT);
     #[cfg(debug_assertions)]
     if preempt_count() == 1 {
-        let place = ptr::from_ref(Location::caller()).cast_mut();
-        local().preempt_off_at.store(place, Ordering::Relaxed);
+        PREEMPT_OFF_AT.here().store(ptr::from_ref(Location::caller()).cast_mut(), Ordering::Relaxed);
     }
 }
 
@@ -306,12 +158,12 @@ pub(crate) fn preempt_disable() {
 /// else.
 #[inline(always)]
 pub(crate) fn preempt_enable() {
-    // SAFETY: as in `local`. Not `nomem`: what precedes must not move behind it.
+    // SAFETY: as in `change!`.
     unsafe {
         asm!(
             "dec dword ptr gs:[{word}]",
             "jz {honour}",
-            word = const offset_of!(CpuLocal, preempt),
+            word = sym PREEMPT,
             honour = label { preempt::honour_pending() },
         );
     }
@@ -320,10 +172,7 @@ pub(crate) fn preempt_enable() {
 /// Undoes one [`preempt_disable`] without a look at what is pending: for interrupt handlers and the scheduler itself.
 #[inline(always)]
 pub(crate) fn preempt_enable_quietly() {
-    // SAFETY: as in `preempt_enable`.
-    unsafe {
-        asm!("dec dword ptr gs:[{word}]", word = const offset_of!(CpuLocal, preempt), options(nostack));
-    }
+    change!("dec", PREEMPT);
 }
 
 /// How often preemption was turned off on this CPU and not on again: the pins alone.
@@ -342,12 +191,12 @@ pub(crate) fn is_preemption_off() -> bool {
 /// Whether one of the bits `MASK` of the preempt word is set. Two instructions.
 #[inline(always)]
 pub(crate) fn is_any_set<const MASK: u32>() -> bool {
-    // SAFETY: as in `local`.
+    // SAFETY: as in `load!`.
     unsafe {
         asm!(
             "test dword ptr gs:[{word}], {mask}",
             "jnz {yes}",
-            word = const offset_of!(CpuLocal, preempt),
+            word = sym PREEMPT,
             mask = const MASK,
             yes = label { return true },
             options(nostack, readonly)
@@ -359,19 +208,13 @@ pub(crate) fn is_any_set<const MASK: u32>() -> bool {
 /// Adds to the preempt word, in one instruction.
 #[inline(always)]
 fn add_to_preempt_word<const UNITS: u32>() {
-    // SAFETY: as in `preempt_enable`.
-    unsafe {
-        asm!("add dword ptr gs:[{word}], {units}", word = const offset_of!(CpuLocal, preempt), units = const UNITS, options(nostack));
-    }
+    change!("add", PREEMPT, UNITS);
 }
 
 /// Subtracts from the preempt word, in one instruction.
 #[inline(always)]
 fn subtract_from_preempt_word<const UNITS: u32>() {
-    // SAFETY: as in `preempt_enable`.
-    unsafe {
-        asm!("sub dword ptr gs:[{word}], {units}", word = const offset_of!(CpuLocal, preempt), units = const UNITS, options(nostack));
-    }
+    change!("sub", PREEMPT, UNITS);
 }
 
 /// A handler begins. Called with interrupts off, before anything else in it.
@@ -420,7 +263,7 @@ pub(crate) fn enter_interrupt_lock(were_on: bool, place: &'static Location<'stat
 #[inline(always)]
 pub(crate) fn leave_interrupt_lock() {
     // Read before the count falls: a handler that takes a lock after that overwrites it.
-    let were_on = interrupts_off_at() != 0;
+    let were_on = load!(INTERRUPTS_OFF_AT as usize) != 0;
     subtract_from_preempt_word::<LOCK>();
     if !were_on {
         return;
@@ -437,22 +280,6 @@ pub(crate) fn leave_interrupt_lock() {
     }
 }
 
-/// Where a lock has turned interrupts off on this CPU, as an address. One instruction.
-#[inline(always)]
-fn interrupts_off_at() -> usize {
-    let place: usize;
-    // SAFETY: as in `local`.
-    unsafe {
-        asm!(
-            "mov {}, gs:[{word}]",
-            out(reg) place,
-            word = const offset_of!(CpuLocal, interrupts_off_at),
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    place
-}
-
 /// The counts of the preempt word, by which [`contexts`] tells where the caller is.
 pub(crate) fn context_word() -> u32 {
     preempt_word() & !NOTHING_PENDING
@@ -466,45 +293,19 @@ pub(crate) fn is_pending() -> bool {
 
 #[inline(always)]
 fn preempt_word() -> u32 {
-    let word: u32;
-    // SAFETY: as in `local`.
-    unsafe {
-        asm!(
-            "mov {:e}, gs:[{word}]",
-            out(reg) word,
-            word = const offset_of!(CpuLocal, preempt),
-            options(nostack, preserves_flags, readonly)
-        );
-    }
-    word
+    load!(PREEMPT as u32)
 }
 
 /// Notes on this CPU that a switch was asked for; honoured when the count reaches zero.
 #[inline(always)]
 pub(crate) fn set_pending() {
-    // SAFETY: as in `preempt_enable`.
-    unsafe {
-        asm!(
-            "and dword ptr gs:[{word}], {mask}",
-            word = const offset_of!(CpuLocal, preempt),
-            mask = const i32::MAX,
-            options(nostack)
-        );
-    }
+    change!("and", PREEMPT, i32::MAX);
 }
 
 /// Forgets the request noted by [`set_pending`].
 #[inline(always)]
 pub(crate) fn clear_pending() {
-    // SAFETY: as in `preempt_enable`.
-    unsafe {
-        asm!(
-            "or dword ptr gs:[{word}], {mask}",
-            word = const offset_of!(CpuLocal, preempt),
-            mask = const i32::MIN,
-            options(nostack)
-        );
-    }
+    change!("or", PREEMPT, i32::MIN);
 }
 
 /// How many handlers of interrupts and exceptions this CPU is in. One load.

@@ -11,7 +11,7 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::arch::x86_64::timer;
-use crate::cpu::percpu;
+use crate::cpu::local::cpu_local;
 use crate::diagnostics::snapshot;
 use crate::drivers::console::LineWriter;
 use crate::sched::platform;
@@ -21,6 +21,11 @@ const PATIENCE: u64 = 500_000_000;
 
 /// Questions that have come. Each reaches every CPU, but not at the same time: who has seen fewer is late for an old one.
 static QUESTIONS: AtomicU32 = AtomicU32::new(0);
+cpu_local! {
+    /// How many of them have reached this CPU.
+    static SEEN: AtomicU32 = AtomicU32::new(0);
+}
+
 /// When a non-maskable interrupt asked, in ns, and was not answered; zero if none did.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
@@ -28,7 +33,7 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 /// one. Called in the handler of that interrupt.
 pub(crate) fn ask() -> bool {
     let now = timer::now().max(1);
-    let seen = percpu::local().questions.fetch_add(1, Ordering::Relaxed) + 1;
+    let seen = SEEN.here().fetch_add(1, Ordering::Relaxed) + 1;
     let is_new = QUESTIONS.fetch_max(seen, Ordering::Relaxed) < seen;
     if !is_new && ASKED.load(Ordering::Relaxed) == 0 {
         return true;

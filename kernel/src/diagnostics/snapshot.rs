@@ -17,7 +17,8 @@ use crate::arch::x86_64::apic;
 use crate::arch::x86_64::exception::GeneralRegisters;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::cpus;
-use crate::cpu::percpu::{self, CpuId, CpuLocal};
+use crate::cpu::local::cpu_local;
+use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::InterruptMutex;
 use crate::diagnostics::backtrace::Backtrace;
 
@@ -32,6 +33,15 @@ const STOPPED: u32 = u32::MAX;
 
 /// Held by who waits for answers: a CPU has room for one.
 static ASKING: InterruptMutex<()> = InterruptMutex::new(());
+
+cpu_local! {
+    static SNAPSHOT: Snapshot = Snapshot::new();
+}
+
+/// What a CPU has answered last; `None` if it is not up.
+pub(crate) fn of(cpu: CpuId) -> Option<&'static Snapshot> {
+    SNAPSHOT.of(cpu)
+}
 
 /// Where a CPU was when it was last asked. Written by that CPU, in its handler.
 #[derive(Debug)]
@@ -54,7 +64,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             asked: AtomicU32::new(0),
             answered: AtomicU32::new(0),
@@ -92,10 +102,9 @@ impl Snapshot {
         self.preempt_count.store(percpu::preempt_count(), Ordering::Relaxed);
         // Without the one that this runs in.
         self.trap_depth.store(percpu::trap_depth().saturating_sub(1), Ordering::Relaxed);
-        let local = percpu::local();
-        let preempt_off_at = local.preempt_off_at().filter(|_| percpu::preempt_count() != 0);
+        let preempt_off_at = percpu::preempt_off_at().filter(|_| percpu::preempt_count() != 0);
         for (to, place) in
-            [(&self.interrupts_off_at, local.interrupts_off_at()), (&self.preempt_off_at, preempt_off_at)]
+            [(&self.interrupts_off_at, percpu::interrupts_off_at()), (&self.preempt_off_at, preempt_off_at)]
         {
             to.store(place.map_or(ptr::null(), ptr::from_ref).cast_mut(), Ordering::Relaxed);
         }
@@ -139,21 +148,21 @@ fn write_place(f: &mut fmt::Formatter<'_>, place: &AtomicPtr<Location<'static>>)
 
 /// Asks a CPU where it is. Does not wait. Callable from everywhere.
 pub(crate) fn ask(cpu: CpuId) {
-    if let Some(local) = percpu::of(cpu) {
+    if let Some(snapshot) = of(cpu) {
         // Ordering: before the command to the APIC, which is to memory of a device.
-        local.snapshot.asked.fetch_add(1, Ordering::SeqCst);
+        snapshot.asked.fetch_add(1, Ordering::SeqCst);
         apic::send_nmi(cpu);
     }
 }
 
 /// The number of the last question that a CPU has answered; 0 if it is not up.
 pub(crate) fn answers(cpu: CpuId) -> u32 {
-    percpu::of(cpu).map_or(0, |local| local.snapshot.answered.load(Ordering::Relaxed))
+    of(cpu).map_or(0, |snapshot| snapshot.answered.load(Ordering::Relaxed))
 }
 
 /// Serves a non-maskable interrupt on this CPU, if it is a question. Returns whether it was.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
-    let snapshot = &percpu::local().snapshot;
+    let snapshot = SNAPSHOT.here();
     let asked = snapshot.asked.load(Ordering::Acquire);
     let new = asked.wrapping_sub(snapshot.answered.load(Ordering::Relaxed));
     // Only this CPU writes to it, and such interrupts do not interrupt each other.
@@ -172,7 +181,7 @@ pub(crate) fn answer(frame: &TrapFrame) -> bool {
 
 /// Notes where this CPU is, which then stops.
 pub(crate) fn answer_for_good(frame: &TrapFrame) {
-    let snapshot = &percpu::local().snapshot;
+    let snapshot = SNAPSHOT.here();
     snapshot.note(frame);
     // Ordering: pairs with the load in `is_answered`.
     snapshot.answered.store(STOPPED, Ordering::Release);
@@ -186,7 +195,7 @@ pub(crate) fn ask_others() {
     }
     for (_, other) in others() {
         for _ in 0..LOOKS {
-            if other.snapshot.is_answered() {
+            if other.is_answered() {
                 break;
             }
             spin_loop();
@@ -197,8 +206,8 @@ pub(crate) fn ask_others() {
 /// Writes what the other CPUs have answered.
 pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
     for (cpu, other) in others() {
-        if other.snapshot.is_answered() {
-            write!(out, "CPU {cpu}: {}", other.snapshot)?;
+        if other.is_answered() {
+            write!(out, "CPU {cpu}: {other}")?;
         } else {
             writeln!(out, "CPU {cpu} does not answer")?;
         }
@@ -220,7 +229,7 @@ pub(crate) fn write_all(out: &mut impl fmt::Write) -> fmt::Result {
     write_others(out)
 }
 
-fn others() -> impl Iterator<Item = (CpuId, &'static CpuLocal)> {
+fn others() -> impl Iterator<Item = (CpuId, &'static Snapshot)> {
     let this = percpu::current();
-    cpus::all().filter(move |&cpu| cpu != this).filter_map(|cpu| Some((cpu, percpu::of(cpu)?)))
+    cpus::all().filter(move |&cpu| cpu != this).filter_map(|cpu| Some((cpu, of(cpu)?)))
 }

@@ -12,8 +12,9 @@ use virtio_drivers::transport::pci::bus::{
 };
 use x86_64::instructions::port::Port;
 
+use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::Vector;
-use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
 use crate::mm::{OutOfMemory, PhysAddr, paging};
 
@@ -266,7 +267,7 @@ pub(crate) fn route_messages(
     vector: Vector,
     cpu: CpuId,
 ) -> Result<(), PciError> {
-    let apic_id = percpu::of(cpu).map(|local| local.apic_id()).filter(|&id| id < 0xff).ok_or(PciError::NoSuchCpu)?;
+    let apic_id = apic::id_of(cpu).filter(|&id| id < 0xff).ok_or(PciError::NoSuchCpu)?;
     let capability =
         root.capabilities(function).find(|capability| capability.id == MSIX).ok_or(PciError::NoMessages)?;
     let table = read_capability(function, capability.offset, 4).ok_or(PciError::NoMessages)?;

@@ -19,8 +19,6 @@ use super::{OutOfMemory, PAGE_SIZE, VirtAddr, object_cache, paging, pressure};
 use crate::cpu::contexts;
 use crate::cpu::sync::PreemptMutex;
 
-pub(crate) use super::object_cache::CpuCache;
-
 /// The heap grows by this at least: short enough to map with preemption off.
 const STEP_PAGES: usize = 64;
 const STEP_BYTES: usize = STEP_PAGES * PAGE_SIZE;

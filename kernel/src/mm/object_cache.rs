@@ -11,7 +11,8 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use super::{OutOfMemory, heap};
-use crate::cpu::percpu::{self, PreemptGuard};
+use crate::cpu::local::cpu_local;
+use crate::cpu::percpu::PreemptGuard;
 use crate::cpu::sync::PreemptMutex;
 
 /// Sizes of objects. Powers of two and the steps half-way between, and the size of a G: there may be a million.
@@ -218,14 +219,18 @@ impl SharedClass {
     }
 }
 
+cpu_local! {
+    static CACHE: CpuCache = CpuCache::new();
+}
+
 /// The free objects of one CPU. Touched only by that CPU, with preemption off, and never by an interrupt handler.
-pub(crate) struct CpuCache(UnsafeCell<[Objects; CLASSES]>);
+struct CpuCache(UnsafeCell<[Objects; CLASSES]>);
 
 // SAFETY: see above; `with_cache` is the only access.
 unsafe impl Sync for CpuCache {}
 
 impl CpuCache {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self(UnsafeCell::new([const { Objects::new() }; CLASSES]))
     }
 }
@@ -241,7 +246,7 @@ impl fmt::Debug for CpuCache {
 #[inline(always)]
 fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
     let _preempt = PreemptGuard::new();
-    let objects = percpu::local().heap_cache.0.get();
+    let objects = CACHE.here().0.get();
     // SAFETY: preemption is off, handlers do not come here, and no `work` below comes back here: this is the only
     // reference.
     work(&mut unsafe { &mut *objects }[class])

@@ -123,7 +123,7 @@ pub(crate) fn now() -> Instant {
 #[inline]
 pub(crate) fn arm(deadline: Instant) {
     // Most often it fires sooner. If it does so right after this look, its handler goes by what the caller has said why.
-    if deadline.as_nanos() < percpu::local().timer_deadline() {
+    if deadline.as_nanos() < timer::deadline() {
         arm_sooner(deadline);
     }
 }
@@ -131,20 +131,19 @@ pub(crate) fn arm(deadline: Instant) {
 #[cold]
 fn arm_sooner(deadline: Instant) {
     interrupts::without_interrupts(|| {
-        if deadline.as_nanos() < percpu::local().timer_deadline() {
+        if deadline.as_nanos() < timer::deadline() {
             timer::arm(deadline.as_nanos());
         }
     });
 }
 
-/// The timer of this CPU has reached its deadline.
+/// The timer of this CPU has reached its deadline; it is `now`.
 ///
 /// # Safety
 /// Called on the interrupt stack, with interrupts off.
-pub(crate) unsafe fn timer_interrupt() {
+pub(crate) unsafe fn timer_interrupt(now: Instant) {
     // The timer may fire before the scheduler is up.
     let Some(threads) = THREADS.get() else { return };
-    let now = now();
     // SAFETY: the caller's promise.
     let mut next = unsafe { threads.timer_interrupt(now) };
     if threads.current().is_some() {

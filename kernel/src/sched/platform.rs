@@ -22,7 +22,7 @@ use crate::cpu::contexts::Act;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::{contexts, cpus};
 use crate::diagnostics::{isolation, panic};
-use crate::mm::stack::{Slot, Stack};
+use crate::mm::stack::{self, Slot, Stack};
 use crate::mm::{PAGE_SIZE, frame, object_cache};
 use crate::program;
 use crate::program::{args, exit};
@@ -274,7 +274,7 @@ pub(crate) unsafe fn boot_main() -> ! {
     assert_memory_suffices();
     idle::init();
     kthread::init();
-    cpus::all().filter_map(percpu::of).for_each(|cpu| cpu.last_frames.fill());
+    stack::fill_last_frames();
     SEED.store(args::number("seed", 0..=u64::MAX).unwrap_or(0), Ordering::Relaxed);
     read_times();
     isolation::init();

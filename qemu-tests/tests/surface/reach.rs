@@ -12,6 +12,8 @@ use crate::source::{Crate, Function, Visibility};
 const STATE: [&str; 6] = ["Machine", "Processor", "Pinned", "current_machine", "raise_pin", "lower_pin"];
 /// What the text of an instruction contains that touches per-CPU data, and the register that points there.
 const PER_CPU: [&str; 2] = ["gs:[", "GsBase"];
+/// The macros of `cpu::local` that expand to such an instruction.
+const PER_CPU_MACROS: [&str; 3] = ["load", "store", "change"];
 
 /// A safe function that other crates can call, and how it reaches such state.
 #[derive(Debug)]
@@ -66,6 +68,7 @@ fn path(function: &Function) -> String {
 fn touches(function: &Function) -> bool {
     function.owner.iter().chain(&function.words).any(|word| STATE.contains(&word.as_str()))
         || function.words.iter().any(|word| PER_CPU.iter().any(|text| word.contains(text)))
+        || function.words.windows(2).any(|pair| PER_CPU_MACROS.contains(&pair[0].as_str()) && pair[1] == "!")
 }
 
 /// For each function the next one on a shortest way to such state: itself if it touches it, `None` if there is no way.

@@ -12,7 +12,7 @@
 use core::arch::global_asm;
 use core::hint::spin_loop;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use spin::Once;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -21,9 +21,10 @@ use x86_64::structures::paging::{PageTable, PageTableFlags};
 use super::{apic, cpu, gdt, idt, timer};
 use crate::arch::acpi;
 use crate::cpu::cpus;
-use crate::cpu::percpu::{self, CpuId, CpuLocal, MAX_CPUS};
+use crate::cpu::local::{CpuCopy, cpu_local};
+use crate::cpu::percpu::{CpuId, MAX_CPUS};
 use crate::mm::stack::{self, Stack};
-use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, heap, paging, physical_to_virtual};
+use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging, physical_to_virtual};
 use crate::program::args;
 use crate::sched::platform;
 
@@ -59,10 +60,15 @@ const CLOSED: u32 = 1 << 31;
 /// How many are up.
 static UP: AtomicU32 = AtomicU32::new(0);
 
+cpu_local! {
+    /// What the clock was when this CPU came up, in ns.
+    static STARTED_AT: AtomicU64 = AtomicU64::new(0);
+}
+
 /// What a CPU needs, made ready for it before it starts: it cannot fail any more.
 #[derive(Debug)]
 struct Prepared {
-    local: &'static CpuLocal,
+    local: CpuCopy,
     tables: &'static gdt::Tables,
 }
 
@@ -168,7 +174,7 @@ fn prepare(count: usize) -> usize {
 const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
-    let local = heap::leak(CpuLocal::new(id, 0))?;
+    let local = CpuCopy::allocate(id).ok_or(OutOfMemory)?;
     let tables = gdt::Tables::allocate()?;
     let stack = Stack::allocate_whole(stack::CPU_STACK_BYTES)?;
     Ok((Prepared { local, tables }, stack.into_raw() as u64))
@@ -230,13 +236,13 @@ extern "C" fn ap_main() -> ! {
     };
     paging::load();
     let prepared = &PREPARED.get().expect("made ready before")[index as usize];
-    percpu::install(prepared.local);
+    prepared.local.install();
     gdt::load(prepared.tables);
     idt::load();
     cpu::init();
     apic::init_cpu();
     timer::init_cpu();
-    prepared.local.started_at.store(timer::now(), Ordering::Relaxed);
+    STARTED_AT.here().store(timer::now(), Ordering::Relaxed);
     // Ordering: pairs with the load in `start`.
     UP.fetch_add(1, Ordering::Release);
     // SAFETY: on the stack of this CPU, which starts once, with interrupts off.
@@ -247,8 +253,8 @@ extern "C" fn ap_main() -> ! {
 /// is not monotonic over CPUs.
 fn check_clocks(begin: u64) {
     let end = timer::now();
-    for local in cpus::all().filter(|&id| id != CpuId::BOOT).filter_map(percpu::of) {
-        let started_at = local.started_at.load(Ordering::Relaxed);
+    for started_at in cpus::all().filter(|&cpu| cpu != CpuId::BOOT).filter_map(|cpu| STARTED_AT.of(cpu)) {
+        let started_at = started_at.load(Ordering::Relaxed);
         if !(begin..=end).contains(&started_at) {
             log::warn!("the time stamp counters differ: {started_at} ns is not in {begin}..={end} ns");
         }

@@ -4,7 +4,7 @@
 //! What is written, and what it means, stands in [`kernel_formats::local_apic`]; here is the bus to the hardware.
 
 use core::arch::x86_64::{__cpuid, _mm_lfence, _mm_mfence};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use kernel_formats::local_apic::{
     self, APIC_BASE, Bus, Command, LAST_XAPIC_ID, LocalApic, Mode, Register, TimerMode, To,
@@ -16,6 +16,7 @@ use x86_64::registers::model_specific::Msr;
 use super::interrupts::{ERROR, SPURIOUS, TIMER, Vector};
 use crate::arch::acpi;
 use crate::cpu::cpus;
+use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, CpuId};
 use crate::mm::paging;
 
@@ -77,6 +78,11 @@ impl Bus for Hardware {
     }
 }
 
+cpu_local! {
+    /// The id of this CPU's local APIC.
+    static APIC_ID: AtomicU32 = AtomicU32::new(0);
+}
+
 /// This CPU's APIC.
 #[inline(always)]
 fn local_apic() -> LocalApic<Hardware> {
@@ -102,7 +108,7 @@ pub(crate) fn init() {
 pub(crate) fn init_cpu() {
     let apic = local_apic();
     apic.enter();
-    percpu::local().apic_id.store(apic.id(), Ordering::Relaxed);
+    APIC_ID.here().store(apic.id(), Ordering::Relaxed);
     apic.enable(SPURIOUS.0, ERROR.0);
 }
 
@@ -131,10 +137,15 @@ pub(crate) fn end_of_interrupt() {
     local_apic().end_of_interrupt();
 }
 
+/// The id of a CPU's local APIC, `None` if the CPU is not up.
+pub(crate) fn id_of(cpu: CpuId) -> Option<u32> {
+    APIC_ID.of(cpu).map(|id| id.load(Ordering::Relaxed))
+}
+
 /// Interrupts a CPU. Nothing happens if it is not up. Callable from everywhere.
 pub(crate) fn send(to: CpuId, vector: Vector) {
-    if let Some(local) = percpu::of(to) {
-        command(To::Id(local.apic_id()), Command::Interrupt(vector.0));
+    if let Some(id) = id_of(to) {
+        command(To::Id(id), Command::Interrupt(vector.0));
     }
 }
 
@@ -148,8 +159,8 @@ pub(crate) fn send_to_others(vector: Vector) {
 
 /// Sends a CPU a non-maskable interrupt. Nothing happens if it is not up. Callable from everywhere.
 pub(crate) fn send_nmi(to: CpuId) {
-    if let Some(local) = percpu::of(to) {
-        command(To::Id(local.apic_id()), Command::NonMaskable);
+    if let Some(id) = id_of(to) {
+        command(To::Id(id), Command::NonMaskable);
     }
 }
 

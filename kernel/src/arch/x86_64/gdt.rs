@@ -14,7 +14,7 @@ use x86_64::registers::segmentation::SegmentSelector;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable};
 use x86_64::structures::tss::TaskStateSegment;
 
-use crate::cpu::percpu;
+use crate::cpu::local;
 use crate::mm::stack::Stack;
 use crate::mm::{OutOfMemory, heap};
 
@@ -103,7 +103,11 @@ pub(crate) fn load_early() {
 
 /// Loads the tables of the calling CPU. They must not be in use on another one.
 pub(crate) fn load(tables: &'static Tables) {
-    let local = percpu::local();
+    // Some boot paths leave a selector in GS: the base must outlive this.
+    local::keep_base(|| load_registers(tables));
+}
+
+fn load_registers(tables: &'static Tables) {
     tables.gdt.load();
     // SAFETY: a 64-bit code segment of the table that was just loaded.
     unsafe { CS::set_reg(tables.code) };
@@ -115,6 +119,4 @@ pub(crate) fn load(tables: &'static Tables) {
     unsafe { ES::set_reg(tables.data) };
     // SAFETY: a task segment of the same table, marked as in use by the instruction.
     unsafe { load_tss(tables.task) };
-    // Some boot paths leave a selector in GS; the base is loaded again to be sure that it outlives this.
-    percpu::restore_base(local);
 }

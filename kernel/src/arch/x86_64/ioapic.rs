@@ -6,9 +6,10 @@
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::apic;
 use super::interrupts::Vector;
 use crate::arch::acpi::{self, Polarity, Trigger};
-use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
 use crate::mm::paging;
 
@@ -103,7 +104,7 @@ pub(crate) fn init() {
 pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
     let source = acpi::tables().isa_interrupt(irq);
     // Eight bits are all that an I/O APIC has for the receiver.
-    let apic_id = percpu::of(cpu).and_then(|local| u8::try_from(local.apic_id()).ok()).ok_or(NoSuchInterrupt)?;
+    let apic_id = apic::id_of(cpu).and_then(|id| u8::try_from(id).ok()).ok_or(NoSuchInterrupt)?;
     let mut controllers = CONTROLLERS.lock();
     let (controller, entry) = controllers
         .iter_mut()

@@ -23,14 +23,15 @@ use x86_64::instructions::interrupts;
 
 use super::cpu::DEFAULT_MXCSR;
 use super::trap::TrapFrame;
-use crate::cpu::percpu::{self, CpuLocal};
+use crate::cpu::local::cpu_local;
+use crate::cpu::percpu;
 use crate::diagnostics::watchdog;
 use crate::sched::platform;
 
 /// Where a diverted G was: written by the handler, consumed by [`entry`] on the same CPU before interrupts come back on.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Diverted {
+struct Diverted {
     rip: AtomicU64,
     rflags: AtomicU64,
     rsp: AtomicU64,
@@ -39,9 +40,13 @@ pub(crate) struct Diverted {
 }
 
 impl Diverted {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self { rip: AtomicU64::new(0), rflags: AtomicU64::new(0), rsp: AtomicU64::new(0), function: AtomicU64::new(0) }
     }
+}
+
+cpu_local! {
+    static DIVERTED: Diverted = Diverted::new();
 }
 
 /// The System V ABI's red zone.
@@ -96,7 +101,7 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
         return false;
     }
     percpu::preempt_disable();
-    let slots = &percpu::local().diverted;
+    let slots = DIVERTED.here();
     slots.rip.store(frame.rip, Ordering::Relaxed);
     slots.rflags.store(frame.rflags, Ordering::Relaxed);
     slots.rsp.store(frame.rsp, Ordering::Relaxed);
@@ -114,10 +119,10 @@ extern "C" fn entry() {
     naked_asm!(
         // The frame for `iretq`. The stack pointer is not aligned; `iretq` does not mind.
         "push {data_selector}",
-        "push qword ptr gs:[{rsp}]",
-        "push qword ptr gs:[{rflags}]",
+        "push qword ptr gs:[{diverted} + {rsp}]",
+        "push qword ptr gs:[{diverted} + {rflags}]",
         "push {code_selector}",
-        "push qword ptr gs:[{rip}]",
+        "push qword ptr gs:[{diverted} + {rip}]",
         "push rbp",
         // From here on it looks like a function called from where the G was, so that backtraces go on there.
         "mov rbp, rsp",
@@ -132,7 +137,7 @@ extern "C" fn entry() {
         "fninit",
         "mov dword ptr [rsp + 512], {default_mxcsr}",
         "ldmxcsr [rsp + 512]",
-        "mov rdi, gs:[{function}]",
+        "mov rdi, gs:[{diverted} + {function}]",
         // The slots are consumed: the next interrupt may come.
         "sti",
         "call {run_diverted}",
@@ -147,11 +152,12 @@ extern "C" fn entry() {
         "preempt_entry_end:",
         data_selector = const super::gdt::KERNEL_DATA,
         code_selector = const super::gdt::KERNEL_CODE,
-        rsp = const offset_of!(CpuLocal, diverted.rsp),
-        rflags = const offset_of!(CpuLocal, diverted.rflags),
-        rip = const offset_of!(CpuLocal, diverted.rip),
+        rsp = const offset_of!(Diverted, rsp),
+        rflags = const offset_of!(Diverted, rflags),
+        rip = const offset_of!(Diverted, rip),
+        diverted = sym DIVERTED,
         default_mxcsr = const DEFAULT_MXCSR,
-        function = const offset_of!(CpuLocal, diverted.function),
+        function = const offset_of!(Diverted, function),
         run_diverted = sym run_diverted,
     )
 }

@@ -11,14 +11,15 @@ use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use gmp_sched::time::Instant;
 use kernel_formats::local_apic::TimerMode;
 use x86_64::instructions::interrupts::without_interrupts;
 
 use super::apic;
 use super::reference_clock::ReferenceClock;
 use crate::arch::acpi;
-use crate::cpu::percpu;
-use crate::diagnostics::inspection;
+use crate::cpu::local::cpu_local;
+use crate::diagnostics::{inspection, watchdog};
 use crate::program::args;
 use crate::sched::kthread;
 
@@ -179,6 +180,17 @@ fn measure() -> (&'static str, Rates) {
     (clock.name(), Rates { ns, ticks, counts })
 }
 
+cpu_local! {
+    /// When the timer of this CPU is to fire, in ns; [`NEVER`] while it is not armed.
+    static DEADLINE: AtomicU64 = AtomicU64::new(NEVER);
+}
+
+/// When the timer of this CPU is to fire, in ns of [`now`]; `u64::MAX` if it is not armed.
+#[inline]
+pub(crate) fn deadline() -> u64 {
+    DEADLINE.here().load(Ordering::Relaxed)
+}
+
 /// Sets the calling CPU's timer up, not armed.
 pub(crate) fn init_cpu() {
     apic::set_timer(timer_mode());
@@ -189,7 +201,7 @@ pub(crate) fn init_cpu() {
 /// migrate.
 pub(crate) fn arm(deadline: u64) {
     without_interrupts(|| {
-        percpu::local().timer_deadline.store(deadline, Ordering::Relaxed);
+        DEADLINE.here().store(deadline, Ordering::Relaxed);
         start(deadline);
     });
 }
@@ -216,11 +228,10 @@ pub(crate) fn fire_soon() {
     }
 }
 
-/// The timer of this CPU has run down. Called on the interrupt stack.
+/// The timer of this CPU has reached zero: its deadline, or only as far as it can count. Called on the interrupt stack.
 pub(super) fn interrupt() {
     inspection::answer();
-    let local = percpu::local();
-    let deadline = local.timer_deadline.load(Ordering::Relaxed);
+    let deadline = deadline();
     if deadline == NEVER {
         return;
     }
@@ -229,8 +240,8 @@ pub(super) fn interrupt() {
         start(deadline);
         return;
     }
-    crate::diagnostics::watchdog::note_lateness(local, deadline, now);
-    local.timer_deadline.store(NEVER, Ordering::Relaxed);
+    watchdog::note_lateness(deadline, now);
+    DEADLINE.here().store(NEVER, Ordering::Relaxed);
     // SAFETY: called by the handler of the timer.
-    unsafe { kthread::timer_interrupt() };
+    unsafe { kthread::timer_interrupt(Instant::from_nanos(now)) };
 }

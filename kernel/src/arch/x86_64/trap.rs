@@ -10,7 +10,7 @@ use core::mem::offset_of;
 
 use super::{cpu, exception, interrupts, preempt};
 use crate::cpu::percpu;
-use crate::diagnostics::panic;
+use crate::diagnostics::{panic, watchdog};
 
 /// Number of an interrupt or exception.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -198,7 +198,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     percpu::enter_trap(is_nmi);
     let is_interrupt = vector.0 >= Vector::FIRST_INTERRUPT;
     if is_interrupt {
-        percpu::local().watch.note_interrupt();
+        watchdog::note_interrupt();
         interrupts::handle(vector);
     } else if is_nmi {
         panic::non_maskable(frame);

@@ -363,7 +363,7 @@ pub(super) fn last_sent() -> u8 {
 
 /// One hold of the console's lock, or a time in which it was free: to be compared with a later one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hold(pub(crate) u64);
+pub(crate) struct Hold(u64);
 
 /// What the console's lock is at this moment. Callable from everywhere.
 pub(crate) fn hold() -> Hold {
@@ -371,6 +371,9 @@ pub(crate) fn hold() -> Hold {
 }
 
 impl Hold {
+    /// A time in which the lock was free, long ago.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Whether it is a hold, and still the same: nobody else has had the lock since.
     pub(crate) fn goes_on(self) -> bool {
         self.0 % 2 == 1 && hold() == self

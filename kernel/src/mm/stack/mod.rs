@@ -30,7 +30,7 @@ use slot::Commit;
 pub(super) use class::give_back;
 pub use slot::Slot;
 pub(super) use touch::touch_ahead;
-pub(crate) use touch::{LastFrames, Source, Touch, first_touch, touch_pages_ahead};
+pub(crate) use touch::{Source, Touch, fill_last_frames, first_touch, touch_pages_ahead};
 
 /// Bytes of the stack on which a CPU boots and later idles.
 pub(crate) const CPU_STACK_BYTES: usize = 64 * 1024;

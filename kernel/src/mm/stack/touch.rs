@@ -11,7 +11,8 @@ use x86_64::structures::paging::PhysFrame;
 
 use super::class::COMMITTED;
 use super::slot::{Commit, Slot};
-use crate::cpu::percpu;
+use crate::cpu::cpus;
+use crate::cpu::local::cpu_local;
 use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging};
 
 /// What came of a page fault.
@@ -46,7 +47,7 @@ pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     if slot.commit() == Commit::Whole {
         return Touch::Elsewhere;
     }
-    let last_frames = &percpu::local().last_frames;
+    let last_frames = LAST_FRAMES.here();
     let added = match source {
         Source::Allocator => paging::add(VirtAddr::new(address as u64), frame::allocate),
         Source::LastFrames => paging::add(VirtAddr::new(address as u64), || last_frames.take().ok_or(OutOfMemory)),
@@ -93,15 +94,24 @@ pub(crate) fn touch_pages_ahead(pages: usize) {
 
 /// Frames that each CPU puts aside: enough for the pages that code with preemption off, or a G that dies of the lack of
 /// memory, comes to touch, and for their page tables.
-const LAST_FRAMES: usize = 12;
+const LAST_FRAMES_COUNT: usize = 12;
+
+cpu_local! {
+    static LAST_FRAMES: LastFrames = LastFrames::new();
+}
+
+/// Puts frames aside for every CPU. Called before Gs run.
+pub(crate) fn fill_last_frames() {
+    cpus::all().filter_map(|cpu| LAST_FRAMES.of(cpu)).for_each(LastFrames::fill);
+}
 
 /// Frames put aside by a CPU, for pages of stacks when there is no other frame. 0 is none.
 #[derive(Debug)]
-pub(crate) struct LastFrames([AtomicU64; LAST_FRAMES]);
+struct LastFrames([AtomicU64; LAST_FRAMES_COUNT]);
 
 impl LastFrames {
-    pub(crate) const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; LAST_FRAMES])
+    const fn new() -> Self {
+        Self([const { AtomicU64::new(0) }; LAST_FRAMES_COUNT])
     }
 
     fn take(&self) -> Option<PhysFrame> {
@@ -112,7 +122,7 @@ impl LastFrames {
     }
 
     /// Puts frames aside where there is room. Called with interrupts off, or before the CPU runs Gs.
-    pub(crate) fn fill(&self) {
+    fn fill(&self) {
         // `take` begins at the first place, and this ends there: a look at that one says whether any is empty.
         if self.0[0].load(Ordering::Relaxed) != 0 {
             return;

@@ -1,0 +1,59 @@
+//! What is printed about a CPU that was off for too long, and about one that goes on.
+
+use core::fmt::{self, Display, Write as _};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::cpu::percpu::CpuId;
+use crate::diagnostics::snapshot;
+use crate::drivers::console::{Hold, LineWriter};
+
+/// What the log calls this: the module's public name.
+const LOG: &str = "kernel::watchdog";
+
+/// How many CPUs were reported.
+static LOCKUPS: AtomicU64 = AtomicU64::new(0);
+/// How many of those have gone on.
+static RECOVERIES: AtomicU64 = AtomicU64::new(0);
+
+/// How many CPUs were reported, and how many of those have gone on.
+pub(super) fn counts() -> (u64, u64) {
+    (LOCKUPS.load(Ordering::Relaxed), RECOVERIES.load(Ordering::Relaxed))
+}
+
+/// Prints that `what` is off on a CPU, and where the CPU is. Returns `false` if it cannot be printed at present. `console` is
+/// what the console's lock was when the CPU was first asked.
+///
+/// # Panics
+/// If the CPU itself keeps the console from being used.
+pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> bool {
+    // One hold all the time, since the CPU was first asked: a lock that changes hands is none to be reported.
+    assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
+    if console.goes_on() {
+        // The CPU that holds it is suspected too, and reported when it has given its answers.
+        return false;
+    }
+    log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));
+    if let Some(snapshot) = snapshot::of(cpu) {
+        // The console has no errors.
+        let _ = write!(LineWriter::new(), "CPU {cpu}: {snapshot}");
+    }
+    // Counted when it has been printed: a test that waits for the count may end the machine.
+    LOCKUPS.fetch_add(1, Ordering::Relaxed);
+    true
+}
+
+/// Prints that `what` is on again on a CPU that was reported.
+pub(super) fn recovery(cpu: CpuId, what: &str, was_off_for: u64) {
+    log::warn!(target: LOG, "CPU {cpu} has {what} on again, after {}", Seconds(was_off_for));
+    RECOVERIES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A time in nanoseconds, shown in seconds.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0 / 1_000_000;
+        write!(f, "{}.{} s", millis / 1000, millis % 1000 / 100)
+    }
+}

@@ -1,0 +1,119 @@
+//! The check of all CPUs, by one of them at a time.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use kernel_formats::suspicion::{Step, Suspicion};
+
+use super::counters::{self, Counters};
+use super::{NEVER, report};
+use crate::cpu::cpus;
+use crate::cpu::percpu::{self, CpuId, MAX_CPUS};
+use crate::cpu::sync::InterruptMutex;
+use crate::diagnostics::snapshot::{self, Snapshot};
+use crate::drivers::console::{self, Hold};
+
+/// Time between two checks, in ns: while no CPU is suspected, and while one is.
+const INTERVAL: u64 = 500_000_000;
+const SHORT_INTERVAL: u64 = 50_000_000;
+/// How many ticks must have found preemption off: a CPU that was not run for a second has no tick in that time.
+const TICKS: u32 = 8;
+
+/// When the next check is due, and whether the last one has found a suspect.
+static NEXT_CHECK: AtomicU64 = AtomicU64::new(0);
+static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);
+
+/// What the checks know of each CPU. Held during a check.
+static SUSPECTS: InterruptMutex<[Suspect; MAX_CPUS]> = InterruptMutex::new([const { Suspect::new() }; MAX_CPUS]);
+
+/// What is suspected of one CPU.
+struct Suspect {
+    interrupts_off: Case,
+    preemption_off: Case,
+}
+
+/// A suspicion, and what the console's lock was when the CPU was first asked: see [`Hold`].
+struct Case {
+    suspicion: Suspicion,
+    console: Hold,
+}
+
+impl Suspect {
+    const fn new() -> Self {
+        Self { interrupts_off: Case::new(), preemption_off: Case::new() }
+    }
+
+    /// Whether the CPU is suspected to have interrupts off.
+    fn check_interrupts(&mut self, cpu: CpuId, counters: &Counters, now: u64) -> bool {
+        // A CPU that halts takes none, unless it has not come back from a handler.
+        let halts = !counters.duty.is_busy() && !percpu::is_in_trap(cpu);
+        let case = &mut self.interrupts_off;
+        if let Some(was_off_for) = case.suspicion.check(counters.interrupts(), halts, now, now) {
+            report::recovery(cpu, "interrupts", was_off_for);
+        }
+        case.pursue(cpu, now, "interrupts", Snapshot::had_interrupts_off)
+    }
+
+    /// Whether the CPU is suspected to have preemption off.
+    fn check_preemption(&mut self, cpu: CpuId, counters: &Counters, now: u64) -> bool {
+        let (since, ticks) = counters.pinned();
+        let case = &mut self.preemption_off;
+        if let Some(was_off_for) = case.suspicion.check(since, since == NEVER, since, now) {
+            report::recovery(cpu, "preemption", was_off_for);
+        }
+        ticks >= TICKS && case.pursue(cpu, now, "preemption", |snapshot| snapshot.preempt_count() != 0)
+    }
+}
+
+impl Case {
+    const fn new() -> Self {
+        Self { suspicion: Suspicion::new(), console: Hold::NONE }
+    }
+
+    /// Asks a CPU that is suspect where it is, takes its answers, and reports it when there are enough. Returns whether it is
+    /// suspect.
+    fn pursue(&mut self, cpu: CpuId, now: u64, what: &str, confirms: impl Fn(&Snapshot) -> bool) -> bool {
+        if !self.suspicion.is_suspect(now) {
+            return false;
+        }
+        let snapshot = snapshot::of(cpu).filter(|snapshot| snapshot.is_answered());
+        match self.suspicion.pursue(snapshot.map(confirms), now) {
+            Step::Wait => {}
+            Step::Ask { is_first } => {
+                if is_first {
+                    self.console = console::hold();
+                }
+                snapshot::ask(cpu);
+            }
+            Step::Report => {
+                if report::lockup(cpu, what, self.suspicion.off_for(now), self.console) {
+                    self.suspicion.reported();
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Checks all CPUs if that is due.
+pub(super) fn check_if_due(now: u64) {
+    if now < NEXT_CHECK.load(Ordering::Relaxed) {
+        return;
+    }
+    // One at a time; a check that takes too long is itself noticed by the next one.
+    let Some(mut suspects) = SUSPECTS.try_lock() else { return };
+    let this = percpu::current();
+    let mut is_any_suspect = false;
+    for (cpu, suspect) in cpus::all().zip(suspects.iter_mut()) {
+        let Some(counters) = counters::of(cpu) else { continue };
+        // This CPU takes interrupts: it is in one.
+        is_any_suspect |= cpu != this && suspect.check_interrupts(cpu, counters, now);
+        is_any_suspect |= suspect.check_preemption(cpu, counters, now);
+    }
+    IS_ANY_SUSPECT.store(is_any_suspect, Ordering::Relaxed);
+    NEXT_CHECK.store(now + interval(), Ordering::Relaxed);
+}
+
+/// Time until the next check, in ns.
+pub(super) fn interval() -> u64 {
+    if IS_ANY_SUSPECT.load(Ordering::Relaxed) { SHORT_INTERVAL } else { INTERVAL }
+}
