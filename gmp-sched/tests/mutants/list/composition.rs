@@ -78,9 +78,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that is given a P while it goes idle has nobody search for what was left to it",
-        "    fn pass_on_look(&'static self) {
+        "    fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());",
-        "    fn pass_on_look(&'static self) {
+        "    fn wake_if_more_work(&'static self) {
         return;
         #[allow(unreachable_code)]
         let (scheduler, own) = (self.scheduler(), self.held_processor());",
