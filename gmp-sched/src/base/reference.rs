@@ -93,6 +93,7 @@ impl<T> fmt::Debug for AtomicRef<T> {
 }
 
 /// Appends `item` to a list that is only ever added to, without a lock.
+#[inline]
 pub(crate) fn push_forever<T>(
     head: &AtomicRef<T>,
     item: &'static T,

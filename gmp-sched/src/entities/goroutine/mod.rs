@@ -116,6 +116,7 @@ impl<P: Platform> Goroutine<P> {
 
 impl<P: Platform> Goroutine<P> {
     /// A slot of `scheduler` without a stack, in no list.
+    #[inline]
     pub(crate) fn new(scheduler: &'static Scheduler<P>) -> Self {
         Self {
             context: SavedContext::new(),
