@@ -1,11 +1,11 @@
-//! Intrusive singly linked FIFO, whose links lie in the elements: pushing allocates nothing.
+//! Intrusive singly linked FIFO. The links are in the elements, so pushing does not allocate.
 
 use core::fmt;
 
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
 
-/// An element that can be on one [`List`] at a time for each `LINK` it has. Go: `schedlink`.
+/// An element that can be on one [`List`] at a time per `LINK`. Go: `schedlink`.
 pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
     /// The link to the next element of the list it is on.
     fn link(&self) -> &AtomicRef<Self>;
@@ -58,7 +58,7 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.length += 1;
     }
 
-    /// Puts an element that is on no list in front of all others.
+    /// Prepends an element that is on no list.
     pub(crate) fn push_front(&mut self, item: &'static T) {
         item.link().store(self.head, Ordering::Relaxed);
         if self.head.is_none() {
@@ -79,7 +79,7 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         Some(item)
     }
 
-    /// Appends all of `other`, which is empty afterwards. Go: `pushBackAll`.
+    /// Appends all elements of `other`, which is empty afterwards. Go: `pushBackAll`.
     pub(crate) fn append(&mut self, other: &mut Self) {
         let Some(first) = other.head.take() else { return };
         match self.tail {
@@ -90,10 +90,11 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.length += core::mem::take(&mut other.length);
     }
 
-    /// Puts the elements into a random order: sorts them by random numbers, of which `bit` gives one bit after the other.
+    /// Puts the elements into a random order by sorting them by random numbers, one bit after the other. `bit` returns a
+    /// random bit.
     pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
         let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
-        // Elements with equal numbers keep their order, so these have enough bits to be different.
+        // Elements with equal numbers keep their order, so the numbers have enough bits to differ.
         for _ in 0..2 * log + 8 {
             let mut ones = Self::new();
             for _ in 0..self.length {
@@ -105,7 +106,7 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         }
     }
 
-    /// Takes `item` out wherever it stands; tells whether it was there. Linear in the length.
+    /// Removes `item`; returns whether it was on the list. Linear in the length.
     pub(crate) fn remove(&mut self, item: &'static T) -> bool {
         let mut kept = Self::new();
         let mut found = false;
@@ -176,7 +177,7 @@ mod tests {
     }
 
     proptest! {
-        /// Elements that left a list go into one again, as Gs do.
+        /// Elements that have left a list are pushed again, as Gs are.
         #[test]
         fn behaves_like_a_deque(steps in steps()) {
             let mut lists = [List::new(), List::new()];

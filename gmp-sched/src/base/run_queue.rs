@@ -1,4 +1,4 @@
-//! The local run queue: a ring of 256 Gs and the `runnext` slot, owned by one P and robbed by the others.
+//! The local run queue: a ring of 256 Gs and the `runnext` slot. One P owns it; the others steal from it.
 //!
 //! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). One producer, the owner, which pushes
 //! at the tail; many consumers, owner and thieves, which take from the head by compare-exchange. Head and tail are
@@ -17,19 +17,19 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::{Points, Site};
 use crate::base::reference::AtomicRef;
 
-/// Slots of a P's ring. Go: `len(p.runq)`. Four for loom, which keeps a history of each.
+/// Slots of a P's ring. Go: `len(p.runq)`. Only four under loom, which keeps a history of each.
 pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };
 
 /// The ring is full; the element was not pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Whether what was taken goes on in the time slice of whoever ran before.
+/// Whether the element that was taken runs on in the time slice of the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
     /// From the ring: a slice of its own.
     New,
-    /// From `runnext`: a pair that readies each other shares one slice, and gives way to the ring at its end. Go:
+    /// From `runnext`: two Gs that ready each other share one slice, and are preempted for the ring at its end. Go:
     /// `inheritTime`.
     Inherited,
 }
@@ -71,7 +71,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
 /// Owner side: only the M that holds the P.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// Puts `item` into `runnext`; gives back what it kicked out, which belongs at the tail of the ring.
+    /// Puts `item` into `runnext`; returns the element that it displaced, which belongs at the tail of the ring.
     #[inline]
     pub fn push_next(&self, item: &'static T) -> Option<&'static T> {
         S::point(Site::RunQueue);
@@ -80,8 +80,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             self.next.store(Some(item), Ordering::Release);
             return None;
         }
-        // A thief may take the old one at this very moment, hence the exchange. Acquire: whoever set the old one was
-        // this owner, perhaps on another M.
+        // An exchange, since a thief may take the old element at the same time. Acquire: the old element was set by this
+        // owner, perhaps on another M.
         self.next.swap(Some(item), Ordering::AcqRel)
     }
 
@@ -106,7 +106,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         Ok(())
     }
 
-    /// Appends `items`, or as many of them as there is room for, and shows them to the thieves together; gives how many.
+    /// Appends `items`, or as many of them as there is room for, and publishes them together; returns how many.
     pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
         S::point(Site::RunQueue);
         // Ordering: as in `push_back`.
@@ -123,13 +123,13 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         count
     }
 
-    /// [`push_back`](Self::push_back) for an owner that has taken an element from the ring and put none into it since:
-    /// so there is room.
+    /// [`push_back`](Self::push_back) for an owner that has taken an element from the ring and has put none into it since,
+    /// so that there is room.
     #[inline(always)]
     pub fn push_back_after_pop(&self, item: &'static T) {
         S::point(Site::RunQueue);
-        // Ordering: whoever took what was in this slot did so before our own pop, whose compare-exchange on `head` read
-        // what theirs wrote; so their reads of the slot come before this store.
+        // Ordering: whoever took the former element of this slot did so before our own pop, whose compare-exchange on `head`
+        // read what theirs wrote; so their reads of the slot come before this store.
         let tail = self.tail.load(Ordering::Relaxed);
         debug_assert!(tail.wrapping_sub(self.head.load(Ordering::Relaxed)) < Self::SIZE, "no pop made room");
         self.slot(tail).store(Some(item), Ordering::Relaxed);
@@ -137,8 +137,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         self.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes the oldest half of a full ring, handing each to `each` in order; does nothing and tells `false` if the
-    /// ring is no longer full, because thieves were here. Go: the first half of `runqputslow`.
+    /// Takes the oldest half of a full ring and passes each element to `each`, in order. Does nothing and returns `false` if
+    /// the ring is no longer full because others stole from it. Go: the first half of `runqputslow`.
     pub fn drain_half(&self, mut each: impl FnMut(&'static T)) -> bool {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
@@ -159,14 +159,14 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         true
     }
 
-    /// [`pop`](Self::pop) for an owner without thieves, and with nobody who could become one before it is through: with
-    /// stores in place of exchanges, which take several times as long.
+    /// [`pop`](Self::pop) for an owner when no other M can steal before it returns: with stores in place of exchanges, which
+    /// take several times as long.
     #[inline(always)]
     pub fn pop_alone(&self) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
         if let Some(item) = self.next.load(Ordering::Relaxed) {
             S::point(Site::RunQueue);
-            // Ordering: as in `pop`, for those who only look; so below.
+            // Ordering: as in `pop`, for observers; so below.
             self.next.store(None, Ordering::Release);
             return Some((item, Slice::Inherited));
         }
@@ -180,7 +180,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         item.map(|item| (item, Slice::New))
     }
 
-    /// Takes what is in `runnext`.
+    /// Takes `runnext`.
     pub fn pop_next(&self) -> Option<&'static T> {
         // If it is gone a thief took it: only the owner sets it.
         self.next().filter(|next| self.take_next(next))
@@ -191,10 +191,10 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     pub fn pop(&self) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
         let next = self.next.load(Ordering::Relaxed);
-        // Ordering: Release: who sees the slot empty sees also that what was kicked out of it is in the ring; partner: the
+        // Ordering: Release: an M that sees the slot empty also sees in the ring what was displaced from it; partner: the
         // Acquire in `is_empty`.
         if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {
-            // If it failed a thief took it: only the owner sets it, so there is no other to try.
+            // If it failed a thief took it; only the owner sets it, so it is empty.
             return next.map(|item| (item, Slice::Inherited));
         }
         loop {
@@ -216,13 +216,13 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
 /// Thief side: any M that holds another P.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// Moves the older half (rounded up) of this ring to `thief`, which the caller owns and which is empty; gives the
-    /// last of them to run at once. Go: `runqsteal`.
+    /// Moves the older half (rounded up) of this ring to `thief`, which the caller owns and which is empty; returns the last
+    /// of them, to run at once. Go: `runqsteal`.
     ///
-    /// An empty ring yields its `runnext`, if that is what the caller has `seen` there before it gave the owner a little
-    /// time to run it: see [`next`](Self::next).
+    /// If the ring is empty: takes `runnext`, provided it is still the element that the caller has `seen` there, before it
+    /// gave the owner some time to run it, see [`next`](Self::next).
     pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
-        // Ordering: nothing but the owner writes its own tail.
+        // Ordering: only the owner writes its tail.
         let base = thief.tail.load(Ordering::Relaxed);
         let stolen = self.copy_half(thief, base);
         if stolen == 0 {
@@ -238,11 +238,13 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         last
     }
 
-    /// Copies half of the ring into the slots of `thief` from `base` on and claims it. Go: `runqgrab`.
+    /// Copies half of the ring into the slots of `thief` from `base` on and takes it by moving `head`; returns how many. Go:
+    /// `runqgrab`.
     fn copy_half(&self, thief: &Self, base: u32) -> u32 {
         loop {
             S::point(Site::RunQueue);
-            // Ordering: Acquire pairs with the other takers' compare-exchange, and keeps the load of `tail` after it.
+            // Ordering: Acquire pairs with the compare-exchange of others that took elements, and keeps the load of `tail`
+            // after it.
             let head = self.head.load(Ordering::Acquire);
             // Ordering: Acquire pairs with the Release store in `push_back`: the slots below `tail` are written.
             let tail = self.tail.load(Ordering::Acquire);
@@ -252,8 +254,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
                 return 0;
             }
             if half > Self::SIZE / 2 {
-                // Head and tail are of different moments: others took elements in between. Half of more than a full
-                // ring would overrun the thief's.
+                // Head and tail are from different moments: others took elements in between. More than half a ring would
+                // overrun the ring of the thief.
                 continue;
             }
             for offset in 0..half {
@@ -268,7 +270,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         }
     }
 
-    /// Takes `next` from `runnext`, if it is there; tells whether it was.
+    /// Clears `runnext` if it is `next`; returns whether it was.
     fn take_next(&self, next: &'static T) -> bool {
         S::point(Site::RunQueue);
         // Ordering: Acquire pairs with the owner's Release in `push_next`; Release as in `pop`.
@@ -276,15 +278,15 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 }
 
-/// Observers: any M; the answer may be old by the time it is used.
+/// Observers: any M. The answer may be outdated when it is used.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// What `runnext` has.
+    /// The element in `runnext`.
     #[must_use]
     pub fn next(&self) -> Option<&'static T> {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// All elements. Of a queue that nobody uses at the moment.
+    /// All elements of a queue that nobody is using.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'static T> {
         let [head, tail] = [&self.head, &self.tail].map(|counter| counter.load(Ordering::Relaxed));
@@ -320,8 +322,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             let head = self.head.load(Ordering::Acquire);
             let tail = self.tail.load(Ordering::Acquire);
             let next = self.next.load(Ordering::Acquire);
-            // Looking at the three one after another could miss an element that moves: kicked out of `runnext` into the
-            // ring after we looked at the ring. Then the tail has moved.
+            // Loads one after the other could miss an element that moves: displaced from `runnext` into the ring after we
+            // read the ring. Then the tail has moved.
             if self.tail.load(Ordering::Acquire) == tail {
                 return head == tail && next.is_none();
             }

@@ -1,4 +1,4 @@
-//! The spinlock around whatever of the scheduler is not lock-free.
+//! The spinlock around all state of the scheduler that is not lock-free.
 
 use core::ops::DerefMut;
 
@@ -28,7 +28,7 @@ impl<T, P: Points> Lock<T, P> {
         self.0.lock()
     }
 
-    /// Takes it if it is free. Callable from interrupts.
+    /// Takes the lock if it is free. Callable from interrupts.
     pub(crate) fn try_lock(&self) -> Option<impl DerefMut<Target = T>> {
         self.0.try_lock()
     }

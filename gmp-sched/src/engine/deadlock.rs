@@ -1,4 +1,4 @@
-//! Deadlock detection: nothing runs, nothing will. Go: `checkdead`.
+//! Deadlock detection: no G runs, and none ever will. Go: `checkdead`.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -8,8 +8,8 @@ use crate::entities::status::Status;
 use crate::platform::Platform;
 
 impl<P: Platform> Scheduler<P> {
-    /// Ends the program if this scheduler is [dead](Self::is_dead) and no other is going to wake a G of it. Called by an M that
-    /// is on the idle list and has found nothing to do.
+    /// Ends the program if this scheduler is [dead](Self::is_dead) and no other one can wake a G of it. Called by an M that
+    /// is on the idle list and has found no work.
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let found = self.is_dead(&self.shared.lock());
@@ -20,13 +20,12 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Whether every M is idle, no timer is armed, no G waits for a device, and Gs wait, or no G is left because main ended
-    /// itself. Returns what there is to report.
+    /// Whether every M is idle, no timer is armed, no G waits for a device, and there are Gs that wait, or none is left
+    /// because main called `goexit`. Returns the message to report.
     ///
-    /// The last M to come here sees all that the others left: what an M has to publish it publishes before it goes to the
-    /// idle list, or in the same hold of the lock. An M that is blocked in a system call is not idle, so a G it carries
-    /// counts as one that will go on. Where threads that are no Ms may wake a G that waits for a future, that one will go on,
-    /// too.
+    /// The last M to check sees the state that the others left: an M publishes it before it goes on the idle list, or in the
+    /// same critical section. An M that is blocked in a system call is not idle, so its G counts as one that will continue.
+    /// If threads that are no Ms may wake a G that waits for a future, that G will continue, too.
     pub(crate) fn is_dead(&'static self, shared: &Shared<P>) -> Option<&'static str> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;

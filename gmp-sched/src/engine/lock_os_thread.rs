@@ -1,19 +1,17 @@
-//! A G locked to its M: it runs on no other, and no other G runs there. For code that keeps something in the thread. Go:
+//! A G locked to its M: it runs on no other M, and the M runs no other G. For code that keeps state in the thread. Go:
 //! `runtime.LockOSThread`.
 //!
-//! Such a G is the exception, and costs the others nothing: nobody asks on the way from G to G whether the next one is
-//! locked, since a locked one is never in a local queue. Runnable, it stands on a list of its own beside the global queue
-//! (`Shared::locked`), which is looked at on g0 only, at the global queue's turn and when a P
-//! runs dry. Whoever comes upon it there gives the P it holds to the G's M and goes idle (`startlockedm`). A locked G that
-//! is readied while a P is idle gets that at once.
+//! Locked Gs cost the others nothing. A switch from G to G does not check whether the next one is locked, since a locked G
+//! is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`), which is
+//! checked on g0 only: when it is the global queue's turn, and when a P has nothing else. The M that finds a locked G there
+//! gives its P to the G's M and goes idle (`startlockedm`). A locked G that is readied while a P is idle gets that P at once.
 //!
-//! And nobody asks whether the G that leaves is a locked one: while a locked G runs, it is always the global queue's turn at
-//! its P, so that every pick there goes the long way, to g0. Its M then gives the P away (`stoplockedm`) and waits until it
-//! is given one.
+//! Nor is there a check whether the G that leaves is locked: while a locked G runs, it is always the global queue's turn on
+//! its P, so every pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits until it is assigned one.
 //!
-//! While it waits so, it counts as idle to deadlock detection (`nmidlelocked`). It is nobody to wake for an idle P, so the Ms
-//! besides the locked ones have to be enough for all Ps: locking secures one in the place of this, as a system call does
-//! that blocks, and can be told that there is none.
+//! While it waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken for an idle P, so the other
+//! Ms have to be enough for all Ps: locking makes sure that there is one to take the place of this M, as a system call that
+//! blocks does, and fails if there is none.
 
 use core::marker::PhantomData;
 
@@ -31,12 +29,12 @@ use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// The calling G is locked to its M until this is dropped, on the same G; of several, until the last is.
+/// The calling G is locked to its M until this is dropped, on the same G. If there are several, until the last is dropped.
 ///
-/// A G that ends with one of them left over (leaked) sets its M free all the same: in Go the thread ends then, since it may
-/// have been changed in ways that nobody else expects; here an M's thread has nothing that a program could change for the
-/// worse but thread-local variables of the host.
-#[must_use = "the G is set free when this is dropped"]
+/// A G that ends with one left over (leaked) unlocks its M all the same. In Go the thread exits then, since the program may
+/// have changed its state in ways that no other G expects. Here an M's thread has no such state but thread-local variables
+/// of the host.
+#[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct LockedThread<P: Platform> {
     _here: PhantomData<(*mut (), P)>,
@@ -44,8 +42,8 @@ pub struct LockedThread<P: Platform> {
 
 /// Locks the calling G to the M it runs on. Nests. Go: `runtime.LockOSThread`.
 ///
-/// A switch from or to a locked G is one from thread to thread: some 10 times the price. Makes an M if none is left to
-/// take over when this one gives its P away. Does not block; not callable from interrupts.
+/// A switch from or to a locked G is a switch between threads: some 10 times the price. Creates an M if none is left to take
+/// over when this one hands off its P. Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -72,11 +70,11 @@ pub fn lock_thread<P: Platform>() -> LockedThread<P> {
     }
 }
 
-/// [`lock_thread`] that returns an error if no M can be made.
+/// [`lock_thread`] that returns an error if no M can be created.
 ///
 /// # Errors
 ///
-/// No M can be made; nothing has happened.
+/// No M can be created. Nothing has changed then.
 ///
 /// # Panics
 ///
@@ -95,7 +93,7 @@ impl<P: Platform> Drop for LockedThread<P> {
     }
 }
 
-/// The G's side.
+/// Called by the G.
 impl<P: Platform> Machine<P> {
     /// The G that runs on this M and on no other.
     #[must_use]
@@ -104,7 +102,7 @@ impl<P: Platform> Machine<P> {
         self.locked.goroutine.load(Ordering::Relaxed)
     }
 
-    /// Locks the G that runs on this M, which is the caller and pinned, once more.
+    /// Locks the calling G, which is pinned, to this M, once more if it is locked already.
     pub(crate) fn lock_current(&'static self) -> Result<(), OutOfResources> {
         let (me, processor) = (self.running_goroutine(), self.held_processor());
         if self.locked_goroutine().is_none() {
@@ -127,8 +125,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Locks the calling G, which unwinds and is pinned, until its body has ended: where the thread counts the panics that
-    /// are under way, no other G may run there meanwhile, and this one may run nowhere else.
+    /// Locks the calling G, which unwinds and is pinned, until its body has ended. The thread counts the panics in progress:
+    /// until then no other G may run on it, and this one on no other.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
         if self.locked_goroutine().is_none() {
@@ -146,7 +144,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// The G locked to this M, if there is one, no longer is, and the M runs others again. Called by that G, also as the
+    /// Unlocks the G that is locked to this M, if one is, so that the M runs others again. Called by that G, also as the
     /// last thing it does.
     pub(crate) fn set_free(&'static self) {
         let Some(goroutine) = self.locked_goroutine() else { return };
@@ -166,9 +164,9 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// The M's side, on g0.
+/// Called by the M, on g0.
 impl<P: Platform> Machine<P> {
-    /// The G locked to this M has left: gives the P away and waits for one to run it on. Go: `stoplockedm`.
+    /// The G locked to this M has left: hands off the P and waits for one to run the G on. Go: `stoplockedm`.
     #[doc(alias = "stoplockedm")]
     #[cold]
     pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
@@ -200,7 +198,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Takes the G itself off the list, if it is the next there and nothing else is to be run.
+    /// Takes the G off the list and keeps the P, if the G is the next there and there is nothing else to run.
     fn goes_on(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
         let scheduler = self.scheduler();
         if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {
@@ -217,14 +215,14 @@ impl<P: Platform> Machine<P> {
         is_next
     }
 
-    /// Counts as idle until it is given a P, unless it has been given one already.
+    /// Counts this M as idle until it is assigned a P, unless that has happened already.
     pub(crate) fn begin_to_wait(&self, shared: &mut Shared<P>) {
         if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed) {
             shared.idle_locked += 1;
         }
     }
 
-    /// The G that this M has found is locked to another: gives the P to that one and goes idle. Go: `startlockedm`.
+    /// The G that this M has found is locked to another M: gives the P to that M and goes idle. Go: `startlockedm`.
     #[doc(alias = "startlockedm")]
     #[cold]
     pub(crate) fn start_locked(&'static self, goroutine: &'static Goroutine<P>) {
@@ -241,7 +239,7 @@ impl<P: Platform> Machine<P> {
         P::unpark_thread(to);
     }
 
-    /// Gives `processor` to this M, which waits for one to run its G on, or is about to. The caller unparks it.
+    /// Assigns `processor` to this M, which waits for a P or is about to. The caller unparks it.
     fn give(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         if self.locked.waits.swap(false, Ordering::Relaxed) {
             shared.idle_locked -= 1;
@@ -251,8 +249,8 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// Makes a parked G runnable that is locked to its M: gives that an idle P, or has it found at the next pick on the P of
-/// `here`, the calling M if that is one of the same scheduler. Go: `ready`.
+/// Readies a parked G that is locked to its M: assigns an idle P to that M, or leaves the G to the next pick on the P of
+/// `here`, the calling M if it is one of the same scheduler. Go: `ready`.
 #[cold]
 #[inline(never)]
 pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
@@ -266,7 +264,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     }
     P::point(Site::Idle);
     let mut shared = scheduler.shared.lock();
-    // In the same hold as what follows, as in `inject_from_outside`.
+    // In the same critical section as what follows, as in `inject_from_outside`.
     goroutine.set_status(Status::Runnable);
     if let Some(to) = goroutine.locked_machine()
         && let Some(idle) = scheduler.take_idle_processor(&mut shared)
@@ -280,13 +278,13 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     drop(shared);
     match processor {
         Some(processor) => processor.set_global_turn(),
-        // In a system call whose P was given away, or outside of the scheduler.
+        // The caller is in a system call whose P was handed off, or outside of the scheduler.
         None => scheduler.wake_processor(),
     }
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Takes the first of the locked Gs that are runnable.
+    /// Takes the first runnable locked G.
     pub(crate) fn take_locked(&self, shared: &mut Shared<P>) -> Option<&'static Goroutine<P>> {
         let goroutine = shared.locked.pop_front()?;
         self.publish_global_length(shared);

@@ -1,11 +1,11 @@
 //! Changing the number of Ps while the program runs. Go: `runtime.GOMAXPROCS(n)`, `procresize`.
 //!
-//! All Ps that there may ever be are made with the scheduler, so nobody who looks at them needs a lock: those from `procs`
-//! on are dead, hold nothing, and are looked at by nobody. The number is changed with the world stopped. A P that is no
-//! longer in use hands on what it has: its Gs to the head of the global queue, in their order; its timers to a P that stays;
-//! its dead Gs to the common lists. Its counters stay, and count in the sum.
+//! All Ps that there may ever be are created with the scheduler, so reading them needs no lock. Those from `procs` on are
+//! dead, hold nothing, and are skipped. The number is changed while the world is stopped. A P that is no longer in use
+//! passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P that stays; its dead Gs
+//! to the common free lists. Its counters stay, and count in the sum.
 //!
-//! More Ps may want more Ms, and those are made first, while it can still be told that there are none.
+//! More Ps may need more Ms. These are created first, while an error can still be returned.
 
 use core::fmt;
 
@@ -21,12 +21,12 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::{Scheduler, Shared};
 use crate::platform::{Pinned, Platform};
 
-/// Why the number of Ps is what it was.
+/// Why the number of Ps was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcsError {
-    /// It must be at least 1 and at most this: see [`Scheduler::procs_limit`].
+    /// It must be at least 1 and at most `limit`: see [`Scheduler::procs_limit`].
     OutOfRange {
-        /// The most that there may be.
+        /// The highest number allowed.
         limit: usize,
     },
     /// There is no memory, or no thread for one more M.
@@ -50,15 +50,16 @@ impl fmt::Display for ProcsError {
 
 impl core::error::Error for ProcsError {}
 
-/// Lets that many Gs run at once, at most; gives the number so far. Go: `runtime.GOMAXPROCS(n)`.
+/// Sets the number of Gs that may run at once; returns the number so far. Go: `runtime.GOMAXPROCS(n)`.
 ///
-/// Stops the world for it, unless the number stays the same; blocks as [`stop_the_world`](crate::engine::stop_the_world::stop_the_world)
-/// does. Not callable from interrupts. There may be more Ps than processors to run them, and fewer.
+/// Stops the world, unless the number stays the same; blocks as
+/// [`stop_the_world`](crate::engine::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be more
+/// Ps than processors to run them, or fewer.
 ///
 /// # Errors
 ///
-/// `procs` is 0 or above the limit chosen when the scheduler was made, or there is no M to be had for each P. Nothing
-/// has changed.
+/// `procs` is 0 or above the limit chosen when the scheduler was created, or an M for a P cannot be created. Nothing has
+/// changed then.
 ///
 /// # Panics
 ///
@@ -84,7 +85,7 @@ pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Sees to it that there will be an M for each of that many Ps, however many of the others block.
+    /// Creates Ms until there is one for each of `wanted` Ps, however many others block.
     fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
         self.want_machines(wanted);
         let _pinned = Pinned::<P>::new();
@@ -130,13 +131,13 @@ impl<P: Platform> WorldStopped<P> {
         }
     }
 
-    /// The P that the caller holds afterwards: its own, if that stays.
+    /// The P that the caller holds afterwards, and that takes over the timers: the caller's own, if that stays.
     fn find_heir(&self, staying: &'static [Processor<P>]) -> &'static Processor<P> {
         let own = self.pinned.processor();
         if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
     }
 
-    /// Holds `heir` in place of the caller's own P, which stands.
+    /// Holds `heir` in place of the caller's own P, which is stopped.
     fn move_to(&self, heir: &'static Processor<P>) {
         let machine = self.pinned.machine();
         let own = self.pinned.processor();
@@ -152,8 +153,8 @@ impl<P: Platform> WorldStopped<P> {
 }
 
 impl<P: Platform> Shared<P> {
-    /// The M that is in a system call with `processor`, if one is, does not get it back: it is blocked from now on like
-    /// one whose P was given away.
+    /// If an M is in a system call with `processor`, it will not get the P back: from now on it counts as blocked, like an M
+    /// whose P was handed off.
     fn forget_caller(&mut self, processor: &'static Processor<P>) {
         if processor.status() == ProcessorStatus::StoppedInSyscall {
             self.blocked_machines += 1;
@@ -162,7 +163,7 @@ impl<P: Platform> Shared<P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// `processor`, which stands, is no longer in use. Go: `p.destroy`.
+    /// Takes `processor`, which is stopped, out of use. Go: `p.destroy`.
     fn retire(&'static self, shared: &mut Shared<P>, processor: &'static Processor<P>, heir: &'static Processor<P>) {
         shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);
@@ -189,7 +190,7 @@ mod tests {
         Box::leak(Box::new(Goroutine::new(scheduler)))
     }
 
-    /// What stood on a P that is retired comes before what the global queue had, in the order in which it would have run.
+    /// The Gs of a retired P come before those of the global queue, in the order in which they would have run.
     #[test]
     fn order_is_kept_when_a_processor_is_retired() {
         let scheduler = Scheduler::<Native>::with_limit(3, 3);
@@ -209,7 +210,7 @@ mod tests {
         scheduler.retire(&mut shared, first, heir);
         scheduler.retire(&mut shared, second, heir);
 
-        // The one retired last comes first, as in Go.
+        // The P retired last comes first, as in Go.
         let expected = [other, next].into_iter().chain(ring.iter().copied()).chain(later.iter().copied());
         for goroutine in expected {
             assert!(core::ptr::eq(scheduler.take_global(&mut shared).unwrap(), goroutine));

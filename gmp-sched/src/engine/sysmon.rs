@@ -1,5 +1,5 @@
-//! sysmon: the watch over what neither an interrupt nor the scheduler itself comes upon: a P left behind in a system
-//! call that lasts, a G that runs on past its slice. Runs on a thread of its own, without a P.
+//! sysmon: watches for what neither an interrupt nor the scheduler notices: a P in a system call that lasts, and a G that
+//! runs beyond its slice. Runs on a thread of its own, without a P.
 
 use core::time::Duration;
 
@@ -11,32 +11,32 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
-/// Shortest time between two looks.
+/// Shortest delay between two checks.
 const SHORTEST: Duration = Duration::from_micros(20);
-/// Longest time between two looks.
+/// Longest delay between two checks.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Looks in a row that found nothing before the time between them is doubled each time.
+/// Number of checks in a row without a retake after which the delay is doubled each time.
 const PATIENCE: u32 = 50;
 
-/// The watch over one scheduler. Go: `sysmon`, `retake`.
+/// sysmon of one scheduler. Go: `sysmon`, `retake`.
 #[doc(alias = "sysmon")]
 #[derive(Debug)]
 pub struct Sysmon<P: Platform> {
     scheduler: &'static Scheduler<P>,
-    looks_for_nothing: u32,
-    /// The last look found a raised signal that nobody had taken.
+    idle_checks: u32,
+    /// The last check found a raised signal that no M had taken.
     saw_ready: bool,
     delay: Duration,
 }
 
 impl<P: Platform> Sysmon<P> {
-    /// The scheduler's watch; there is one.
+    /// A scheduler has one sysmon.
     #[must_use]
     pub fn new(scheduler: &'static Scheduler<P>) -> Self {
-        Self { scheduler, looks_for_nothing: 0, saw_ready: false, delay: SHORTEST }
+        Self { scheduler, idle_checks: 0, saw_ready: false, delay: SHORTEST }
     }
 
-    /// Checks every P once; returns the time until the next check. Does not block.
+    /// Checks every P once; returns the delay until the next check. Does not block.
     pub fn look(&mut self) -> Duration {
         let _pinned = Pinned::<P>::new();
         let now = P::now();
@@ -59,11 +59,11 @@ impl<P: Platform> Sysmon<P> {
         }
         self.saw_ready = ready;
         if retaken {
-            self.looks_for_nothing = 0;
+            self.idle_checks = 0;
             self.delay = SHORTEST;
         } else {
-            self.looks_for_nothing = self.looks_for_nothing.saturating_add(1);
-            if self.looks_for_nothing > PATIENCE {
+            self.idle_checks = self.idle_checks.saturating_add(1);
+            if self.idle_checks > PATIENCE {
                 self.delay = LONGEST.min(self.delay * 2);
             }
         }
@@ -71,7 +71,7 @@ impl<P: Platform> Sysmon<P> {
     }
 }
 
-/// Asks for a preemption if one slice has gone on too long, where no tick does.
+/// Requests a preemption if a slice is over, on platforms without a tick.
 fn watch_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, now: Instant) {
     if P::TIMER_INTERRUPTS {
         return;
@@ -84,7 +84,7 @@ fn watch_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
     }
 }
 
-/// Takes a P away from a system call that has gone on since the last look, or whose slice is over; tells whether it did. Go:
+/// Retakes a P from a system call that has lasted since the last check, or whose slice is over; returns whether it did. Go:
 /// `sysretake` for the latter.
 fn watch_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
@@ -96,7 +96,7 @@ fn watch_syscall<P: Platform>(
     if tick != watch.seen.load(Ordering::Relaxed) {
         watch.seen.store(tick, Ordering::Relaxed);
         watch.since.store(now.as_nanos(), Ordering::Relaxed);
-        // The call has just begun. But if each look finds another one, they are to share the P all the same.
+        // The call has just begun. But calls that are a new one at each check have to share the P all the same.
         if !processor.is_slice_over() {
             return false;
         }
@@ -107,6 +107,6 @@ fn watch_syscall<P: Platform>(
     if !processor.has_work() && others_can_take_work && now.since(since) < P::slice() {
         return false;
     }
-    // Without a thread for the P it stays where it is; the next look tries again.
+    // If there is no thread for the P it stays where it is, and the next check tries again.
     scheduler.retake(processor)
 }

@@ -1,10 +1,10 @@
-//! What a P has done, counted cheaply enough to be always on.
+//! What a P has done, counted so cheaply that it is always counted.
 
 use core::ops::AddAssign;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// A counter with one writer, the M that holds the P; readable by anyone. An increment is one plain instruction.
+/// A counter with one writer, the M that holds the P, and any readers. An increment is one plain instruction.
 #[derive(Debug)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -43,13 +43,13 @@ macro_rules! counters {
                 Self { $($name: Counter::new(),)* }
             }
 
-            /// Starts over.
+            /// Sets all to 0.
             #[cfg(all(feature = "std", not(gmp_loom)))]
             pub(crate) fn clear(&self) {
                 $(self.$name.0.store(0, Ordering::Relaxed);)*
             }
 
-            /// A reading; the counters go on while it is taken.
+            /// A snapshot. The counters may change while it is taken.
             pub(crate) fn read(&self) -> Counts {
                 Counts { $($name: self.$name.get(),)* }
             }
@@ -68,25 +68,25 @@ counters! {
     spawned,
     /// Gs finished.
     finished,
-    /// Gs that ended without leaving their stacks, which are lost.
+    /// Gs that ended without unwinding their stacks, which are lost.
     abandoned,
     /// Gs parked.
     parks,
     /// Parked Gs made runnable.
     readies,
-    /// Gs that gave way of their own accord.
+    /// Gs that yielded.
     yields,
-    /// Gs made to give way because their slice was over.
+    /// Gs preempted because their slice was over.
     preemptions,
-    /// Gs made to give way to one whose timer was due.
+    /// Gs preempted for a G whose timer was due.
     displacements,
-    /// Steals that brought Gs.
+    /// Steals that got Gs.
     steals,
-    /// Rounds over all other Ps that brought nothing.
+    /// Rounds over all other Ps that got nothing.
     steal_misses,
-    /// Ms woken to look for work.
+    /// Ms woken to search for work.
     wakes,
-    /// Ps handed to another M because a G blocked its own.
+    /// Ps handed off to another M because a G blocked their M.
     handoffs,
     /// Times that half of a full ring went to the global queue.
     overflows,

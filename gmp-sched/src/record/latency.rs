@@ -1,7 +1,7 @@
 //! How long Gs wait from runnable to running: a histogram per P, filled from a sample.
 //!
-//! Gs that are watched (see `observe`) are stamped with the time when they become runnable, and the P that runs them notes
-//! the difference. Go: `timeToRun`, of which it samples one in 8 (`gTrackingPeriod`).
+//! A G that is sampled (see `observe`) is stamped with the time when it becomes runnable, and the P that runs it records the
+//! difference. Go: `timeToRun`, of which it samples one in 8 (`gTrackingPeriod`).
 
 use core::fmt;
 use core::ops::{AddAssign, Range};
@@ -9,15 +9,15 @@ use core::time::Duration;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// Buckets per power of two, as bits. Go: `timeHistSubBucketBits`.
+/// log₂ of the number of buckets per power of two. Go: `timeHistSubBucketBits`.
 const SUB_BITS: u32 = 2;
-/// Everything shorter than 2 to this many nanoseconds is in the first bucket. Go: `timeHistMinBucketBits`.
+/// Times shorter than 2 to this many nanoseconds are in the first bucket. Go: `timeHistMinBucketBits`.
 const MIN_BITS: u32 = 9;
-/// Everything that takes 2 to this many nanoseconds or more is in the last bucket. Go: `timeHistMaxBucketBits`.
+/// Times of 2 to this many nanoseconds or more are in the last bucket. Go: `timeHistMaxBucketBits`.
 const MAX_BITS: u32 = 48;
 const BUCKETS: usize = ((MAX_BITS - MIN_BITS) << SUB_BITS) as usize + 2;
 
-/// The bucket that a time in ns belongs to.
+/// The bucket of a time in ns.
 fn bucket_of(nanoseconds: u64) -> usize {
     let Some(bits) = nanoseconds.checked_ilog2().filter(|&bits| bits >= MIN_BITS) else { return 0 };
     if bits >= MAX_BITS {
@@ -27,7 +27,7 @@ fn bucket_of(nanoseconds: u64) -> usize {
     (((bits - MIN_BITS) as usize) << SUB_BITS) + sub + 1
 }
 
-/// The least time in ns that belongs to a bucket.
+/// The shortest time in ns of a bucket.
 fn least_of(bucket: usize) -> u64 {
     if bucket == 0 {
         return 0;
@@ -61,19 +61,19 @@ impl fmt::Debug for LatencyCounter {
     }
 }
 
-/// A reading of how long Gs waited from runnable to running. Go: `/sched/latencies:seconds`.
+/// How long Gs waited from runnable to running. Go: `/sched/latencies:seconds`.
 #[derive(Clone, PartialEq, Eq)]
 #[doc(alias = "timeToRun")]
 pub struct Latencies([u64; BUCKETS]);
 
 impl Latencies {
-    /// How many were measured.
+    /// Number of waits measured.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The buckets that are not empty, from short to long: which times are in one, and how many.
+    /// The buckets that are not empty, from short to long: the times of each, and how many waits took them.
     pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> {
         let counted = self.0.iter().enumerate().filter(|&(_, &count)| count != 0);
         counted.map(|(bucket, &count)| {
@@ -82,7 +82,7 @@ impl Latencies {
         })
     }
 
-    /// A time that at least `percent` of them did not exceed, to the width of a bucket (a quarter of a power of two);
+    /// A time that at least `percent` of the waits did not exceed, to the width of a bucket (a quarter of a power of two);
     /// `None` if nothing was measured.
     ///
     /// # Panics
@@ -126,8 +126,7 @@ mod tests {
 
     #[test]
     fn buckets_are_gos() {
-        // Go: 160 buckets for times, one for what is shorter and one for what is longer; ours have 2^9..2^48 in
-        // (48 - 9) * 4 of them.
+        // Go has 160 buckets for times, one for shorter ones and one for longer ones; here 2^9..2^48 take (48 - 9) * 4.
         assert_eq!(BUCKETS, 158);
         assert_eq!([0, 1, 511].map(bucket_of), [0, 0, 0]);
         assert_eq!([512, 639, 640, 1023, 1024].map(bucket_of), [1, 1, 2, 4, 5]);

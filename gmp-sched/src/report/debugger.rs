@@ -1,4 +1,4 @@
-//! Where a debugger finds things: offsets in G, M, P and the scheduler, for a script that has no type information.
+//! Offsets in G, M, P and the scheduler, for a debugger script that has no type information.
 
 use core::mem::offset_of;
 
@@ -8,8 +8,8 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-/// Offsets in bytes, in the order in which the script reads them. A platform puts it into a `static` with a name that the
-/// script knows.
+/// Offsets in bytes, in the order in which the script reads them. A platform puts the value into a `static` with a name that
+/// the script knows.
 #[derive(Debug)]
 #[repr(C)]
 #[expect(missing_docs, reason = "names of the fields that they are the offsets of")]
@@ -29,13 +29,13 @@ pub struct Layout {
     pub processor_id: usize,
     pub processor_status: usize,
     pub processor_tick: usize,
-    /// No offset: what each reason to wait is called. The script takes a slice for an address and a length, which the
-    /// language does not promise; the test of the script would tell.
+    /// No offset: the text of each wait reason. The script relies on a slice being an address and a length, which the
+    /// language does not promise; the test of the script would fail.
     pub wait_reasons: &'static [&'static str],
 }
 
 impl Layout {
-    /// That of a scheduler on platform `P`.
+    /// The layout of a scheduler on platform `P`.
     #[must_use]
     pub const fn of<P: Platform>() -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! What the scheduler is doing at this moment, in lines, after Go's `schedtrace` and `scheddetail`.
+//! What the scheduler is doing at this moment, as text, after Go's `schedtrace` and `scheddetail`.
 //!
-//! Written while everything goes on: no lock is waited for and nothing is stopped, so that a scheduler that hangs can be
-//! looked at, also from an interrupt handler. What is shown of one G, M or P is true of it at some moment, and the lines need
-//! not be of the same moment. A value behind a lock that somebody holds is shown as `?`.
+//! Written without waiting for a lock and without stopping anything, so that a scheduler that hangs can be inspected, also
+//! from an interrupt handler. What is shown of a G, M or P was true at some moment, not the same for all of them. A value
+//! behind a lock that is held is shown as `?`.
 
 use core::fmt;
 
@@ -15,11 +15,11 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::Platform;
 
-/// Gs that are shown at most; the rest is counted.
+/// Gs that are shown at most; the others are counted.
 const MOST_GOROUTINES: usize = 1000;
 
 impl<P: Platform> Scheduler<P> {
-    /// A line about the whole, `Display`. Go: `GODEBUG=schedtrace`.
+    /// One line about the whole scheduler, `Display`. Go: `GODEBUG=schedtrace`.
     ///
     /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`,
     /// with the lengths of the local rings in brackets. Callable from everywhere; takes no lock.
@@ -27,7 +27,7 @@ impl<P: Platform> Scheduler<P> {
         Trace { scheduler: self, detailed: false }
     }
 
-    /// The same, and a line about each P, M and G that is alive, `Display`. Go: `GODEBUG=scheddetail=1`.
+    /// The same without brackets, and a line about each P, M and living G, `Display`. Go: `GODEBUG=scheddetail=1`.
     ///
     /// Callable from everywhere; takes no lock.
     pub fn scheddetail(&'static self) -> impl fmt::Display {
@@ -40,7 +40,7 @@ struct Trace<P: Platform> {
     detailed: bool,
 }
 
-/// A number, or Go's word for none.
+/// A number, or `nil` as in Go.
 struct OrNil<T>(Option<T>);
 
 impl<T: fmt::Display> fmt::Display for OrNil<T> {

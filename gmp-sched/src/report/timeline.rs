@@ -10,7 +10,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 
-/// Shown where no G ran.
+/// Drawn where no G ran.
 const IDLE: char = '·';
 
 /// A time during which one G ran on a P, in ns.
@@ -21,10 +21,10 @@ struct Stretch {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Draws the trace that was taken last: a line for each P, `columns` characters for the time from its first event to
-    /// its last, each the `letter` of the G that ran there longest. Allocates.
+    /// Draws the trace that was taken last: a line for each P, with `columns` characters for the time from the first event
+    /// to the last. Each character is the `letter` of the G that ran longest in that column. Allocates.
     ///
-    /// A G for which `stands_out` returns `true` is shown wherever it ran at all, however briefly.
+    /// A G for which `stands_out` returns `true` is shown in every column in which it ran at all.
     ///
     /// ```
     /// use gmp_sched::goroutine::GoroutineId;
@@ -59,7 +59,7 @@ impl<P: Platform> Scheduler<P> {
         for (number, trace) in traces.iter().enumerate() {
             let row = row(&stretches(trace, end), begin, end, columns, &stands_out);
             let letters: String = row.into_iter().map(|goroutine| goroutine.map_or(IDLE, &letter)).collect();
-            // A string takes everything.
+            // Writing to a `String` does not fail.
             let _ = writeln!(timeline, "P{number:<2} {letters}");
         }
         timeline
@@ -85,7 +85,7 @@ fn stretches(trace: &[Event], end: u64) -> Vec<Stretch> {
             EventKind::Park | EventKind::End | EventKind::Preempt | EventKind::HandOff | EventKind::Idle => {
                 stop(&mut running, when);
             }
-            // What a G does to others, or what is noted when the next one runs already.
+            // Events of what a G does to others, and those recorded when the next G already runs.
             _ => {}
         }
     }
@@ -93,7 +93,7 @@ fn stretches(trace: &[Event], end: u64) -> Vec<Stretch> {
     stretches
 }
 
-/// Who fills each column.
+/// The G that ran longest in each column.
 fn row(
     stretches: &[Stretch],
     begin: u64,
@@ -105,7 +105,7 @@ fn row(
     let mut row = vec![(0, None); columns];
     for stretch in stretches {
         let first = ((stretch.from - begin) / width) as usize;
-        // What ends where a column begins has no part in it.
+        // A stretch that ends where a column begins is not in that column.
         let last = ((stretch.to.max(stretch.from + 1) - 1 - begin) / width) as usize;
         for (column, (longest, shown)) in row.iter_mut().enumerate().take(last + 1).skip(first) {
             let (from, to) = (begin + column as u64 * width, begin + (column as u64 + 1) * width);

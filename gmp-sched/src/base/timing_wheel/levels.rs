@@ -1,21 +1,21 @@
 //! The levels of a [timing wheel](super): which slot a point in time belongs to.
 
-/// Bits of each digit of a point in time, from the lowest up. The two in which most timers differ from the present, by more
-/// than a quarter of a microsecond and less than ten milliseconds, are wide, so that most elements move once at the most;
-/// the others are narrow, to save slots.
+/// Bits of each digit of a point in time, from the lowest up. Most timers differ from the present in the third or fourth
+/// digit, by more than a quarter of a microsecond and less than ten milliseconds: these two are wide, so that most elements
+/// move at most once. The others are narrow, to save slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 7, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4];
-/// The digit whose level has slots for two turns.
+/// The digit whose level has slots for two rotations.
 const AROUND_DIGIT: usize = 3;
-/// Bits of a point in time up to and with that digit: what is above them counts its turns.
-const TURN: u32 = DIGITS[0] + DIGITS[1] + DIGITS[2] + DIGITS[3];
-/// Slots whose bits are in one word.
+/// Bits of a point in time up to and including that digit. The bits above count its rotations.
+const ROTATION_BITS: u32 = DIGITS[0] + DIGITS[1] + DIGITS[2] + DIGITS[3];
+/// Slots that have their bits in one word.
 pub(super) const GROUP: usize = u64::BITS as usize;
-/// Slots of all levels, one level after the other; groups are full, so that a slot that has a bit is one.
+/// Slots of all levels, one level after the other, rounded up so that every bit of a word has a slot.
 pub(super) const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end().next_multiple_of(GROUP);
 pub(super) const GROUPS: usize = SLOTS / GROUP;
 const _: () = assert!(GROUPS <= u32::BITS as usize, "there is a word for the groups");
 
-/// Where elements stand that differ in a certain digit from what they are counted from.
+/// The slots of a digit.
 #[derive(Clone, Copy)]
 pub(super) struct Level {
     /// Bits below the digit.
@@ -38,12 +38,12 @@ impl Level {
         LEVELS[usize::from(self.shift) - 1]
     }
 
-    /// Whether what is in one of its slots is all of one turn.
-    pub(super) fn is_within_a_turn(&self) -> bool {
-        u32::from(self.shift) <= TURN
+    /// Whether the elements of one of its slots are all due in the same rotation.
+    pub(super) fn is_within_a_rotation(&self) -> bool {
+        u32::from(self.shift) <= ROTATION_BITS
     }
 
-    /// The groups in which its slots are.
+    /// The groups that have its slots.
     pub(super) fn groups(&self) -> core::ops::Range<usize> {
         usize::from(self.start) / GROUP..self.end().div_ceil(GROUP)
     }
@@ -62,7 +62,7 @@ static LEVELS: [Level; u64::BITS as usize] = {
         let mut values = 1u32 << DIGITS[digit];
         if digit == AROUND_DIGIT {
             values *= 2;
-            // In groups of its own.
+            // It starts with a new group.
             slots = (slots as usize).next_multiple_of(GROUP) as u16;
         }
         let level = Level { shift: bit as u8, highest: (values - 1) as u16, start: slots };
@@ -80,60 +80,61 @@ static LEVELS: [Level; u64::BITS as usize] = {
 
 /// The slot after those of the lowest level.
 pub(super) const LOWEST_END: usize = LEVELS[0].end();
-/// The level with slots for two turns.
-static AROUND: Level = LEVELS[TURN as usize - 1];
-/// Its first slot: those before are for what would stand in the same slot of it as the base.
-pub(super) const NEAR_END: usize = LEVELS[TURN as usize - 1].start as usize;
-/// The groups of those.
+/// The level with slots for two rotations.
+static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
+/// Its first slot. The levels below have the elements that have the same value of its digit as the base.
+pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
+/// The groups of the levels below it.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;
-/// Groups of each of its turns.
-const TURN_GROUPS: usize = (1 << DIGITS[AROUND_DIGIT]) / GROUP;
+/// Groups of one rotation.
+const ROTATION_GROUPS: usize = (1 << DIGITS[AROUND_DIGIT]) / GROUP;
 
-/// Which turn it is at `when`.
+/// The number of the rotation that `when` is in.
 #[inline(always)]
-pub(super) fn turn(when: u64) -> u64 {
-    when >> TURN
+pub(super) fn rotation(when: u64) -> u64 {
+    when >> ROTATION_BITS
 }
 
-/// The start of the next turn: what those are counted from that are due after it.
+/// The start of the next rotation: the levels above count from it.
 #[inline(always)]
 fn far_base(base: u64) -> u64 {
-    (turn(base) + 1) << TURN
+    (rotation(base) + 1) << ROTATION_BITS
 }
 
-/// The level on which times stand that differ in those bits. Equal times differ in the last digit, so to speak.
+/// The level for times that differ in those bits; the lowest one for equal times.
 #[inline(always)]
 fn level_of_difference(bits: u64) -> &'static Level {
     &LEVELS[(bits | 1).ilog2() as usize]
 }
 
-/// The level of what is due at `when`, which is not before `base`.
+/// The level of an element that is due at `when`, which is not before `base`.
 #[inline(always)]
 pub(super) fn level_of(base: u64, when: u64) -> &'static Level {
-    match turn(when) - turn(base) {
+    match rotation(when) - rotation(base) {
         0 => level_of_difference(base ^ when),
         1 => &AROUND,
         _ => level_of_difference(far_base(base) ^ when),
     }
 }
 
-/// The slot of those that are far no longer, if there are any, when the base goes from `old` to `new`, in a later turn. All
-/// others that are far stand where they would stand if they came now.
+/// The slot of a level above with the elements that are due in the next rotation, when the base moves from `old` to `new` in
+/// a later rotation. All other elements of the levels above stay in their slots.
 pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     let (old, new) = (far_base(old), far_base(new));
     level_of_difference(old ^ new).slot(new)
 }
 
-/// Of `groups` of slots those that come first, from the lowest bit up, counted from `base`.
+/// The groups of those in `groups` that have the earliest elements, from the lowest bit up.
 #[inline(always)]
 pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }
 }
 
-/// [`first_groups`] where nothing is near: this turn's come before those of the next, which may be lower.
+/// [`first_groups`] when the levels below are empty: the groups of the current rotation are before those of the next, and
+/// may have higher numbers.
 #[inline(never)]
 fn first_groups_around(groups: u32, base: u64) -> u32 {
-    let place = NEAR_END / GROUP + if turn(base).is_multiple_of(2) { 0 } else { TURN_GROUPS };
-    let this_turn = groups & (((1 << TURN_GROUPS) - 1) << place);
-    if this_turn != 0 { this_turn } else { groups }
+    let start = NEAR_END / GROUP + if rotation(base).is_multiple_of(2) { 0 } else { ROTATION_GROUPS };
+    let this_rotation = groups & (((1 << ROTATION_GROUPS) - 1) << start);
+    if this_rotation != 0 { this_rotation } else { groups }
 }

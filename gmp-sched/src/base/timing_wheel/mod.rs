@@ -1,26 +1,29 @@
-//! A hierarchical timing wheel: what is due at points in time, in their order, each insertion and removal in constant time.
+//! A hierarchical timing wheel: elements that are due at points in time, taken out in that order. Insertion and removal take
+//! constant time.
 //!
-//! Go keeps timers in a 4-ary heap, where taking the first of a thousand moves five others. Here a point in time is read as
-//! a number with [digits](levels). The wheel has a slot for each value of each digit, and a time to count from, its *base*,
-//! which nothing in it is before. An element stands in the slot of the highest digit in which its time differs from the base:
+//! Go keeps timers in a 4-ary heap, where taking the first of a thousand moves five others. Here a point in time is read
+//! as a number with [digits](levels). Each level of the wheel stands for a digit, and has a slot for each value of it. The
+//! wheel counts from a time called *base*, and no element is due before it. An element is on the level of the highest digit
+//! in which its time differs from the base:
 //!
 //! ```text
-//! base 3 2 7        when 3 2 9  → level 0, slot 9       the lowest level that is not empty, there the first slot
-//!                   when 3 5 1  → level 1, slot 5       that is not empty: the earliest element is in it
+//! base 3 2 7        when 3 2 9  → level 0, slot 9       The earliest element is on the lowest level that is not empty,
+//!                   when 3 5 1  → level 1, slot 5       in its first slot that is not empty.
 //!                   when 4 0 0  → level 2, slot 4
 //! ```
 //!
-//! When the first slot is come to, the base becomes its earliest time and its elements go to the levels below, where they
-//! are sorted by the next digits. So an element moves once a level at the most, however many others there are, and one that
-//! is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing
-//! Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
+//! When the elements of the first slot are next, its earliest time becomes the base, and its elements move to the levels
+//! below, sorted by the digits there. So an element moves at most once per level, however many others there are, and one
+//! that is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical
+//! Timing Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
 //!
-//! Each time that a digit has gone round, all elements of the next round would go down from the level above at once: those of
-//! a thousand Gs that sleep some milliseconds, every 8.4 ms, and none of them would run meanwhile. So one level has room for two
-//! [turns](levels::turn), this one and the next, and what is due before the next one ends stands there from the start. The
-//! levels above it count from the end of this turn, for what is due after the next.
+//! When a level has completed a [rotation](levels::rotation), the elements of its next rotation would all move down from
+//! the level above at once. For a thousand Gs that sleep some milliseconds that happened every 8.4 ms, and kept them all
+//! from running meanwhile. So one level has slots for two rotations, the current one and the next, and an element that is
+//! due in either is on that level or below from the start. The levels above count from the end of the current rotation, and
+//! have the elements that are due after the next.
 //!
-//! The slots are rings linked through the elements: putting one in allocates nothing.
+//! The elements of a slot are linked to a ring, so an insertion does not allocate.
 
 mod levels;
 #[cfg(all(test, feature = "std", not(gmp_loom)))]
@@ -31,7 +34,7 @@ use alloc::vec::Vec;
 use core::hint::cold_path;
 use core::{fmt, mem, ptr};
 
-use levels::{GROUP, GROUPS, LOWEST_END, NEAR_END, SLOTS, first_groups, level_of, slot_come_near, turn};
+use levels::{GROUP, GROUPS, LOWEST_END, NEAR_END, SLOTS, first_groups, level_of, rotation, slot_come_near};
 
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
@@ -43,14 +46,14 @@ const RING: &str = "a ring has no end";
 
 /// Something that can be in one [`TimingWheel`] at a time.
 pub(crate) trait Timed: Sized + 'static {
-    /// Where it is.
+    /// Its time and its links.
     fn place(&self) -> &Place<Self>;
 }
 
-/// Where an element is: guarded, like the links of a list, by whatever guards the wheel.
+/// The time and the links of an element. As the links of a list they are guarded by what guards the wheel.
 pub(crate) struct Place<T: 'static> {
     when: AtomicU64,
-    /// The neighbours in the ring of its slot, itself if it is alone; none if it is in no wheel.
+    /// The neighbours in the ring of the slot, or the element itself if it is alone; `None` if it is in no wheel.
     next: AtomicRef<T>,
     previous: AtomicRef<T>,
 }
@@ -61,7 +64,7 @@ impl<T> Place<T> {
         Self { when: AtomicU64::new(0), next: AtomicRef::none(), previous: AtomicRef::none() }
     }
 
-    /// Whether it is in a wheel: a guess for those who do not hold what guards that.
+    /// Whether it is in a wheel. Only a hint without the lock that guards the wheel.
     pub(crate) fn is_somewhere(&self) -> bool {
         self.next.load(Ordering::Relaxed).is_some()
     }
@@ -70,25 +73,25 @@ impl<T> Place<T> {
         self.when.load(Ordering::Relaxed)
     }
 
-    /// The one behind it in the ring that it is in.
+    /// The next element in the ring.
     #[inline(always)]
     fn next(&self) -> &'static T {
         self.next.load(Ordering::Relaxed).expect(RING)
     }
 }
 
-/// The elements whose times differ from the base in the same digit, which is the same in all of them.
+/// The elements that differ from the base in the same highest digit, and have the same value of it.
 struct Slot<T: 'static> {
-    /// The others follow in the order in which they came, and before it is the last.
+    /// The first in the order of insertion; the last is before it in the ring.
     first: Option<&'static T>,
-    /// No element is due before; if none has been removed, one is due then.
+    /// No element is due before. One is due then, unless elements were removed.
     earliest: u64,
 }
 
 /// The element that is due first, and where it is.
 pub(crate) struct First<T: 'static> {
     pub(crate) element: &'static T,
-    /// The one behind it in its ring.
+    /// The next in its ring.
     next: &'static T,
     when: u64,
     slot: usize,
@@ -115,7 +118,7 @@ pub(crate) struct TimingWheel<T: 'static> {
 }
 
 impl<T: Timed> TimingWheel<T> {
-    /// An empty one. All memory that it will ever need is allocated here, 12 KiB.
+    /// An empty wheel. Allocates all memory that it will ever need, 12 KiB.
     pub(crate) fn new() -> Result<Self, OutOfResources> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(SLOTS).map_err(|_| OutOfResources)?;
@@ -129,15 +132,15 @@ impl<T: Timed> TimingWheel<T> {
         self.length as usize
     }
 
-    /// No element is due before; [`Instant::NEVER`] exactly if there is none. Where elements have been removed that were to
-    /// come before all others it may be too early, until [`first_due`](Self::first_due) has looked.
+    /// A lower bound of the time of the first element; [`Instant::NEVER`] exactly if there is none. After a removal of the
+    /// first element it may be too early, until [`first_due`](Self::first_due) corrects it.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))
     }
 
-    /// Puts in an element that is in no wheel, after those of the same time; tells when it is due now: a time that is over,
-    /// since others have been taken out that were due later, is taken for theirs.
+    /// Inserts an element that is in no wheel, behind those of the same time. Returns when it is due: a time before the
+    /// base, which is the time of the element that was taken out last, becomes the base.
     #[inline(always)]
     pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
         debug_assert!(!element.place().is_somewhere(), "put in a wheel what is in one");
@@ -148,14 +151,14 @@ impl<T: Timed> TimingWheel<T> {
         Instant::from_nanos(when)
     }
 
-    /// Takes out an element that is in this wheel.
+    /// Removes an element that is in this wheel.
     pub(crate) fn remove(&mut self, element: &'static T) {
         let when = element.place().when();
         let slot = level_of(self.base, when).slot(when);
         self.unlink(slot, element, element.place().next());
     }
 
-    /// The first of the elements that are due at `now`, for [`take`](Self::take).
+    /// The first element, if it is due at `now`, for [`take`](Self::take).
     #[inline(always)]
     pub(crate) fn first_due(&mut self, now: Instant) -> Option<First<T>> {
         loop {
@@ -178,7 +181,7 @@ impl<T: Timed> TimingWheel<T> {
             }
             let when = element.place().when();
             if when > now.as_nanos() {
-                // What was to come before has been removed.
+                // An element that was due earlier has been removed.
                 *earliest = when;
                 return None;
             }
@@ -186,24 +189,25 @@ impl<T: Timed> TimingWheel<T> {
         }
     }
 
-    /// Takes out what [`first_due`](Self::first_due) has just given.
+    /// Takes out the element that [`first_due`](Self::first_due) has just returned.
     #[inline(always)]
     pub(crate) fn take(&mut self, first: First<T>) {
         let First { element, next, when, slot } = first;
         self.unlink(slot, element, next);
         if ptr::eq(next, element) {
-            // The others are in later slots of this level or in levels above, also counted from here.
+            // The other elements are in later slots of this level or on levels above, and are in the same slots counted from
+            // here.
             let old = mem::replace(&mut self.base, when);
-            if slot >= NEAR_END && turn(old) != turn(when) {
-                self.enter_turn(old);
+            if slot >= NEAR_END && rotation(old) != rotation(when) {
+                self.enter_rotation(old);
             }
         } else {
-            // One that was due at the same time, or the other of two: its slot is counted from where the base is.
+            // `next` is due at the same time, or is the second of two: it stays in its slot, so the base stays as it is.
             self.slots[slot].earliest = next.place().when();
         }
     }
 
-    /// Takes out the first of the elements that are due at `now`; tells when it was due.
+    /// Takes out the first element, if it is due at `now`; returns when it was due, too.
     fn pop_due(&mut self, now: Instant) -> Option<(&'static T, Instant)> {
         let first = self.first_due(now)?;
         let popped = (first.element, first.when());
@@ -211,7 +215,7 @@ impl<T: Timed> TimingWheel<T> {
         Some(popped)
     }
 
-    /// Takes all elements out, in the order of their times.
+    /// Takes out all elements, in the order of their times.
     pub(crate) fn drain(&mut self, mut to: impl FnMut(&'static T, Instant)) {
         let base = self.base;
         while let Some((element, when)) = self.pop_due(Instant::NEVER) {
@@ -220,29 +224,29 @@ impl<T: Timed> TimingWheel<T> {
         self.base = base;
     }
 
-    /// Starts over with a clock that may have gone back; the wheel is empty.
+    /// Starts over with a clock that may have gone back. The wheel must be empty.
     pub(crate) fn restart(&mut self) {
         debug_assert_eq!(self.length, 0, "what is in the wheel would be lost");
         self.base = 0;
     }
 
-    /// Looks for the first slot that is not empty.
+    /// Finds the first slot that is not empty.
     #[inline(always)]
     fn find_first(&mut self) {
         let group = first_groups(self.groups, self.base).trailing_zeros() as usize;
         self.first = self.occupied.get(group).map_or(SLOTS, |slots| group * GROUP + slots.trailing_zeros() as usize);
     }
 
-    /// Counts from the earliest element of a slot, the first slot: sorts its elements into the levels below.
+    /// Makes the earliest time of the first slot, `slot`, the base, and moves its elements to the levels below.
     #[inline(never)]
     fn spread(&mut self, slot: usize) {
         let Slot { first, earliest } = &mut self.slots[slot];
         let first = first.take().expect(OCCUPIED);
-        // Nearly all of them differ in the next digit from the one that is due first.
+        // Nearly all of them are on the same level, counted from the first of them.
         let level = level_of(self.base, first.place().when());
         let old = mem::replace(&mut self.base, *earliest);
         self.vacate(slot);
-        if level.is_within_a_turn() {
+        if level.is_within_a_rotation() {
             let below = level.below();
             let base_slot = below.slot(self.base);
             for_each_in_ring(first, |element, when| {
@@ -260,17 +264,18 @@ impl<T: Timed> TimingWheel<T> {
         } else {
             for_each_in_ring(first, |element, when| self.append(element, when));
         }
-        if turn(old) != turn(self.base) {
-            self.enter_turn(old);
+        if rotation(old) != rotation(self.base) {
+            self.enter_rotation(old);
         } else {
             self.find_first();
         }
     }
 
-    /// The base has come from `old` to a later turn: those that are due in the turn after it are not far any more.
+    /// The base has moved from `old` to a later rotation: moves the elements that are due in the rotation after it from the
+    /// levels above.
     #[cold]
     #[inline(never)]
-    fn enter_turn(&mut self, old: u64) {
+    fn enter_rotation(&mut self, old: u64) {
         let slot = slot_come_near(old, self.base);
         if let Some(first) = self.slots[slot].first.take() {
             self.vacate(slot);
@@ -279,19 +284,20 @@ impl<T: Timed> TimingWheel<T> {
         self.find_first();
     }
 
-    /// Puts an element where it belongs.
+    /// Puts an element into the slot that it belongs to.
     #[inline(always)]
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        // What is in another slot is due before all that is in it, or after; and `earliest` was the time of something in it.
+        // All elements of another slot are due before all of this one, or after; and `earliest` was the time of an element
+        // of it.
         if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
             self.first = slot;
         }
         self.put(slot, element, when);
     }
 
-    /// Puts an element into a slot; its group has yet to know, and whether it is the first.
+    /// Puts an element into a slot, without the bit of its group, and without a check whether the slot is the first.
     #[inline(always)]
     fn put(&mut self, slot: usize, element: &'static T, when: u64) {
         self.occupied[slot / GROUP] |= 1 << (slot % GROUP);
@@ -313,7 +319,7 @@ impl<T: Timed> TimingWheel<T> {
         element.place().previous.store(Some(previous), Ordering::Relaxed);
     }
 
-    /// Takes an element out of its slot, where `next` is behind it.
+    /// Takes an element out of its slot, where `next` follows it.
     #[inline(always)]
     fn unlink(&mut self, slot: usize, element: &'static T, next: &'static T) {
         self.length -= 1;
@@ -333,7 +339,7 @@ impl<T: Timed> TimingWheel<T> {
         }
     }
 
-    /// A slot is empty now.
+    /// Marks a slot as empty.
     #[inline(always)]
     fn vacate(&mut self, slot: usize) {
         let group = &mut self.occupied[slot / GROUP];
@@ -347,7 +353,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 }
 
-/// Hands out the elements of a ring, from `first` on, with their times. What is done with one may take it out of the ring.
+/// Calls `each` with each element of a ring, from `first` on, and its time. `each` may take the element out of the ring.
 #[inline(always)]
 fn for_each_in_ring<T: Timed>(first: &'static T, mut each: impl FnMut(&'static T, u64)) {
     let mut element = first;

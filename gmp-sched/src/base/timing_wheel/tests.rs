@@ -1,4 +1,4 @@
-//! The timing wheel beside a sorted map.
+//! Compares the timing wheel with a sorted map.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -23,17 +23,17 @@ impl Timed for Element {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Puts one in that is due so long after the present, or so long before it.
+    /// Inserts an element that is due so long after the present, or before it.
     Insert(i64),
-    /// Takes all out that are due after that time.
+    /// Lets that time pass, and takes out all elements that are due.
     Advance(u64),
-    /// Takes one out that is in.
+    /// Removes an element.
     Remove(usize),
-    /// Takes all out and puts them in again.
+    /// Takes out all elements and inserts them again.
     Drain,
 }
 
-/// Some that fall together, some far apart, and the end of time.
+/// Times that are equal, near, far, and the end of time.
 fn distances() -> impl Strategy<Value = u64> {
     prop_oneof![
         5 => 0..20u64,
@@ -62,8 +62,8 @@ proptest! {
         // From the time and the number of the step to the element.
         let mut model = BTreeMap::<(u64, usize), &'static Element>::new();
         let mut now = start;
-        // Whether one has been removed that may have been the first.
-        let mut is_vague = false;
+        // Whether an element has been removed that may have been the first.
+        let mut is_lower_bound = false;
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Insert(distance) => {
@@ -79,7 +79,7 @@ proptest! {
                         prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
                         prop_assert!(ptr::eq(found, element) && !found.place.is_somewhere());
                         let next = model.first_key_value().map(|(&(when, _), _)| Instant::from_nanos(when));
-                        prop_assert!(is_vague || wheel.earliest() == next.unwrap_or(Instant::NEVER));
+                        prop_assert!(is_lower_bound || wheel.earliest() == next.unwrap_or(Instant::NEVER));
                     }
                     prop_assert!(model.first_key_value().is_none_or(|((when, _), _)| *when > now));
                 }
@@ -89,7 +89,7 @@ proptest! {
                     let element = model.remove(&key).unwrap();
                     wheel.remove(element);
                     prop_assert!(!element.place.is_somewhere());
-                    is_vague = true;
+                    is_lower_bound = true;
                 }
                 Step::Drain => {
                     let mut drained = Vec::new();
@@ -100,21 +100,21 @@ proptest! {
                     for (element, when) in drained {
                         wheel.insert(element, when);
                     }
-                    is_vague = false;
+                    is_lower_bound = false;
                 }
             }
             prop_assert_eq!((wheel.len(), wheel.base <= now), (model.len(), true));
             let first = model.first_key_value().map_or(Instant::NEVER, |(&(when, _), _)| Instant::from_nanos(when));
-            prop_assert!(wheel.earliest() <= first && (is_vague || wheel.earliest() == first));
+            prop_assert!(wheel.earliest() <= first && (is_lower_bound || wheel.earliest() == first));
             prop_assert_eq!(wheel.earliest() == Instant::NEVER, model.is_empty());
             prop_assert!(model.values().all(|element| element.place.is_somewhere()));
         }
     }
 }
 
-/// A removal of what comes first leaves a time that is too early, which the next look puts right.
+/// Removing the first element leaves a bound that is too early; the next call corrects it.
 #[test]
-fn a_look_finds_out_what_comes_first() {
+fn removal_of_the_first_is_found_by_the_next_call() {
     let new = |number| &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
     let times: [_; 3] = core::array::from_fn(|number| Instant::from_nanos((1 << 40) + number as u64));
     // With one left and with two.

@@ -105,7 +105,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "what is due at the same time comes out in any order",
+        "elements of the same time come out in any order",
         "                slot.earliest = slot.earliest.min(when);",
         "                slot.earliest = slot.earliest.min(when);
                 slot.first = Some(element);",
@@ -113,31 +113,31 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "a slot does not learn that something comes earlier",
+        "a slot ignores an element that is due earlier",
         "                slot.earliest = slot.earliest.min(when);",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "a time that is over is not taken for the base",
+        "a time before the base is not raised to the base",
         "when.as_nanos().max(self.base)",
         "when.as_nanos()",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "what is alone in its slot is taken out before its time, where something earlier has been removed",
+        "an element alone in its slot is taken out before its time if an earlier one was removed",
         "            if when > now.as_nanos() {
                 *earliest = when;
                 return None;
             }",
         "            let _ = earliest;",
-        Properties("a_look_finds_out"),
+        Properties("removal_of_the_first"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "a slot goes on with what was taken out of it",
+        "a slot keeps the first element after it was taken out",
         "        if is(*first, element) {
             *first = Some(next);
         }",
@@ -146,21 +146,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "an empty slot says that it is occupied",
+        "an empty slot is marked as occupied",
         "        *group &= !(1 << (slot % GROUP));",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "an empty group of slots says that it is occupied",
+        "an empty group of slots is marked as occupied",
         "            self.groups &= !(1 << (slot / GROUP));",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "entities/timers.rs",
-        "the earliest timer is not told when it is taken out",
+        "the earliest time is not published when the earliest timer is removed",
         "            wheel.remove(self);
             home.publish_earliest(&wheel);",
         "            wheel.remove(self);",
@@ -168,7 +168,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/sleep.rs",
-        "one that sleeps can be woken before it has left",
+        "a G that sleeps can be woken before it has left its stack",
         "    processor.counters.parks.add(1);",
         "    drop(wheel);
     let mut wheel = processor.timers.lock();
@@ -177,7 +177,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "of two in a slot the one that came first is taken, be it due later",
+        "of two in a slot the one inserted first is taken even if it is due later",
         "                if next.place().when() < element.place().when() {
                     (element, next) = (next, element);
                 }",
@@ -186,14 +186,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "the other of two in a slot is said to be due when the first was",
+        "a slot keeps the time of the first of two after it was taken out",
         "            self.slots[slot].earliest = next.place().when();",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "what is counted from moves on while a slot still has another",
+        "the base moves while the slot still has another element",
         "            self.slots[slot].earliest = next.place().when();",
         "            self.slots[slot].earliest = next.place().when();
             self.base = when;",
@@ -210,46 +210,46 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "what is put before all others is not the first",
+        "an element inserted before all others is not the first",
         "        if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {",
         "        if self.first == SLOTS {",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "who is taken out alone does not bring the next turn near",
-        "            if slot >= NEAR_END && turn(old) != turn(when) {
-                self.enter_turn(old);
+        "taking out an element alone in its slot does not enter the next rotation",
+        "            if slot >= NEAR_END && rotation(old) != rotation(when) {
+                self.enter_rotation(old);
             }",
         "            let _ = (old, NEAR_END);",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "those who move down do not bring the next turn near",
-        "        if turn(old) != turn(self.base) {",
-        "        if false && turn(old) != turn(self.base) {",
+        "moving elements down does not enter the next rotation",
+        "        if rotation(old) != rotation(self.base) {",
+        "        if false && rotation(old) != rotation(self.base) {",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/levels.rs",
-        "the next turn may come before this one",
-        "if turn(base).is_multiple_of(2) { 0 } else { TURN_GROUPS }",
-        "if turn(base) == u64::MAX { TURN_GROUPS } else { 0 }",
+        "the next rotation may come before the current one",
+        "if rotation(base).is_multiple_of(2) { 0 } else { ROTATION_GROUPS }",
+        "if rotation(base) == u64::MAX { ROTATION_GROUPS } else { 0 }",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/levels.rs",
-        "what is far is counted from where what is near is",
+        "the levels above count from the base",
         "        _ => level_of_difference(far_base(base) ^ when),",
         "        _ => level_of_difference(base ^ when),",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/levels.rs",
-        "what is of several turns is taken to be of one",
-        "        u32::from(self.shift) <= TURN",
-        "        u32::from(self.shift) <= 64 + TURN",
+        "a slot of several rotations is taken for one of a single rotation",
+        "        u32::from(self.shift) <= ROTATION_BITS",
+        "        u32::from(self.shift) <= 64 + ROTATION_BITS",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
