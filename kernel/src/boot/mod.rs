@@ -21,8 +21,19 @@ use crate::sched::platform;
 
 /// Takes the boot CPU from the boot protocol's environment to a stack of its own.
 ///
-/// Expects interrupts off, SSE on, and all physical memory below 4 GiB mapped at [`mm::PHYSICAL_OFFSET`].
-/// `command_line` is what the boot protocol handed over, not yet split.
+/// Before: interrupts are off, SSE is on, all physical memory below 4 GiB is mapped at [`mm::PHYSICAL_OFFSET`], and the other
+/// CPUs have not started. `command_line` is what the boot protocol has passed, not yet split. After each step holds:
+///
+/// | step | from here on |
+/// |---|---|
+/// | `local::init_boot_cpu` | per-CPU data can be used, and with them locks; the boot CPU is pinned once |
+/// | `console::init` | `println!` and the log work; a panic is reported |
+/// | `gdt::load_early`, `idt::init` | an exception is reported; all of them share one stack |
+/// | `cpu::init` | the control registers are as the kernel wants them |
+/// | `mm::init` | frames, the kernel's own page tables, the heap |
+/// | `args::init`, `console::configure` | kernel options can be read; the log has its level |
+/// | `acpi::init` | the CPUs, interrupt controllers and the way to turn the machine off are known |
+/// | `enter` | the boot CPU is on its final stack, which has a guard page |
 fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     local::init_boot_cpu();
     console::init();
@@ -39,13 +50,24 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     unsafe { enter(stack.into_raw(), start_devices) }
 }
 
-/// The rest of the boot, on the boot CPU's final stack.
+/// The rest of the boot, on the boot CPU's final stack. Interrupts stay off until the scheduler runs.
+///
+/// | step | from here on |
+/// |---|---|
+/// | `gdt::load` | traps have their final stacks, with guard pages |
+/// | `interrupts::init`, `apic::init`, `ioapic::init` | vectors have handlers, CPUs can be interrupted, devices can be routed |
+/// | `ap_start::send_init` | the other CPUs are being reset, which takes 10 ms |
+/// | `timer::calibrate`, `timer::init_cpu` | the clock runs; the boot CPU's timer can be armed |
+/// | `ap_start::start` | all CPUs that answer are up, in their `cpu_main`, waiting for kernel threads |
+/// | `console::enable_interrupt` | the port's interrupt empties the console's ring; input is read |
+/// | `disk::init` | disks can be used by Gs |
+/// | `platform::boot_main` | the scheduler runs the program |
 extern "C" fn start_devices() -> ! {
     gdt::load(gdt::Tables::allocate().expect("no memory for the boot CPU's interrupt stacks"));
     interrupts::init();
     apic::init();
     ioapic::init();
-    // The wait that INIT asks for is spent on measuring the clocks.
+    // The reset takes as long as measuring the clocks, which is done meanwhile.
     let processors = ap_start::send_init();
     timer::calibrate();
     timer::init_cpu();

@@ -1,14 +1,21 @@
-//! Per-CPU data, reached through the GS base, and the preempt count.
+//! CPU numbers, what runs on a CPU, and the preempt word: whether it may run something else.
 //!
-//! Every CPU has one `CpuLocal`; its GS base points there. The hot words (id, preempt word, current machine) are read
-//! and written by *single* instructions with a GS prefix, so they need no guard: a read of the base followed by an
-//! access could be separated by a migration to another CPU. Everything else goes through `local`, whose result is
-//! only meaningful while the caller cannot migrate. All fields are atomics, so a stale reference is a wrong answer,
-//! never undefined behaviour.
+//! # Terms
+//!
+//! | term | meaning |
+//! |---|---|
+//! | *interrupts off* | the CPU's interrupt flag is clear: no handler runs on it but that of a non-maskable interrupt, so nothing preempts either |
+//! | *pin* | turns preemption off until the matching unpin; pins nest |
+//! | *preempt count* | the pins that are in force on a CPU; also called its preemption-disable depth |
+//! | *pinned* | code with a preempt count above zero: it stays on its CPU, and a G on its M. The scheduler's proof is [`Pinned`](gmp_sched::platform::Pinned), a program's guard [`PreemptGuard`] |
+//! | *preemption off* | the code is pinned or holds an [`InterruptMutex`](crate::sync::InterruptMutex): the CPU does not switch to another thread or G. Interrupts still come, unless they are off as well |
+//! | *pending* | a switch was asked for while preemption was off; it happens when preemption is on again |
+//!
+//! An `InterruptMutex` turns both off. A handler runs with interrupts off, and is not left before it returns.
 //!
 //! # The preempt word
 //!
-//! One `u32` that says in which context (`contexts`) this CPU is:
+//! One `u32` for each CPU that says in which context (`contexts`) the CPU is:
 //!
 //! | bits | what |
 //! |---|---|
@@ -18,10 +25,9 @@
 //! | 29 and 30 | handlers of non-maskable interrupts among them |
 //! | 31 | set while *nothing* is pending |
 //!
-//! So "no reason not to switch, and something pending" is the value zero, and `preempt_enable` needs a decrement and a
-//! test of the zero flag; and what a context forbids is one test of the word against a constant (Linux: `preempt_count`
-//! with `PREEMPT_NEED_RESCHED`, arch/x86/include/asm/preempt.h). Every CPU starts with one pin; the scheduler lowers it
-//! when it is up.
+//! Zero thus means that preemption is on and a switch is pending: `preempt_enable` is a decrement and a jump if the result is
+//! zero. Whether a context forbids something is one test of the word against a constant. (Linux: `preempt_count` with
+//! `PREEMPT_NEED_RESCHED`, arch/x86/include/asm/preempt.h.) Every CPU starts with one pin, that of its idle loop.
 
 use core::arch::asm;
 use core::fmt;
@@ -50,7 +56,7 @@ pub(crate) const TRAPS: u32 = 0x1f * TRAP;
 const NMI: u32 = 1 << 29;
 pub(crate) const NMIS: u32 = 0b11 * NMI;
 
-/// Number of a CPU: 0 is the boot CPU, the others are numbered as they came up, without holes.
+/// The number of a CPU: 0 is the boot CPU, the others are numbered in the order in which they came up, without gaps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(transparent)]
 pub struct CpuId(u32);
@@ -117,8 +123,7 @@ pub(crate) fn is_in_trap(cpu: CpuId) -> bool {
     PREEMPT.of(cpu).is_some_and(|word| word.load(Ordering::Relaxed) & TRAPS != 0)
 }
 
-/// The CPU that runs this. One instruction; the answer may be out of date as soon as it is there unless preemption is
-/// off.
+/// The CPU that runs this. One instruction. Unless preemption is off, the caller may be on another CPU when this returns.
 #[inline(always)]
 pub fn current() -> CpuId {
     CpuId(load!(ID as u32))
@@ -142,8 +147,8 @@ fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
     store!(INTERRUPTS_OFF_AT, place.map_or(ptr::null(), ptr::from_ref));
 }
 
-/// Forbids this CPU to switch to something else until the matching [`preempt_enable`]. Nests. One instruction, also in
-/// interrupts; in debug builds the caller's place is noted, too.
+/// Pins the caller: turns preemption off on this CPU until the matching [`preempt_enable`]. Nests. One instruction; debug
+/// builds also note the place. Callable from interrupts.
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn preempt_disable() {
@@ -154,8 +159,7 @@ pub(crate) fn preempt_disable() {
     }
 }
 
-/// Undoes one [`preempt_disable`] of the caller, and honours a request that came in between. May switch to something
-/// else.
+/// Undoes one [`preempt_disable`] of the caller. If preemption is on then and a switch is pending, switches.
 #[inline(always)]
 pub(crate) fn preempt_enable() {
     // SAFETY: as in `change!`.
@@ -169,20 +173,19 @@ pub(crate) fn preempt_enable() {
     }
 }
 
-/// Undoes one [`preempt_disable`] without a look at what is pending: for interrupt handlers and the scheduler itself.
+/// Undoes one [`preempt_disable`] and leaves what is pending to the caller: an interrupt handler, or the scheduler.
 #[inline(always)]
 pub(crate) fn preempt_enable_quietly() {
     change!("dec", PREEMPT);
 }
 
-/// How often preemption was turned off on this CPU and not on again: the pins alone.
+/// The preempt count of this CPU: the pins that are in force.
 #[inline(always)]
 pub(crate) fn preempt_count() -> u32 {
     preempt_word() & PINS
 }
 
-/// Whether what runs on this CPU, or was interrupted by the handlers that do, must not be switched away from: it is
-/// pinned or holds an `InterruptMutex`.
+/// Whether preemption is off on this CPU, for the code that runs or that the running handlers have interrupted.
 #[inline(always)]
 pub(crate) fn is_preemption_off() -> bool {
     preempt_word() & (PINS | LOCKS) != 0
@@ -280,12 +283,12 @@ pub(crate) fn leave_interrupt_lock() {
     }
 }
 
-/// The counts of the preempt word, by which [`contexts`] tells where the caller is.
+/// The counts of the preempt word, from which [`contexts`] derives the context of the caller.
 pub(crate) fn context_word() -> u32 {
     preempt_word() & !NOTHING_PENDING
 }
 
-/// Whether a switch was asked for on this CPU.
+/// Whether a switch is pending on this CPU.
 #[inline(always)]
 pub(crate) fn is_pending() -> bool {
     preempt_word() & NOTHING_PENDING == 0
@@ -296,7 +299,7 @@ fn preempt_word() -> u32 {
     load!(PREEMPT as u32)
 }
 
-/// Notes on this CPU that a switch was asked for; honoured when the count reaches zero.
+/// Makes a switch pending on this CPU.
 #[inline(always)]
 pub(crate) fn set_pending() {
     change!("and", PREEMPT, i32::MAX);

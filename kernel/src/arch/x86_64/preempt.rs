@@ -1,15 +1,39 @@
 //! Strong preemption: taking the CPU from a G anywhere in user code.
 //!
-//! An interrupt handler cannot switch: it runs on the CPU's interrupt stack, which the next interrupt reuses. So it
-//! *diverts* the interrupted G: the place where it was goes to per-CPU slots, and the return from the interrupt goes to
-//! `entry`, on the G's own stack, with preemption and interrupts off. The entry saves every register there, and from
-//! then on the G gives way like any other that calls the scheduler. When it is resumed, on whatever CPU, the entry loads
-//! the registers and returns to the place with `iretq`.
+//! An interrupt handler cannot switch to another G: it runs on the CPU's interrupt stack, which the next interrupt reuses.
+//! Instead it *diverts* the interrupted G: it stores RIP, RFLAGS and RSP in per-CPU slots, and returns from the interrupt to
+//! `entry`, on the G's own stack, with preemption and interrupts off. The entry saves all registers on that stack and calls
+//! the scheduler, which switches as for a yield. When the G is resumed, perhaps on another CPU, the entry restores the
+//! registers and returns to the interrupted instruction with `iretq`.
 //!
-//! The 128 bytes below the interrupted stack pointer are skipped: prebuilt `core` is compiled with a red zone, and keeps
-//! data there. "User code" means: a preempt count of zero and a stack pointer inside the stack of the current G. A
-//! request that comes at another moment stays pending and is honoured when the count gets back to zero
-//! ([`honour_pending`]).
+//! The 128 bytes below the interrupted stack pointer are not written, because prebuilt `core` is compiled with a red zone and
+//! keeps data there. Only *user code* is diverted: preemption is on, and the stack pointer is inside the stack of the current
+//! G. A request that comes at another moment stays pending until preemption is on again ([`honour_pending`]).
+//!
+//! The G's stack while the scheduler runs for it, with the bytes that each part takes:
+//!
+//! ```text
+//!   higher addresses
+//!   ┌──────────────────────────────┐
+//!   │ frames of the interrupted    │
+//!   │ code                         │
+//!   ├──────────────────────────────┤ ◀─ stack pointer when the interrupt came (slot `rsp`)
+//!   │ red zone               128   │    not written
+//!   ├──────────────────────────────┤
+//!   │ SS, RSP, RFLAGS,        40   │    what `iretq` pops: CS is the kernel's, the rest from the slots
+//!   │ CS, RIP                      │
+//!   │ RBP                      8   │ ◀─ RBP: a frame for backtraces, called from where the G was
+//!   │ RAX to R15, 14 registers 112 │ ◀─ RBX, which keeps this address
+//!   │ alignment          0 to 15   │
+//!   │ MXCSR for the entry     16   │
+//!   │ x87 and SSE (FXSAVE)   512   │
+//!   ├──────────────────────────────┤
+//!   │ `run_diverted`, scheduler    │
+//!   └──────────────────────────────┘
+//! ```
+//!
+//! That is 831 bytes at most before the call; `mm::stack::RESERVE` has room for them and for the scheduler below the end of
+//! every G's stack.
 //!
 //! A G for whose stack there is no memory is diverted in the same way, see `page_fault`.
 
