@@ -50,15 +50,29 @@ impl<P: Platform> Caller<P> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn holding<H>(pinned: Pinned<P>, held: H) -> (Self, H) {
+        match Self::find(pinned) {
+            Ok(caller) => (caller, held),
+            Err(pinned) => refuse(pinned, held),
+        }
+    }
+
+    /// Whether the caller may block: [`new`](Self::new) would not panic.
+    pub(crate) fn may_block() -> bool {
+        Self::find(Pinned::new()).is_ok()
+    }
+
+    /// [`of`](Self::of), or the pin where that panics.
+    #[inline(always)]
+    fn find(pinned: Pinned<P>) -> Result<Self, Pinned<P>> {
         if P::is_pinned_once()
             && let Some(machine) = pinned.try_machine()
             && let Some(me) = machine.current_goroutine()
             && let Some(processor) = machine.processor()
             && (P::COUNTS_PINS || !machine.scheduler().is_stopped())
         {
-            return (Self { pinned, machine, processor, me }, held);
+            return Ok(Self { pinned, machine, processor, me });
         }
-        refuse(pinned, held)
+        Err(pinned)
     }
 }
 

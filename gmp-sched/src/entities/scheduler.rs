@@ -95,6 +95,8 @@ pub struct Scheduler<P: Platform> {
     pub(crate) poller: Poller<P>,
     /// The main G has ended itself: nobody is left to end the program when the others are through.
     pub(crate) main_exited: AtomicBool,
+    /// Gs that were started where no P could count them: in a system call, or outside of the scheduler.
+    pub(crate) started_without_processor: AtomicU64,
     /// Ms are to end instead of looking for work.
     shut_down: AtomicBool,
 }
@@ -160,6 +162,7 @@ impl<P: Platform> Scheduler<P> {
             spare_machine: AtomicRef::none(),
             poller: Poller::new(),
             main_exited: AtomicBool::new(false),
+            started_without_processor: AtomicU64::new(0),
             shut_down: AtomicBool::new(false),
         }));
         {
@@ -248,6 +251,7 @@ impl<P: Platform> Scheduler<P> {
         for processor in &self.processors {
             total += processor.counts();
         }
+        total.spawned += self.started_without_processor.load(Ordering::Relaxed);
         total
     }
 

@@ -27,6 +27,7 @@ use crate::engine::park::{park_because, ready_pinned};
 use crate::engine::switch::{Commit, leave_for, nothing};
 use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
@@ -49,7 +50,8 @@ struct Exchange<T, P: Platform> {
 
 /// The outer side of a coroutine: an iterator over its values; see [`pull`] for an example. Go: what `iter.Pull` returns.
 ///
-/// Dropping it ends the coroutine as [`stop`](Self::stop) does.
+/// Dropping it ends the coroutine as [`stop`](Self::stop) does. Where the caller may not block, in a system call for example, the
+/// drop returns at once, and the coroutine runs to its end as a detached G.
 pub struct Pull<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
     /// `None` after the coroutine has ended.
@@ -158,10 +160,26 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     }
 
     fn run_to_end(&mut self) -> Result<(), JoinError> {
+        // Panics before anything has changed if the caller may not block: the drop of `self` ends the coroutine then.
+        drop(Caller::<P>::new());
         let Some(inner) = self.inner.take() else { return Ok(()) };
         self.shared.with(|exchange| exchange.is_stopped = true);
         self.shared.resume(&inner);
         inner.join()
+    }
+
+    /// Lets the coroutine run to its end as a detached G.
+    #[cold]
+    fn release(&mut self) {
+        let Some(inner) = self.inner.take() else { return };
+        self.shared.with(|exchange| exchange.is_stopped = true);
+        let (pinned, goroutine) = (Pinned::<P>::new(), inner.goroutine());
+        if goroutine.status() == Status::Idle {
+            let bubble = pinned.try_machine().and_then(Machine::current_goroutine).and_then(Goroutine::bubble);
+            start_next(&pinned, goroutine, bubble);
+        } else {
+            ready_pinned(&pinned, goroutine);
+        }
     }
 }
 
@@ -188,8 +206,15 @@ impl<T: Send + 'static, P: Platform> Iterator for Pull<T, P> {
 
 impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
     fn drop(&mut self) {
-        // Its panic or exit is not propagated: the drop may be part of an unwinding, and must not start another.
-        let _ = self.run_to_end();
+        if self.inner.is_none() {
+            return;
+        }
+        if Caller::<P>::may_block() {
+            // Its panic or exit is not propagated: the drop may be part of an unwinding, and must not start another.
+            let _ = self.run_to_end();
+        } else {
+            self.release();
+        }
     }
 }
 

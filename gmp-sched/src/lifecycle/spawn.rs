@@ -168,6 +168,7 @@ pub(crate) fn start_prepared<P: Platform>(
     }
     let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
     let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
+        goroutine.scheduler().started_without_processor.fetch_add(1, Ordering::Relaxed);
         goroutine.scheduler().inject_from_outside(goroutine);
         return None;
     };

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use gmp_sched::lock_os_thread::LockedThread;
-use gmp_sched::sim::{Pull, Sim, block_on, go, lock_thread, pull};
+use gmp_sched::sim::{Pull, Sim, block_on, go, lock_thread, pull, yield_now};
+use gmp_sched::syscall::{blocking, syscall};
 
 use crate::anything::anything;
 use crate::explore::{Random, explore};
@@ -141,5 +142,30 @@ fn no_wakeup_of_a_future_is_lost() {
         let stale: Vec<_> = setters.into_iter().flat_map(|setter| setter.join().unwrap()).collect();
         waiting.into_iter().for_each(|waiting| waiting.join().unwrap());
         stale.into_iter().for_each(Waker::wake);
+    });
+}
+
+/// The drop may not block there, so it cannot wait for the coroutine, whether that has begun or not.
+#[test]
+fn coroutine_dropped_in_a_system_call_runs_to_its_end() {
+    explore(|seed| {
+        let held = Arc::new(());
+        let ended = Arc::downgrade(&held);
+        let mut values = pull(move |yielder| {
+            let _held = held;
+            while yielder.yield_value(()) {}
+            yield_now();
+        });
+        if seed % 2 == 0 {
+            assert_eq!(values.next(), Some(()));
+        }
+        if seed % 3 == 0 {
+            blocking::<Sim, _>(|| drop(values));
+        } else {
+            syscall::<Sim, _>(|| drop(values));
+        }
+        while ended.strong_count() != 0 {
+            yield_now();
+        }
     });
 }

@@ -85,4 +85,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        Err(JoinError::Exited) => {}",
         Test("threads/unwinding", "coroutine_that_ends_itself"),
     ),
+    mutant(
+        "library/coroutine.rs",
+        "a coroutine that is dropped where its G may not block stays parked",
+        "            self.release();",
+        "            let _ = (Self::release, self.inner.take());",
+        Simulation("simulation/coroutine", "coroutine_dropped_in_a_system_call", 60),
+    ),
 ];
