@@ -17,7 +17,7 @@
 //! that is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical
 //! Timing Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
 //!
-//! When a level has completed a [rotation](levels::rotation), the elements of its next rotation would all move down from
+//! When a level has completed a [rotation], the elements of its next rotation would all move down from
 //! the level above at once. For a thousand Gs that sleep some milliseconds that happened every 8.4 ms, and kept them all
 //! from running meanwhile. So one level has slots for two rotations, the current one and the next, and an element that is
 //! due in either is on that level or below from the start. The levels above count from the end of the current rotation, and
