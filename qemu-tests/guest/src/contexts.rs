@@ -1,5 +1,4 @@
-//! What is refused in which context: each refused combination of the table in `kernel::contexts` is a panic that names the
-//! context.
+//! Operations that a context refuses: each one of the table in `kernel::contexts` panics, and the message names the context.
 
 use gmp_sched::platform::{Pinned, Platform as _};
 use gmp_sched::preempt;
@@ -36,7 +35,7 @@ fn make_system_call() {
     let _ = kernel::disk::delay(core::time::Duration::from_micros(1));
 }
 
-/// Interrupts the calling G on a machine with one CPU, and has `body` run in the handler.
+/// Interrupts the calling G on a machine with one CPU, and runs `body` in the handler.
 fn in_handler(body: fn()) {
     static BODY: InterruptMutex<Option<fn()>> = InterruptMutex::new(None);
     *BODY.lock() = Some(body);
@@ -68,7 +67,7 @@ fn in_nmi(body: fn()) {
     internals::as_if_in_nmi(body);
 }
 
-/// Tests that `$act`, done `$context`, ends the machine as a broken invariant, with texts that say what was done where.
+/// Tests that `$act`, called `$context`, ends the machine as a broken invariant, with texts that name operation and context.
 macro_rules! refused {
     ($name:ident: $context:ident($act:expr), $what:literal, $place:literal $(, $more:literal)*) => {
         fn $name() {
@@ -145,8 +144,8 @@ refused!(nmi_that_blocks_is_refused: in_nmi(block), "a G blocks, yields or ends"
 refused!(nmi_that_spawns_is_refused: in_nmi(spawn), "a G is spawned", "in the handler of a non-maskable");
 refused!(nmi_that_allocates_is_refused: in_nmi(allocate), "memory is allocated or freed", "in the handler of a non-maskable");
 
-/// What is allowed: with preemption off one spawns, allocates and takes locks; with a lock of handlers held, and in a
-/// handler, one prints and takes other locks of handlers.
+/// Operations that are allowed: spawning, allocating and locking with preemption off; printing and taking other locks of
+/// handlers while such a lock is held, and in a handler.
 fn what_the_table_allows_works() {
     static OTHER: InterruptMutex<u32> = InterruptMutex::new(0);
     pinned(|| {
@@ -169,8 +168,8 @@ fn what_the_table_allows_works() {
 }
 guest_test!(what_the_table_allows_works, smp = &[1, 2, 8]);
 
-/// Interrupts stay off until the last of several is free, in whatever order: else a handler that takes it would find it
-/// held by its own CPU.
+/// Interrupts stay off until the last of several locks is released, in any order. Otherwise a handler that takes one would
+/// find it held by its own CPU.
 fn interrupt_mutexes_may_be_freed_in_any_order() {
     static SECOND: InterruptMutex<u32> = InterruptMutex::new(0);
     let vector = vectors::allocate(|_| *SECOND.lock() += 1);

@@ -1,4 +1,4 @@
-//! `panic=isolate`, for Gs that need more stack than they have; and for those that have lent their frames to others.
+//! `panic=isolate` for Gs that overflow their stacks, and for Gs whose frames others borrow from.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -36,7 +36,7 @@ guest_test!(
     ],
 );
 
-/// Many overflow while many live, and compute, in the midst of preemptions.
+/// Many Gs overflow while many others compute and are preempted.
 fn the_others_go_on() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     let before = scheduler().expect("it runs").counts();
@@ -71,7 +71,7 @@ fn the_others_go_on() {
     drop(storm);
     assert_eq!(abandoned(), 30);
     DEAD_STACKS.check(30);
-    // Whoever comes later has stacks that work.
+    // Gs spawned later have stacks that work.
     let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
     assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
 }
@@ -103,7 +103,7 @@ guest_test!(
 
 fn without_memory_the_machine_ends() {
     let _ = go(|| {
-        // Its own pages it has.
+        // These pages of its stack it gets.
         core::hint::black_box([0u8; 56 * 1024]);
         mm::free_cached_memory();
         while kernel::internals::allocate_frame().is_ok() {}
@@ -119,7 +119,7 @@ guest_test!(
     texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
 );
 
-/// How a G ends whose children borrow from it.
+/// Ends a G whose children borrow from it.
 fn end(by_overflow: bool) {
     if by_overflow {
         provoke::stack_overflow();
@@ -127,8 +127,8 @@ fn end(by_overflow: bool) {
     panic!("with children alive");
 }
 
-/// The children read what they borrow from the dead G, and from its own parent, until they are told to stop; nobody is told
-/// before that the G has ended.
+/// The children read what they borrow from the dead G, and from its own parent, until they are told to stop, which is only
+/// after the G has ended.
 fn children_outlive_what_ends_their_parent() {
     for by_overflow in [false, true] {
         let error = if by_overflow { JoinError::StackOverflow } else { JoinError::Panicked };
@@ -176,7 +176,7 @@ guest_test!(
     texts = &["with children alive", "stack overflow:"],
 );
 
-/// A child that nobody joins has its parent panic, which ends that alone as well.
+/// If a child that is not joined dies, its parent panics; the panic ends only the parent.
 fn a_childs_end_is_its_parents() {
     for by_overflow in [false, true] {
         let parent = go(move || scope(|scope| drop(scope.go(move || end(by_overflow)))));
@@ -193,7 +193,7 @@ guest_test!(
     texts = &["a scoped G panicked"]
 );
 
-/// Also one that ends itself waits for them.
+/// A G that calls `goexit` waits for its children, too.
 fn exit_waits_for_the_children() {
     let ended = AtomicUsize::new(0);
     scope(|outer| {
@@ -215,7 +215,7 @@ fn exit_waits_for_the_children() {
 }
 guest_test!(exit_waits_for_the_children, smp = &[1, 2, 8]);
 
-/// Children that wait for what the dead G holds: that is a deadlock, and told as such.
+/// Children that wait for a lock that the dead G holds: this is a deadlock, and is reported.
 fn what_children_wait_for_may_never_come() {
     let lock = Mutex::new(());
     let (lock, is_held) = (&lock, &AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! The scheduler on the machine: Gs, Ms and Ps on real CPUs, with the timer's interrupts.
+//! The scheduler in the kernel: Gs, Ms and Ps on real CPUs, with timer interrupts.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -24,7 +24,7 @@ fn join_gives_results() {
 }
 guest_test!(join_gives_results, smp = &[1, 2, 8]);
 
-/// The order that Go shows with one P.
+/// The order of Gs in Go with one P.
 fn order_at_one_processor_is_gos() {
     static LOG: spin::Mutex<Vec<u32>> = spin::Mutex::new(Vec::new());
     let handles: Vec<_> = (0..10).map(|n| go(move || LOG.lock().push(n))).collect();
@@ -33,7 +33,7 @@ fn order_at_one_processor_is_gos() {
 }
 guest_test!(order_at_one_processor_is_gos, smp = &[1]);
 
-/// Nobody gets past the barrier unless as many Gs run at the same time as there are Ps: they do not call the scheduler.
+/// A barrier that no G passes unless as many Gs as there are Ps run at the same time: they do not call the scheduler.
 fn all_processors_run_at_once() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let handles: Vec<_> = (0..procs())
@@ -54,7 +54,7 @@ fn all_processors_run_at_once() {
 }
 guest_test!(all_processors_run_at_once, smp = &[1, 2, 8]);
 
-/// All Gs are spawned on one P and keep on until every CPU has had one: only stealing brings them there.
+/// All Gs are spawned on one P, and run until every CPU has had one: only stealing moves them there.
 fn work_spreads_from_one_processor() {
     static SEEN: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
     let all_seen = || SEEN[..procs()].iter().all(|seen| seen.load(Ordering::Relaxed));
@@ -74,7 +74,7 @@ fn work_spreads_from_one_processor() {
 }
 guest_test!(work_spreads_from_one_processor, smp = &[2, 8]);
 
-/// Every P has a G that never calls anything, and still main wakes from its sleep, and the Gs behind it get their turn.
+/// Every P has a G that never calls anything. Still main wakes from its sleep, and the Gs behind the others run.
 fn hogs_are_preempted() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static TURNS: AtomicU32 = AtomicU32::new(0);
@@ -98,7 +98,7 @@ fn hogs_are_preempted() {
 }
 guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
 
-/// A blocked G takes its M along, not its P: with as many blocked Gs as there are Ps, the others go on.
+/// A G that blocks takes its M along, not its P: with as many blocked Gs as there are Ps, the others still run.
 fn blocked_machines_hand_their_processors_off() {
     let before = counts().handoffs;
     let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
@@ -112,7 +112,7 @@ fn blocked_machines_hand_their_processors_off() {
 }
 guest_test!(blocked_machines_hand_their_processors_off, smp = &[1, 2, 8]);
 
-/// A P left behind in a system call that lasts is found by sysmon and given to another M.
+/// sysmon retakes a P that was left behind in a long system call, and hands it off to another M.
 fn sysmon_retakes_from_a_long_system_call() {
     static DONE: AtomicBool = AtomicBool::new(false);
     let busy: Vec<_> = (0..procs())
@@ -126,7 +126,7 @@ fn sysmon_retakes_from_a_long_system_call() {
             })
         })
         .collect();
-    // With one P, main runs again only because that is taken from the G in the system call.
+    // With one P, main only runs again because the P is retaken from the G in the system call.
     yield_now();
     go(|| DONE.store(true, Ordering::Relaxed)).join().unwrap();
     busy.into_iter().for_each(|handle| handle.join().unwrap());
@@ -152,7 +152,7 @@ fn sleeps_are_not_short_and_end_in_order() {
 }
 guest_test!(sleeps_are_not_short_and_end_in_order, smp = &[1, 2, 8], icount);
 
-/// Everything a G can do, at random, with every G accounted for.
+/// All operations of Gs, at random. Every G is accounted for at the end.
 fn everything_at_once() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn tree(seed: u32, depth: u32) {
@@ -192,7 +192,7 @@ fn fewer_processors_than_cpus() {
     let handles: Vec<_> = (0..24)
         .map(|_| {
             go(|| {
-                // No preemption in between: who is counted runs.
+                // Without preemption in between, so a G that is counted runs.
                 let _pinned = percpu::PreemptGuard::new();
                 let at_once = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
                 (0..20_000).for_each(|_| core::hint::spin_loop());

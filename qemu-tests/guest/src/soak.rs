@@ -1,6 +1,6 @@
 //! Everything at once, for a long time: Gs spawn, join, park, wake, sleep, compute, block in a device, make system calls,
-//! panic and overflow their stacks, while the number of Ps changes, and for a part of the time everybody is preempted every
-//! few microseconds. Every G is accounted for at the end, and a watchdog looks on.
+//! panic and overflow their stacks, while the number of Ps changes. For a part of the time all are preempted every few
+//! microseconds. Every G is accounted for at the end, and a watchdog checks that runnable Gs run.
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use kernel::watchdog::longest_windows;
 
 use crate::provoke;
 
-/// What a G may do, and how often it was done.
+/// An operation of a G.
 #[derive(Clone, Copy)]
 #[repr(usize)]
-enum Deed {
+enum Operation {
     Spawn,
     Detach,
     Yield,
@@ -33,29 +33,29 @@ enum Deed {
     Lock,
 }
 
-const DEEDS: [(Deed, &str); 9] = [
-    (Deed::Spawn, "spawned and joined"),
-    (Deed::Detach, "spawned and left alone"),
-    (Deed::Yield, "yields"),
-    (Deed::Sleep, "sleeps"),
-    (Deed::Device, "waits for a device"),
-    (Deed::Syscall, "system calls"),
-    (Deed::Compute, "computations"),
-    (Deed::Allocate, "allocations"),
-    (Deed::Lock, "turns with a lock"),
+const OPERATIONS: [(Operation, &str); 9] = [
+    (Operation::Spawn, "spawned and joined"),
+    (Operation::Detach, "spawned and detached"),
+    (Operation::Yield, "yields"),
+    (Operation::Sleep, "sleeps"),
+    (Operation::Device, "waits for a device"),
+    (Operation::Syscall, "system calls"),
+    (Operation::Compute, "computations"),
+    (Operation::Allocate, "allocations"),
+    (Operation::Lock, "lock acquisitions"),
 ];
 
-static DONE: [AtomicU64; DEEDS.len()] = [const { AtomicU64::new(0) }; DEEDS.len()];
+static DONE: [AtomicU64; OPERATIONS.len()] = [const { AtomicU64::new(0) }; OPERATIONS.len()];
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Gs that were spawned, that came to their end, and that died before.
-static BORN: AtomicU64 = AtomicU64::new(0);
+/// Gs that were spawned, that returned, and that died.
+static SPAWNED: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static DIED: AtomicU64 = AtomicU64::new(0);
-/// How many may die yet: each costs its stack for good, and says so on the console.
+/// How many Gs may still die: each costs its stack for good, and prints a report.
 static TO_DIE: AtomicU64 = AtomicU64::new(0);
-/// Those of whom somebody has been told.
-static MOURNED: AtomicU64 = AtomicU64::new(0);
-/// What many want at once, and some keep for a while.
+/// Dead Gs whose joiner got the error.
+static REPORTED: AtomicU64 = AtomicU64::new(0);
+/// Taken by many Gs at once; some hold it for a while.
 static LOCK: Mutex<u64> = Mutex::new(0);
 
 struct Random(u64);
@@ -73,9 +73,9 @@ impl Random {
     }
 }
 
-/// Spawns a G that is counted.
+/// Spawns a G and counts it.
 fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    BORN.fetch_add(1, Ordering::Relaxed);
+    SPAWNED.fetch_add(1, Ordering::Relaxed);
     go(|| {
         let result = body();
         ENDED.fetch_add(1, Ordering::Relaxed);
@@ -83,19 +83,19 @@ fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHa
     })
 }
 
-/// Waits for the end of children; gives how many things they did.
+/// Joins the children; returns the sum of their rounds.
 fn join(children: Vec<JoinHandle<u64>>) -> u64 {
     let count = |child: JoinHandle<u64>| {
         child.join().unwrap_or_else(|error| {
             assert_ne!(error, JoinError::Exited);
-            MOURNED.fetch_add(1, Ordering::Relaxed);
+            REPORTED.fetch_add(1, Ordering::Relaxed);
             0
         })
     };
     children.into_iter().map(count).sum()
 }
 
-/// Ends the calling G if one is to die.
+/// Ends the calling G if a G is to die.
 fn die_if_wanted(random: &mut Random) {
     let one_less = |left: u64| left.checked_sub(1);
     if TO_DIE.load(Ordering::Relaxed) == 0
@@ -110,47 +110,47 @@ fn die_if_wanted(random: &mut Random) {
     panic!("one has to");
 }
 
-/// Does random things until it is told to stop; gives how many. `depth` bounds what it spawns.
+/// Performs random operations until it is told to stop; returns how many. `depth` limits what it spawns.
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
-    // A child does a few things, one of the first Gs goes on to the end.
+    // A child performs a few operations. The first Gs continue to the end.
     let limit = if depth == 0 { u64::MAX } else { 1 + random.below(6) };
     while rounds < limit && !STOP.load(Ordering::Relaxed) {
         rounds += 1;
         let microseconds = Duration::from_micros(random.below(2000));
         let (seed, kind) = (random.below(u64::MAX), random.below(100));
-        let deed = match kind {
+        let operation = match kind {
             0..=19 if depth < 3 => {
                 let done = join((0..4).map(|child| spawn(move || life(seed + child, depth + 1))).collect());
                 assert!(done <= 4 * 6, "4 children did {done} things");
-                Deed::Spawn
+                Operation::Spawn
             }
             20..=24 if depth < 3 => {
                 spawn(move || life(seed, depth + 1)).detach();
-                Deed::Detach
+                Operation::Detach
             }
             25..=44 => {
                 sleep(microseconds);
-                Deed::Sleep
+                Operation::Sleep
             }
             45..=49 => {
                 disk::delay(microseconds).expect("memory for another M");
-                Deed::Device
+                Operation::Device
             }
             50..=54 => {
                 gmp_sched::syscall::syscall::<Kernel, _>(|| spin(microseconds / 8));
-                Deed::Syscall
+                Operation::Syscall
             }
             55..=64 => {
                 spin(microseconds / 2);
-                Deed::Compute
+                Operation::Compute
             }
             65..=74 => {
                 let bytes = vec![seed as u8; random.below(20_000) as usize];
                 yield_now();
                 assert!(bytes.iter().all(|&byte| byte == seed as u8), "memory changed");
-                Deed::Allocate
+                Operation::Allocate
             }
             75..=84 => {
                 let mut turns = LOCK.lock();
@@ -158,14 +158,14 @@ fn life(seed: u64, depth: u32) -> u64 {
                 if random.below(10) == 0 {
                     sleep(microseconds / 20);
                 }
-                Deed::Lock
+                Operation::Lock
             }
             _ => {
                 yield_now();
-                Deed::Yield
+                Operation::Yield
             }
         };
-        DONE[deed as usize].fetch_add(1, Ordering::Relaxed);
+        DONE[operation as usize].fetch_add(1, Ordering::Relaxed);
         if depth > 0 {
             die_if_wanted(&mut random);
         }
@@ -183,14 +183,14 @@ fn spin(duration: Duration) {
     assert!(value.is_finite());
 }
 
-/// How often the watchdog looks, and for how long a G may be runnable while a P has nothing to do.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often the watchdog checks, and how long a G may be runnable while a P is idle, in nanoseconds.
+const INTERVAL: Duration = Duration::from_millis(10);
 const PATIENCE: u64 = 100_000_000;
 
-/// Looks on until it is told to stop; gives how many Gs it found runnable for too long while a P was idle all the time.
+/// Checks until it is told to stop; returns how many Gs it found runnable for too long while a P was idle all the time.
 fn watchdog() -> u64 {
     let scheduler = scheduler().expect("the scheduler runs");
-    // Since when each G has been seen runnable at every look, with a P idle at every look.
+    // Since when each G was runnable at every check, with an idle P at every check.
     let mut waiting: BTreeMap<GoroutineId, u64> = BTreeMap::new();
     let mut found = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -213,21 +213,21 @@ fn watchdog() -> u64 {
             }
         }
         waiting = still;
-        sleep(LOOK);
+        sleep(INTERVAL);
     }
     found
 }
 
-/// Lets it storm, changes the number of Ps, and has Gs die, until the time is over. Gives how often that number changed.
+/// Until `end` starts storms, changes the number of Ps, and makes Gs die. Returns how often the number of Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {
-        // A tenth of the time it storms.
+        // A storm in every tenth round.
         let storm =
             round.is_multiple_of(10).then(|| Storm::begin(Duration::from_micros(20)..Duration::from_micros(200)));
         TO_DIE.store(1 + random.below(4), Ordering::Relaxed);
         sleep(step / 2);
-        // Above the number of CPUs as well; half of the time there are as many.
+        // Also more Ps than CPUs; the original number every second time.
         let wanted = if round.is_multiple_of(2) { original } else { 1 + random.below(2 * num_cpu() as u64) as usize };
         resizes += u64::from(set_procs(wanted).expect("memory for its M") != wanted);
         sleep(step / 2);
@@ -241,7 +241,7 @@ fn stir(end: u64, step: Duration) -> u64 {
     resizes
 }
 
-/// Runs it all for so long, on the machine's clock.
+/// Runs the test for that long, on the clock of the machine.
 fn soak(duration: Duration) -> Result<(), String> {
     let scheduler = scheduler().expect("the scheduler runs");
     let (before, alive_before) = (scheduler.counts(), num_goroutine());
@@ -251,47 +251,51 @@ fn soak(duration: Duration) -> Result<(), String> {
     let resizes = stir(end, (duration / 50).min(Duration::from_millis(500)));
     STOP.store(true, Ordering::Relaxed);
     let rounds = join(lives);
-    // Those nobody waits for come to their end, too.
-    let has_ended = || ENDED.load(Ordering::Relaxed) + DIED.load(Ordering::Relaxed) >= BORN.load(Ordering::Relaxed);
+    // Wait for the detached Gs, too.
+    let has_ended = || ENDED.load(Ordering::Relaxed) + DIED.load(Ordering::Relaxed) >= SPAWNED.load(Ordering::Relaxed);
     while !has_ended() || num_goroutine() > alive_before + 1 {
         sleep(Duration::from_millis(1));
     }
     let found = dog.join().expect("it does not panic");
-    // Whoever is joined has not left its stack yet.
+    // A G that was joined may not have left its stack yet.
     while num_goroutine() > alive_before {
         sleep(Duration::from_millis(1));
     }
     let after = scheduler.counts();
-    let born = BORN.load(Ordering::Relaxed);
-    println!("{born} Gs lived, {rounds} rounds of the first ones:");
-    for (deed, name) in DEEDS {
-        println!("{:>10} {name}", DONE[deed as usize].load(Ordering::Relaxed));
+    let spawned = SPAWNED.load(Ordering::Relaxed);
+    println!("{spawned} Gs spawned, {rounds} rounds of the first ones:");
+    for (operation, name) in OPERATIONS {
+        println!("{:>10} {name}", DONE[operation as usize].load(Ordering::Relaxed));
     }
     for (count, name) in [
         (after.preemptions - before.preemptions, "preemptions"),
         (after.displacements - before.displacements, "displacements by timers"),
         (after.steals - before.steals, "steals"),
         (after.handoffs - before.handoffs, "handoffs"),
-        (after.wakes - before.wakes, "wake-ups of Ms"),
+        (after.wakes - before.wakes, "wakeups of Ms"),
     ] {
         println!("{count:>10} {name}");
     }
     let died = DIED.load(Ordering::Relaxed);
     println!("{resizes:>10} changes of the number of Ps");
-    println!("{died:>10} Gs that died of a panic or of their stack, {} with a joiner", MOURNED.load(Ordering::Relaxed));
+    println!(
+        "{died:>10} Gs that died of a panic or of their stack, {} with a joiner",
+        REPORTED.load(Ordering::Relaxed)
+    );
     let windows = longest_windows();
     println!("{:>7} us longest without preemption", windows.preemption_off.as_micros());
     println!("{:>7} us longest without interrupts", windows.interrupts_off.as_micros());
-    // Each G that was spawned has finished, and nothing else has; the watchdog is one.
-    assert_eq!((after.spawned - before.spawned, after.finished - before.finished), (born + 1, born + 1));
-    assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (born, died));
+    // All Gs that were spawned have finished, and no others; the watchdog is one of them.
+    assert_eq!((after.spawned - before.spawned, after.finished - before.finished), (spawned + 1, spawned + 1));
+    assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (spawned, died));
     assert_eq!(num_goroutine(), alive_before);
-    assert_eq!(*LOCK.lock(), DONE[Deed::Lock as usize].load(Ordering::Relaxed));
+    assert_eq!(*LOCK.lock(), DONE[Operation::Lock as usize].load(Ordering::Relaxed));
     assert!(died > 0 && resizes > 0, "{died} died, {resizes} changes of the number of Ps");
-    for (deed, name) in DEEDS {
-        assert!(DONE[deed as usize].load(Ordering::Relaxed) > 0, "none: {name}");
+    for (operation, name) in OPERATIONS {
+        assert!(DONE[operation as usize].load(Ordering::Relaxed) > 0, "none: {name}");
     }
-    // Where virtual CPUs share those of the host, one that has been woken may not run for a while; that is no fault of ours.
+    // If virtual CPUs share those of the host, an M that was woken may not run for a while. That is not the scheduler's
+    // fault.
     let is_counted = kernel::args::option("soak") == Some("counted");
     if is_counted && found > 0 {
         return Err(format!("{found} times a G waited to run while a P was idle"));
@@ -309,7 +313,7 @@ fn ten_minutes() -> Result<(), String> {
 }
 guest_test!(ten_minutes, smp = &[8], isolated, ignored, options = &["panic=isolate"], seconds = 900);
 
-/// Instructions are counted: what the watchdog finds is the scheduler's fault, and every run prints the same.
+/// Instructions are counted, so what the watchdog finds is the scheduler's fault, and every run prints the same.
 fn counted() -> Result<(), String> {
     soak(Duration::from_secs(2))
 }

@@ -1,4 +1,4 @@
-//! Stacks of Gs: pages that come when they are touched, whoever touches them, and go when memory is short.
+//! Stacks of Gs: pages that are committed when they are touched, by whatever G, and returned when memory is short.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ use kernel::prelude::*;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Uses so many bytes of the stack: calls itself, with frames full of marks, until it is that deep, calls `at_the_end`
-/// there, and looks on the way back whether the marks are still there.
+/// Uses that many bytes of the stack: calls itself, with frames full of marks, until the depth is reached, calls
+/// `at_the_end` there, and checks the marks on the way back.
 #[inline(never)]
 fn dig(bytes: usize, mark: u64, at_the_end: &dyn Fn()) {
     #[inline(never)]
@@ -35,7 +35,7 @@ fn dig(bytes: usize, mark: u64, at_the_end: &dyn Fn()) {
 }
 
 guest_test!(stacks_grow_and_are_reused, smp = &[1, 2, 8]);
-/// Gs use nearly all of their stacks; the next ones find the pages there.
+/// Gs use nearly all of their stacks, and the next Gs use the pages again.
 fn stacks_grow_and_are_reused() {
     const GOROUTINES: u64 = 32;
     let round = || {
@@ -43,22 +43,22 @@ fn stacks_grow_and_are_reused() {
         digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
         mm::usage().stacks_committed
     };
-    // So that what was used before does not count.
+    // So that pages of earlier tests do not count.
     mm::free_cached_memory();
     let before = mm::usage().stacks_committed;
     let first = round();
-    // Gs that have ended are followed by others on the same stacks, so there may be few.
+    // Gs reuse the stacks of Gs that have ended, so there may be few.
     assert!(first >= before + 56 * KIB, "{before} and then {first}");
     for _ in 0..100 {
         round();
     }
-    // 3,232 Gs have had some 60 KiB each. Dead ones stay on the P on which they ended, at most 64 on each.
+    // 3,232 Gs have used some 60 KiB each. Dead ones stay on the P where they ended, at most 64 per P.
     assert!(mm::usage().stacks_committed <= before + 600 * 68 * KIB, "pages are not reused: {:?}", mm::usage());
 }
 
 guest_test!(stacks_grow_under_preemption, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);
-/// All CPUs touch new pages while the shortest slices end: the registers of preempted Gs go to new pages as well, and what
-/// is on the stacks is there when they go on elsewhere.
+/// All CPUs touch new pages while slices are as short as possible: the registers of preempted Gs go to new pages as well,
+/// and the stacks are intact when the Gs continue on other CPUs.
 fn stacks_grow_under_preemption() {
     for round in 0..10 {
         mm::free_cached_memory();
@@ -80,7 +80,7 @@ fn stacks_grow_under_preemption() {
 }
 
 guest_test!(stacks_have_the_size_that_was_chosen, smp = &[1, 8]);
-/// Of any size up to 4 MiB: each holds what it should, goes back when its G is dead, and is found again.
+/// Stacks of all sizes up to 4 MiB hold as many bytes as they should, are returned when their G is dead, and are used again.
 fn stacks_have_the_size_that_was_chosen() {
     for kib in [16, 40, 64, 100, 512, 3_000, 4_096] {
         let round = || {
@@ -96,7 +96,7 @@ fn stacks_have_the_size_that_was_chosen() {
         let before = mm::usage();
         round();
         let after = mm::usage();
-        // Up to 20 if those of the first round had not all left their stacks when the second began.
+        // Up to 20 more if some Gs of the first round had not left their stacks when the second began.
         let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
         assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
     }
@@ -104,7 +104,7 @@ fn stacks_have_the_size_that_was_chosen() {
 }
 
 guest_test!(a_full_stack_can_be_preempted, smp = &[1, 8], options = &["slice_us=100"]);
-/// A G that has used up what it asked for still gives way: the room for that comes on top.
+/// A G that has used all the stack that it asked for can still be preempted: the space for that is extra.
 fn a_full_stack_can_be_preempted() {
     fn preemptions() -> u64 {
         scheduler().expect("the scheduler runs").counts().preemptions
@@ -113,7 +113,7 @@ fn a_full_stack_can_be_preempted() {
         let here = 0u8;
         let stack = Slot::containing((&raw const here).addr()).expect("a G's stack");
         let used = stack.top() - (&raw const here).addr();
-        // But for the last call.
+        // Without the frame of the last call.
         dig(stack.bytes() - used - 512, 1, &|| {
             let before = preemptions();
             while preemptions() < before + 100 {
@@ -126,7 +126,7 @@ fn a_full_stack_can_be_preempted() {
 }
 
 guest_test!(stacks_grow_by_the_touch_of_others, smp = &[1, 2, 8]);
-/// A G writes to pages of another's stack that this one has not touched itself.
+/// A G writes to pages of another G's stack that the other has not touched itself.
 fn stacks_grow_by_the_touch_of_others() {
     const WORDS: usize = 4 * PAGE_SIZE / size_of::<usize>();
     let owner = || {
@@ -136,7 +136,7 @@ fn stacks_grow_by_the_touch_of_others() {
         let writer = go(move || {
             for index in (0..WORDS).step_by(99) {
                 #[expect(unsafe_code, reason = "writes to the stack of another G")]
-                // SAFETY: on the stack of the G that waits for this one, far below of what it uses.
+                // SAFETY: on the stack of the G that waits for this one, far below the part in use.
                 unsafe {
                     word(index).write_volatile(index);
                 }
@@ -145,7 +145,7 @@ fn stacks_grow_by_the_touch_of_others() {
         writer.join().expect("no panic");
         for index in (0..WORDS).step_by(99) {
             #[expect(unsafe_code, reason = "reads what is not in use")]
-            // SAFETY: on this G's own stack, below what it uses.
+            // SAFETY: on this G's own stack, below the part in use.
             let found = unsafe { word(index).read_volatile() };
             assert_eq!(found, index);
         }
@@ -157,8 +157,8 @@ fn stacks_grow_by_the_touch_of_others() {
 }
 
 guest_test!(memory_of_dead_goroutines_comes_back, smp = &[1, 2, 8], seconds = 60);
-/// Stacks lose their pages and get others, again and again, on all CPUs: one that remembered an old page would write to
-/// memory that is somebody else's.
+/// Stacks lose their pages and get others, again and again, on all CPUs. A CPU that still used an old page would write to
+/// memory of another owner.
 fn memory_of_dead_goroutines_comes_back() {
     let mut given_back = 0;
     for round in 0..100 {
@@ -170,7 +170,8 @@ fn memory_of_dead_goroutines_comes_back() {
     assert!(given_back > MIB, "{given_back} bytes came back");
 }
 
-/// Spawns Gs that wait for one another until there is no memory, or there are `most`. The first waits for the gate.
+/// Spawns up to `most` Gs, or until there is no memory. Each waits for the one before, the first for `gate`. Returns how
+/// many.
 fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static AtomicUsize) -> usize {
     gate.store(false, Ordering::Relaxed);
     finished.store(0, Ordering::Relaxed);
@@ -199,7 +200,7 @@ fn wait_for(finished: &AtomicUsize, count: usize) {
 }
 
 guest_test!(spawn_fails_when_memory_is_short, smp = &[1, 2, 8], memory = 64, isolated, seconds = 60);
-/// With all memory in stacks spawn gives an error, and nothing else breaks; when Gs have ended it works again.
+/// With all memory in stacks spawning returns an error, and nothing else fails. When Gs have ended it succeeds again.
 fn spawn_fails_when_memory_is_short() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
@@ -208,7 +209,7 @@ fn spawn_fails_when_memory_is_short() {
     for _ in 0..1000 {
         assert!(try_go::<Kernel, _, _>(|| ()).is_err(), "there is memory again, though no G has ended");
     }
-    // The heap has some left, and so have stacks.
+    // There is memory left for the heap and for stacks.
     assert!(Vec::<u8>::new().try_reserve(64 * KIB).is_ok());
     dig(48 * KIB, 7, &yield_now);
     println!("{first} Gs, {:?}", mm::usage());
@@ -221,7 +222,7 @@ fn spawn_fails_when_memory_is_short() {
 }
 
 guest_test!(stacks_are_given_back_to_the_heap, smp = &[1, 8], memory = 128, isolated, seconds = 60);
-/// Memory that Gs have had can be allocated when they are dead, and the next Gs find some again.
+/// Memory of stacks can be allocated when their Gs are dead, and there is some for the next Gs.
 fn stacks_are_given_back_to_the_heap() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
@@ -240,7 +241,7 @@ fn stacks_are_given_back_to_the_heap() {
     assert!(block.iter().step_by(4001).all(|&byte| byte == 0x5a));
 }
 
-/// Takes every frame there is, also those kept for later, and gives them back when dropped.
+/// Takes all frames, including cached ones, and returns them when dropped.
 struct NoMemory(Vec<PhysFrame>);
 
 impl NoMemory {
@@ -266,7 +267,7 @@ impl Drop for NoMemory {
     fn drop(&mut self) {
         for &frame in &self.0 {
             #[expect(unsafe_code, reason = "gives frames back")]
-            // SAFETY: `new` allocated it, and nobody uses it.
+            // SAFETY: `new` allocated it, and it is not in use.
             unsafe {
                 free_frame(frame);
             }
@@ -291,7 +292,7 @@ fn without_memory_for_its_stack_a_goroutine_dies() {
 }
 
 guest_test!(without_memory_code_that_cannot_die_goes_on, smp = &[1, 8], memory = 64, isolated);
-/// With preemption off a G gets the frames that its CPU has put aside; there are others for the next time.
+/// With preemption off a G gets the frames that its CPU keeps in reserve, and there are others for the next time.
 fn without_memory_code_that_cannot_die_goes_on() {
     for mark in 0..10 {
         mm::free_cached_memory();
@@ -302,7 +303,7 @@ fn without_memory_code_that_cannot_die_goes_on() {
                 dig(24 * KIB, mark, &|| {});
             }
             drop(no_memory);
-            // Puts frames aside again.
+            // Fills the reserve again.
             dig(56 * KIB, mark, &|| {});
         });
         digging.join().expect("no panic");
@@ -310,10 +311,10 @@ fn without_memory_code_that_cannot_die_goes_on() {
 }
 
 guest_test!(a_goroutine_that_makes_room_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
-/// A G touches pages for which there is no memory but that of free stacks, in a storm of preemptions. One that came while the
-/// G is on its way back from there would put a second set of registers on its stack; the kernel asserts that none does.
+/// A G touches pages when the only memory left is in free stacks, in a storm of preemptions. A preemption on its way back
+/// from taking that memory would put a second set of registers on its stack; the kernel asserts that there is none.
 fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
-    /// As many as are stripped at a time.
+    /// The number of stacks whose pages are taken at once.
     const STACKS: usize = 64;
     const PAGES: usize = 100;
     let touch_without_memory = || {
@@ -322,12 +323,12 @@ fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
         let mut no_memory = NoMemory(Vec::with_capacity(mm::usage().total / PAGE_SIZE));
         no_memory.take_rest();
         let here = 0u8;
-        // Below what the search for memory uses.
+        // Below the part that the search for memory uses.
         let highest = (&raw const here).addr() / PAGE_SIZE - 8;
         let storm = Storm::begin(Duration::from_nanos(800)..Duration::from_micros(4));
         for page in 0..PAGES {
             #[expect(unsafe_code, reason = "touches pages of a stack")]
-            // SAFETY: on this G's own stack, below what it uses.
+            // SAFETY: on this G's own stack, below the part in use.
             unsafe {
                 core::ptr::with_exposed_provenance::<u8>((highest - page) * PAGE_SIZE).read_volatile();
             }
@@ -344,7 +345,7 @@ fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
 }
 
 guest_test!(memory_is_accounted_for, isolated);
-/// What is said to be used is what was taken.
+/// The usage that is reported is that of the stacks.
 fn memory_is_accounted_for() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
@@ -360,13 +361,13 @@ fn memory_is_accounted_for() {
     assert!(before.free - during.free >= new * PAGE_SIZE, "{before:?}, then {during:?}");
     GATE.store(true, Ordering::Relaxed);
     wait_for(&FINISHED, 1_000);
-    // The last one may still be on its way out.
+    // The last G may not have left its stack yet.
     while mm::usage().stacks_in_use != before.stacks_in_use {
         yield_now();
     }
     assert!(mm::usage().stacks_cached >= 1_001);
     mm::free_cached_memory();
-    // But for those that other Ps keep.
+    // Without those that other Ps keep.
     assert!(mm::usage().stacks_committed <= before.stacks_committed + 7 * 64 * 2 * PAGE_SIZE, "{:?}", mm::usage());
 }
 

@@ -8,7 +8,7 @@ use kernel::disk;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
-/// Gs that never call anything stand while the world is stopped, on every CPU, and go on afterwards.
+/// While the world is stopped no G runs on any CPU, even if it never calls anything. The Gs continue afterwards.
 fn nothing_runs_while_the_world_is_stopped() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static STEPS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
@@ -23,7 +23,7 @@ fn nothing_runs_while_the_world_is_stopped() {
         })
         .collect();
     for _ in 0..10 {
-        // So that it is not always the same ones that are interrupted.
+        // So that different Gs are interrupted each time.
         sleep(Duration::from_millis(3));
         let world = kernel::platform::stop_the_world();
         assert!(scheduler().unwrap().is_stopped());
@@ -43,7 +43,7 @@ fn nothing_runs_while_the_world_is_stopped() {
 }
 guest_test!(nothing_runs_while_the_world_is_stopped, smp = &[1, 2, 8], isolated);
 
-/// The number of Ps goes up and down, above the number of CPUs as well, while Gs do all there is to do.
+/// The number of Ps changes, also to more than there are CPUs, while Gs perform all operations.
 fn procs_change_while_everything_goes_on() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn act(seed: u32) {
@@ -85,7 +85,7 @@ fn procs_change_while_everything_goes_on() {
 }
 guest_test!(procs_change_while_everything_goes_on, smp = &[1, 2, 8], seconds = 60, isolated);
 
-/// With more Ps than CPUs their Ms take turns: Gs that wait for one another without calling anything all get past it.
+/// With more Ps than CPUs their Ms share the CPUs: Gs that wait for one another in a loop all get past it.
 fn more_processors_than_cpus() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wanted = num_cpu() + 2;
@@ -104,8 +104,8 @@ fn more_processors_than_cpus() {
 }
 guest_test!(more_processors_than_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
 
-/// More Ps than CPUs, with timers that are due on each of them whenever its M gets a CPU: they take turns all the same, and
-/// not so fast that nobody gets any further.
+/// More Ps than CPUs, with timers on each P that are due whenever its M gets a CPU. The Ms still share the CPUs, and are not
+/// switched so fast that none makes progress.
 fn threads_take_turns_whatever_their_timers_do() {
     let wanted = 3 * num_cpu();
     set_procs(wanted).unwrap();
@@ -123,7 +123,7 @@ fn threads_take_turns_whatever_their_timers_do() {
 }
 guest_test!(threads_take_turns_whatever_their_timers_do, smp = &[1], icount, seconds = 60);
 
-/// A G that has stopped the world may not block: it panics, instead of a machine that hangs.
+/// A G that has stopped the world may not block: it panics. Without that the machine would hang.
 fn blocking_with_the_world_stopped() {
     let _world = kernel::platform::stop_the_world();
     sleep(Duration::from_millis(1));
@@ -135,7 +135,7 @@ guest_test!(
     texts = &["panic", "the world is stopped, by the caller itself"]
 );
 
-/// A locked G stays on its M, which runs no other G meanwhile, whatever all of them do.
+/// A locked G stays on its M, and the M runs no other G meanwhile, whatever the Gs do.
 fn a_locked_goroutine_has_its_machine_to_itself() {
     fn machine() -> u32 {
         Pinned::<Kernel>::new().machine().id().get()

@@ -168,7 +168,7 @@ impl<P: Platform> Once<P> {
 /// The function is running.
 struct Running<'a, P: Platform> {
     once: &'a Once<P>,
-    /// The state after it.
+    /// The state that it leaves behind.
     becomes: u32,
 }
 
