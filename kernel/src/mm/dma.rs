@@ -1,11 +1,10 @@
-//! The DMA pool: the only memory that devices are given addresses of.
+//! The DMA pool: the only memory whose address is given to devices.
 //!
-//! A device may write to what it was given at any time, also after a request was given up. So it is never given memory
-//! that Rust code uses otherwise: drivers copy ("bounce") between the caller's buffer and pages of this pool, which
-//! they hold for as long as the device does. That also makes it safe to give a device up: its pages just stay out of
-//! use.
+//! A device may write to memory that it was given at any time, also after its request was abandoned. So it never gets memory
+//! that Rust code uses otherwise: drivers copy ("bounce") between the caller's buffer and pages of this pool, which they
+//! hold as long as the device does. That also makes it safe to abandon a device: its pages stay allocated.
 //!
-//! All of it may be called from everywhere and takes leaf locks only.
+//! All functions may be called from everywhere and take leaf locks only.
 
 use core::ptr::NonNull;
 
@@ -37,27 +36,27 @@ impl Block {
     }
 }
 
-/// Takes `pages` pages that follow each other also for devices, all zero.
+/// Takes `pages` pages that are contiguous for devices, too, filled with zeros.
 ///
 /// # Errors
-/// If there are none, or the pool has as many blocks as it can.
+/// If there are none, or the pool is full.
 pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let block = Block { first: frame::allocate_contiguous(pages)?, pages };
     let start = block.start().as_mut_ptr::<u8>();
-    // SAFETY: the frames were just allocated, are mapped there, and are nobody else's.
+    // SAFETY: the frames were just allocated, and are mapped there.
     unsafe { start.write_bytes(0, pages * PAGE_SIZE) };
     if POOL.lock().push(block).is_err() {
-        // SAFETY: allocated above and given to nobody.
+        // SAFETY: allocated above and not in use.
         unsafe { frame::free_contiguous(block.first, pages) };
         return Err(OutOfMemory);
     }
     NonNull::new(start).ok_or(OutOfMemory)
 }
 
-/// Gives back what [`allocate`] gave.
+/// Frees pages of [`allocate`].
 ///
 /// # Safety
-/// No device knows the pages any more, and nothing else uses them.
+/// No device has the address of the pages any more, and nothing else uses them.
 ///
 /// # Panics
 /// If there is no such block in the pool.
@@ -67,7 +66,7 @@ pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
         pool.iter().position(|block| block.start() == VirtAddr::from_ptr(start.as_ptr()) && block.pages == pages);
     let block = pool.swap_remove(index.expect("only what came from the DMA pool is given back to it"));
     drop(pool);
-    // SAFETY: it came from there, is no longer in the pool, and the caller promises that nothing uses it.
+    // SAFETY: it came from there, is no longer in the pool, and is not in use by the caller's promise.
     unsafe { frame::free_contiguous(block.first, block.pages) };
 }
 

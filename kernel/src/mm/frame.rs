@@ -1,21 +1,21 @@
 //! The frame allocator: a buddy system over the real memory map.
 //!
-//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the
-//! smallest block that is large enough and puts the halves it does not need back; a freed block joins its buddy (the
+//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the smallest
+//! block that is large enough and returns the halves that it does not need. A freed block is merged with its buddy (the
 //! neighbour with which it forms a block of twice the size) as long as that is free too. (Knuth, The Art of Computer
-//! Programming 1, 2.5, algorithms R and S.) What is known of a frame stands in tables, nine bytes for each, and nothing in
-//! the frame itself: memory that nobody uses is not touched, and the host need not have it.
+//! Programming 1, 2.5, algorithms R and S.) The state of a frame is in tables, nine bytes for each, and not in the frame:
+//! memory that is not in use is not touched, and the host need not back it.
 //!
-//! Memory below 1 MiB is never handed out: the other CPUs start there, and firmware leaves tables in it.
+//! Memory below 1 MiB is never allocated: the other CPUs start there, and firmware leaves tables in it.
 //!
-//! All of it may be called from everywhere, interrupt and page fault handlers included, and takes one leaf lock. A page
-//! fault handler that commits a stack takes it as well, so no page of a stack may be touched for the first time while it
-//! is held: see `lock`.
+//! All functions may be called from everywhere, interrupt and page fault handlers included, and take one leaf lock. A page
+//! fault handler that commits a stack takes it as well, so no page of a stack may be touched for the first time while it is
+//! held: see `lock`.
 //!
 //! # When memory runs short
 //!
-//! Who asks says how urgent it is (`Priority`). Some frames are kept from the heap, and twice as many from new stacks,
-//! so that the stacks that Gs have been promised can still be committed when nothing else can be had.
+//! Each request has a `Priority`. Some frames are kept from the heap, and twice as many from new stacks, so that the stacks
+//! of Gs can still be committed when nothing else can be allocated.
 
 use core::ptr;
 use core::slice;
@@ -30,10 +30,10 @@ use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 /// Block sizes: 1 to 1024 frames.
 const ORDERS: usize = 11;
 
-/// Frames below this address are not handed out.
+/// Frames below this address are not allocated.
 const FIRST_ADDRESS: u64 = 1 << 20;
 
-/// What is mapped before the kernel has page tables of its own.
+/// The end of the memory that is mapped before the kernel has page tables of its own.
 const EARLY_END: u64 = 1 << 32;
 
 /// The reserve is this share of all frames,
@@ -43,25 +43,25 @@ const RESERVE_LEAST: usize = 64;
 /// and at most so many.
 const RESERVE_MOST: usize = 4096;
 
-/// What the byte of a frame says if the frame is not the first of a free block; else it is the order of the block.
+/// The byte of a frame that is not the first of a free block. Otherwise the byte is the order of the block.
 const NOT_FREE: u8 = 0xff;
 
 static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
 
-/// Who asks for a frame: what is less urgent goes without first.
+/// The priority of a request for a frame. Lower ones fail first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Priority {
-    /// New stacks: the caller of spawn can be told no. Leaves twice the reserve.
+    /// New stacks: spawning can fail. Leaves twice the reserve.
     Spawn,
     /// The heap and devices. Leaves the reserve.
     Ordinary,
-    /// Pages of stacks that are in use, and page tables: takes the last.
+    /// Pages of stacks that are in use, and page tables. Takes the last frame.
     Urgent,
 }
 
-/// A usable page below 1 MiB, or 0: what a CPU can start in.
+/// A usable page below 1 MiB, or 0: where a CPU can start.
 static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
-/// Where it may lie: the interrupt table and what loaders leave are below, and firmware's data above.
+/// Where it may be: the interrupt table and data of loaders are below, and data of firmware above.
 const LOW_START: u64 = 0x1000;
 const LOW_END: u64 = 0x9_0000;
 
@@ -81,12 +81,12 @@ struct Buddies {
     heads: [Option<FrameNumber>; ORDERS],
     /// For each frame of the machine, whether a free block begins there.
     states: &'static mut [u8],
-    /// For each frame of the machine, its place in a list while a free block begins there; anything else otherwise.
+    /// For each frame of the machine, its links while a free block begins there; undefined otherwise.
     links: &'static mut [Links],
     free_frames: usize,
-    /// Frames that only the urgent get.
+    /// Frames that only urgent requests get.
     reserve: usize,
-    /// Frames there ever were.
+    /// Frames taken over so far.
     total_frames: usize,
 }
 
@@ -95,7 +95,7 @@ impl Buddies {
         Self { heads: [None; ORDERS], states: &mut [], links: &mut [], free_frames: 0, reserve: 0, total_frames: 0 }
     }
 
-    /// Whether `frames` frames may be given to who asks.
+    /// Whether a request of that priority may take `frames` frames.
     fn may_give(&self, frames: usize, priority: Priority) -> bool {
         let kept = match priority {
             Priority::Spawn => 2 * self.reserve,
@@ -118,7 +118,7 @@ impl Buddies {
         Some(block)
     }
 
-    /// Gives a block of 2^`order` frames back.
+    /// Returns a block of 2^`order` frames.
     fn free(&mut self, block: FrameNumber, order: usize) {
         assert!(self.state(block) == Some(NOT_FREE), "frame {block:#x} was freed twice, or is no memory");
         self.free_frames += 1 << order;
@@ -136,7 +136,7 @@ impl Buddies {
         self.link(block, order);
     }
 
-    /// Gives back `count` frames from `first` on, in the largest blocks that are aligned.
+    /// Returns `count` frames from `first` on, in the largest aligned blocks.
     fn free_range(&mut self, first: u64, count: u64) {
         let (mut first, end) = (first, first + count);
         while let Some(block) = u32::try_from(first).ok().and_then(FrameNumber::new).filter(|_| first < end) {
@@ -146,7 +146,7 @@ impl Buddies {
         }
     }
 
-    /// The byte of a frame; `None` outside of the memory.
+    /// The byte of a frame; `None` outside of memory.
     fn state(&self, frame: FrameNumber) -> Option<u8> {
         self.states.get(index(frame)).copied()
     }
@@ -177,7 +177,7 @@ fn address(frame: u64) -> PhysAddr {
     PhysAddr::new(frame * PAGE_SIZE as u64)
 }
 
-/// The number of a frame, for use as an index.
+/// The number of a frame, as an index.
 fn index(frame: FrameNumber) -> usize {
     frame.get() as usize
 }
@@ -207,9 +207,9 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
     // SAFETY: usable memory, mapped, and not in the allocator: the loop below leaves it out.
     unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
     let mut buddies = lock();
-    // SAFETY: initialised by the line above and never handed out.
+    // SAFETY: initialised by the line above and never allocated.
     buddies.states = unsafe { slice::from_raw_parts_mut(states, frames) };
-    // SAFETY: aligned to a page, and never handed out; whatever bytes are there are links.
+    // SAFETY: aligned to a page, and never allocated; any bytes are valid links.
     buddies.links = unsafe { slice::from_raw_parts_mut(links, frames) };
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
         if first == table {
@@ -226,7 +226,7 @@ pub(crate) fn low_page() -> Option<PhysAddr> {
     (page != 0).then(|| PhysAddr::new(page))
 }
 
-/// Takes over the rest of the memory, once it is mapped, and sets some aside.
+/// Takes over the rest of the memory, after it has been mapped, and sets the reserve.
 pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     for (first, count) in usable(regions, EARLY_END, u64::MAX) {
         lock().free_range(first, count);
@@ -237,13 +237,13 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     buddies.reserve = (buddies.total_frames / RESERVE_SHARE).clamp(RESERVE_LEAST, RESERVE_MOST);
 }
 
-/// Takes the lock. The holder uses at most the next two pages of its stack, and those are there.
+/// Takes the lock. The holder uses at most the next two pages of its stack, which are committed first.
 fn lock() -> InterruptMutexGuard<'static, Buddies> {
     stack::touch_ahead();
     FRAMES.lock()
 }
 
-/// Takes a frame, with whatever is in it, even if it is the last.
+/// Takes a frame, even if it is the last. Its contents are undefined.
 ///
 /// # Errors
 /// If there is none left.
@@ -251,10 +251,10 @@ pub(crate) fn allocate() -> Result<PhysFrame, OutOfMemory> {
     allocate_contiguous(1)
 }
 
-/// Gives a frame back.
+/// Returns a frame.
 ///
 /// # Safety
-/// It must have come from this module, and nothing may use it any more.
+/// It must have come from this module and must not be in use.
 ///
 /// # Panics
 /// If it is free already.
@@ -263,19 +263,19 @@ pub(crate) unsafe fn free(frame: PhysFrame) {
     unsafe { free_contiguous(frame, 1) }
 }
 
-/// Takes `pages` frames that follow each other, even if they are the last; the first is aligned to their number, rounded
-/// up to a power of two.
+/// Takes `pages` consecutive frames, even if they are the last. The first is aligned to their number, rounded up to a power
+/// of two.
 ///
 /// # Errors
-/// If there is no such block, or more than 1024 pages are asked for, or none.
+/// If there is no such block, or `pages` is 0 or more than 1024.
 pub(crate) fn allocate_contiguous(pages: usize) -> Result<PhysFrame, OutOfMemory> {
     allocate_for(Priority::Urgent, pages)
 }
 
-/// [`allocate_contiguous`], leaving what is kept for those more urgent.
+/// [`allocate_contiguous`] that leaves the reserve for more urgent requests.
 ///
 /// # Errors
-/// As [`allocate_contiguous`]; and if what would be left is less than that.
+/// As [`allocate_contiguous`]; and if less than the reserve would be left.
 pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame, OutOfMemory> {
     let order = pages.checked_next_power_of_two().ok_or(OutOfMemory)?.ilog2() as usize;
     if pages == 0 || order >= ORDERS {
@@ -286,33 +286,33 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
         return Err(OutOfMemory);
     }
     let first = u64::from(buddies.allocate(order).ok_or(OutOfMemory)?.get());
-    // What the rounding added goes back.
+    // Return the frames that rounding added.
     buddies.free_range(first + pages as u64, (1 << order) - pages as u64);
     Ok(PhysFrame::containing_address(address(first)))
 }
 
-/// Gives back `pages` frames from `first` on.
+/// Returns `pages` frames from `first` on.
 ///
 /// # Safety
-/// They must have come from this module, and nothing may use them any more.
+/// They must have come from this module and must not be in use.
 ///
 /// # Panics
-/// If one of them is free already (not every such case is noticed).
+/// If one of them is free already (not every such case is detected).
 pub(crate) unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
     lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
 }
 
-/// How many frames are free.
+/// Number of free frames.
 pub(crate) fn free_frames() -> usize {
     lock().free_frames
 }
 
-/// How many frames the allocator has taken over, free or not.
+/// Number of frames that the allocator has taken over, free or not.
 pub(crate) fn total_frames() -> usize {
     lock().total_frames
 }
 
-/// How many frames the heap may still have.
+/// Number of frames that the heap may still take.
 pub(super) fn ordinary_frames() -> usize {
     let buddies = lock();
     buddies.free_frames.saturating_sub(buddies.reserve)
@@ -322,7 +322,7 @@ pub(super) fn ordinary_frames() -> usize {
 #[derive(Debug)]
 pub(crate) struct Frames;
 
-// SAFETY: frames are handed out once until they are freed.
+// SAFETY: a frame is allocated to one caller until it is freed.
 unsafe impl FrameAllocator<Size4KiB> for Frames {
     fn allocate_frame(&mut self) -> Option<PhysFrame> {
         allocate().ok()

@@ -2,7 +2,7 @@
 //!
 //! # Address space
 //!
-//! One for all CPUs and all programs; the lower half is empty, so that every stray small pointer faults.
+//! One for all CPUs and all programs. The lower half is not mapped, so that small invalid pointers fault.
 //!
 //! | from | what | pages |
 //! |---|---|---|
@@ -35,13 +35,13 @@ pub(crate) use x86_64::{PhysAddr, VirtAddr};
 /// Bytes in a page and in a frame.
 pub(crate) const PAGE_SIZE: usize = 4096;
 
-/// Where physical address 0 is mapped, and all other memory behind it.
+/// Virtual address of physical address 0. The rest of memory is mapped behind it.
 pub(crate) const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
 
-/// Bytes of that map: up to the windows. Memory beyond is not used.
+/// Bytes of that mapping, which ends where the windows begin. Memory beyond is not used.
 pub(crate) const PHYSICAL_MAP_BYTES: u64 = 1 << 46;
 
-/// There is no memory left for what was asked.
+/// There is not enough memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory;
 
@@ -53,14 +53,14 @@ impl fmt::Display for OutOfMemory {
 
 impl core::error::Error for OutOfMemory {}
 
-/// Where the memory at a physical address, which is within the map, is mapped. Says nothing about whether there is memory.
+/// The virtual address of a physical address within the mapping. There need not be memory at that address.
 #[inline]
 pub(crate) const fn physical_to_virtual(physical: PhysAddr) -> VirtAddr {
     debug_assert!(physical.as_u64() < PHYSICAL_MAP_BYTES);
     VirtAddr::new_truncate(physical.as_u64() + PHYSICAL_OFFSET)
 }
 
-/// Takes over the memory: frames first, then the kernel's own page tables, then the memory that only those reach.
+/// Takes over the memory: some frames first, then the kernel's own page tables, then the memory that only these map.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     frame::init(regions);
     paging::init(regions);

@@ -1,9 +1,8 @@
 //! The kernel's page tables: one address space for all CPUs.
 //!
-//! Once it is set up, entries change by compare-exchange and no lock is taken: a page fault handler may add a page
-//! whoever else is adding one, and [`translate`] may ask at any moment. Tables are never freed. Pages are added, and taken
-//! away again from stacks that nobody uses; how other CPUs come to forget those is told in `super::tlb`. Rights never
-//! change.
+//! After their setup entries change by compare-exchange without a lock: a page fault handler may add a page while others do,
+//! and [`translate`] may be called at any moment. Tables are never freed. Pages are added, and removed again from stacks
+//! that are not in use; `super::tlb` describes how other CPUs flush their translations. Rights never change.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -22,17 +21,17 @@ use super::{OutOfMemory, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAdd
 
 /// Where device registers are mapped.
 const DEVICES: u64 = 0xffff_c000_0000_0000;
-/// Where [`super::stack`] puts its slots.
+/// Where [`super::stack`] has its slots.
 pub(super) const STACKS: u64 = 0xffff_d000_0000_0000;
-/// Bytes that it may use.
+/// Bytes of that window.
 pub(super) const STACKS_BYTES: u64 = 9 * ENTRY_BYTES;
 /// Where [`super::heap`] grows.
 pub(super) const HEAP: u64 = 0xffff_e000_0000_0000;
-/// Bytes that the heap, and the devices, may use.
+/// Bytes of that window, and of the window for devices.
 pub(super) const WINDOW_BYTES: u64 = ENTRY_BYTES;
-/// What one entry of the top table maps.
+/// Bytes that one entry of the top table maps.
 const ENTRY_BYTES: u64 = 1 << 39;
-/// Where physical addresses end, on every processor.
+/// End of the physical addresses, on every processor.
 const PHYSICAL_END: u64 = 1 << 52;
 
 /// Bits of a page table entry that hold the physical address.
@@ -48,11 +47,11 @@ const TABLE: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRIT
 static TOP: Once<PhysFrame> = Once::new();
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
 
-/// Builds the kernel's page tables from those that are in use and switches to them. Their frames come from below 4 GiB,
-/// which is all the memory that there is before.
+/// Builds the kernel's page tables from those in use and switches to them. Their frames come from below 4 GiB, since no
+/// other memory is available before.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     let frame = frame::allocate().expect("no memory for page tables");
-    // SAFETY: the frame is mapped and nobody else's.
+    // SAFETY: the frame is mapped, and was allocated here.
     let top = unsafe { &mut *physical_to_virtual(frame.start_address()).as_mut_ptr::<PageTable>() };
     top.zero();
     keep_boot_mappings(top);
@@ -65,15 +64,14 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
     TOP.call_once(|| frame);
 }
 
-/// Loads the kernel's page tables on a CPU that was started on others.
+/// Loads the kernel's page tables on a CPU that was started with others.
 pub(crate) fn load() {
     let top = *TOP.get().expect("paging is up");
-    // SAFETY: these tables map everything of the kernel, at the same addresses as those a CPU starts on.
+    // SAFETY: these tables map all of the kernel, at the same addresses as those that a CPU starts with.
     unsafe { Cr3::write(top, Cr3Flags::empty()) };
 }
 
-/// Puts the kernel's upper half into another top table. It stays complete: what is mapped later goes into tables that
-/// both share.
+/// Puts the kernel's upper half into another top table. It stays complete: later mappings go into tables that both share.
 pub(crate) fn copy_upper_half(to: &mut PageTable) {
     let top = top();
     for index in (256..512).map(PageTableIndex::new) {
@@ -82,8 +80,8 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
     }
 }
 
-/// Fills the upper half of the top table with what does not change later: shared tables for the windows, and whatever
-/// the boot protocol mapped outside of them (under the bootloader: the stack in use and the boot information).
+/// Fills the upper half of the top table with its constant entries: shared tables for the windows, and the mappings of the
+/// boot protocol outside of them (with the bootloader: the stack in use and the boot information).
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
     let physical_map_end = VirtAddr::new(DEVICES).p4_index();
@@ -98,13 +96,13 @@ fn keep_boot_mappings(top: &mut PageTable) {
     for window in [DEVICES, HEAP].into_iter().chain(stacks) {
         let table = frame::allocate().expect("no memory for page tables");
         let pointer = physical_to_virtual(table.start_address()).as_mut_ptr::<PageTable>();
-        // SAFETY: the frame is mapped and nobody else's; all-zero bytes are an empty table.
+        // SAFETY: the frame is mapped, and was allocated here; all-zero bytes are an empty table.
         unsafe { pointer.write(PageTable::new()) };
         top[VirtAddr::new(window).p4_index()].set_frame(table, TABLE);
     }
 }
 
-/// Maps the image page by page with the rights of its parts. Where its frames are is the boot protocol's affair.
+/// Maps the image page by page with the rights of its parts. The boot protocol determines its frames.
 fn map_image(tables: &mut OffsetPageTable<'static>) {
     for address in (layout::image_start()..layout::image_end()).step_by(PAGE_SIZE) {
         let address = VirtAddr::new(address);
@@ -115,7 +113,7 @@ fn map_image(tables: &mut OffsetPageTable<'static>) {
             Access::Write => DATA,
         };
         let page = Page::<Size4KiB>::containing_address(address);
-        // SAFETY: the image stays where it is, with the rights its parts need.
+        // SAFETY: the image stays where it is, with the rights that its parts need.
         match unsafe { tables.map_to_with_table_flags(page, frame, flags, TABLE, &mut Frames) } {
             // These tables are not in use yet.
             Ok(flush) => flush.ignore(),
@@ -124,8 +122,8 @@ fn map_image(tables: &mut OffsetPageTable<'static>) {
     }
 }
 
-/// Maps physical memory at its offset: everything the memory map names below 4 GiB, since firmware leaves its tables in
-/// regions of any kind, and above that what is usable.
+/// Maps physical memory at its offset: below 4 GiB all regions of the memory map, since firmware leaves its tables in
+/// regions of any kind; above that usable regions.
 fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryRegion]) {
     const LARGE: u64 = 2 << 20;
     for region in regions {
@@ -135,9 +133,9 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
         for start in (region.start / LARGE * LARGE..region.end.min(PHYSICAL_MAP_BYTES)).step_by(LARGE as usize) {
             let frame = PhysFrame::<Size2MiB>::containing_address(PhysAddr::new(start));
             let page = Page::containing_address(physical_to_virtual(frame.start_address()));
-            // SAFETY: the map is where unsafe code reaches memory it owns; nothing else relies on what is mapped here.
+            // SAFETY: the mapping is where unsafe code accesses memory that it owns; nothing else relies on it.
             match unsafe { tables.map_to_with_table_flags(page, frame, DATA, TABLE, &mut Frames) } {
-                // The page was not mapped before, so no CPU knows anything else of it.
+                // The page was not mapped before, so no CPU has a translation of it.
                 Ok(flush) => flush.ignore(),
                 // Two regions may share a large page.
                 Err(MapToError::PageAlreadyMapped(_)) => {}
@@ -147,11 +145,11 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
     }
 }
 
-/// Puts memory behind `pages` pages from `start` on, which must lie in a window of this module. What is mapped already
-/// stays as it is. The memory is not cleared. Callable from everywhere.
+/// Maps new frames at `pages` pages from `start` on, which must be in a window of this module. Pages that are mapped already
+/// stay as they are. The memory is not cleared. Callable from everywhere.
 ///
 /// # Errors
-/// If there are too few frames. Then the first pages may have been mapped; they stay so.
+/// If there are too few frames. The first pages may have been mapped then; they stay so.
 pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     for address in (start.as_u64()..).step_by(PAGE_SIZE).take(pages) {
         let address = VirtAddr::new(address);
@@ -162,11 +160,11 @@ pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Puts a frame behind the page of `address`, unless there is one. Tells whether there was none. Takes no lock but that
-/// of `allocate`, which is also asked for page tables.
+/// Maps a frame at the page of `address`, unless one is mapped. Returns whether none was. Takes no lock but that of
+/// `allocate`, which is also called for page tables.
 ///
 /// # Errors
-/// If `allocate` gives one.
+/// If `allocate` returns one.
 pub(super) fn add(
     address: VirtAddr,
     mut allocate: impl FnMut() -> Result<PhysFrame, OutOfMemory>,
@@ -175,14 +173,14 @@ pub(super) fn add(
     Ok(install(entry, allocate()?, DATA))
 }
 
-/// Maps `bytes` bytes of device registers, uncached. The mapping is never undone. Callable from everywhere.
+/// Maps `bytes` bytes of device registers, uncached. The mapping is permanent. Callable from everywhere.
 ///
 /// # Errors
-/// If there is no memory for page tables, or the window is used up.
+/// If there is no memory for page tables, or the window is full.
 pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let flags = DATA | PageTableFlags::NO_CACHE | PageTableFlags::WRITE_THROUGH;
     let offset = physical.as_u64() % PAGE_SIZE as u64;
-    // The device or the firmware says where and how much.
+    // Address and size come from the device or the firmware.
     let length = offset.checked_add(bytes as u64).and_then(|end| end.checked_next_multiple_of(PAGE_SIZE as u64));
     let length = length.filter(|&length| length <= PHYSICAL_END - (physical.as_u64() - offset)).ok_or(OutOfMemory)?;
     let pages = length / PAGE_SIZE as u64;
@@ -197,7 +195,7 @@ pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>
     NonNull::new(VirtAddr::new(start + offset).as_mut_ptr()).ok_or(OutOfMemory)
 }
 
-/// What an entry says that maps `frame`.
+/// The entry that maps `frame`.
 pub(super) fn value(frame: PhysFrame, flags: PageTableFlags) -> u64 {
     frame.start_address().as_u64() | flags.bits()
 }
@@ -208,10 +206,10 @@ pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
     is_present.then(|| PhysFrame::containing_address(PhysAddr::new(value & ADDRESS)))
 }
 
-/// Has an empty entry map `frame`; the frame goes back if another CPU was faster. Tells whether it was this one.
+/// Makes an empty entry map `frame`, and returns whether it did. If another CPU was faster, the frame is freed.
 fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
-    // Ordering: Release, so that other CPUs find a new table cleared. The processor remembers nothing of what was not
-    // mapped, so there is nothing to flush.
+    // Ordering: Release, so that other CPUs see a new table cleared. The processor does not cache missing translations, so
+    // there is nothing to flush.
     let installed = entry.compare_exchange(0, value(frame, flags), Ordering::Release, Ordering::Relaxed);
     if installed.is_err() {
         // SAFETY: the caller allocated it, and it is mapped nowhere.
@@ -220,7 +218,7 @@ fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
     installed.is_ok()
 }
 
-/// The entry of the last level for `address`, in a window of this module; adds the tables that lead there.
+/// The entry of the last level for `address`, in a window of this module. Adds missing tables on the way.
 pub(super) fn entry_for(
     address: VirtAddr,
     allocate: &mut impl FnMut() -> Result<PhysFrame, OutOfMemory>,
@@ -231,7 +229,7 @@ pub(super) fn entry_for(
         if entry.load(Ordering::Relaxed) & PageTableFlags::PRESENT.bits() == 0 {
             let new = allocate()?;
             let pointer = physical_to_virtual(new.start_address()).as_mut_ptr::<PageTable>();
-            // SAFETY: the frame is mapped and nobody else's; all-zero bytes are an empty table.
+            // SAFETY: the frame is mapped, and was allocated here; all-zero bytes are an empty table.
             unsafe { pointer.write_bytes(0, 1) };
             install(entry, new, TABLE);
         }

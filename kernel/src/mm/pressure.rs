@@ -1,17 +1,16 @@
-//! What is done when frames run out: memory that is only kept for later goes back.
+//! What happens when frames run out: cached memory is freed.
 
 use super::{PAGE_SIZE, frame, stack};
 use crate::cpu::contexts;
 use crate::sched::platform;
 
-/// Stacks of dead Gs asked of the scheduler at a time.
+/// Stacks of dead Gs taken from the scheduler at once.
 const STACKS_AT_ONCE: usize = 64;
-/// Frames asked for by a G that has none for its stack, for this page and for others.
+/// Frames requested by a G that has none for its stack: for this page and for others.
 const FRAMES_AT_ONCE: usize = 64;
 
-/// Frees `frames` frames of what is only kept for later, or as many as there are, and gives their number. Locks of the
-/// scheduler are taken: not for the path of a page fault; where one must not
-/// allocate nothing is done.
+/// Frees `frames` frames of cached memory, or as many as there are, and returns their number. Takes locks of the scheduler,
+/// so it may not be called while handling a page fault; in contexts that must not allocate it does nothing.
 #[cold]
 pub(super) fn relieve(frames: usize) -> usize {
     if !contexts::may_allocate() {
@@ -27,12 +26,12 @@ pub(super) fn relieve(frames: usize) -> usize {
     freed
 }
 
-/// Tries to have free frames for those to whom the last one would be given; tells whether there are any.
+/// Frees cached memory; returns whether there are free frames then.
 pub(crate) fn make_room() -> bool {
     relieve(FRAMES_AT_ONCE) != 0 || frame::free_frames() != 0
 }
 
-/// How many frames the heap may have, [`relieve`]d of what is kept for later if those are fewer than `wanted`.
+/// Number of frames that the heap may take; [`relieve`]s first if these are fewer than `wanted`.
 pub(super) fn frames_within_reach(wanted: usize) -> usize {
     let frames = frame::ordinary_frames();
     if frames >= wanted || relieve(wanted - frames) == 0 {
@@ -41,8 +40,8 @@ pub(super) fn frames_within_reach(wanted: usize) -> usize {
     frame::ordinary_frames()
 }
 
-/// Frees all memory that is only kept for later: the stacks of dead Gs. Gives the number of bytes. Happens by itself when
-/// memory is short. Does not block; not callable from interrupts, where it does nothing. Go: `debug.FreeOSMemory`.
+/// Frees all cached memory: the stacks of dead Gs. Returns the number of bytes. Happens automatically when memory is short.
+/// Does not block; not callable from interrupts, where it does nothing. Go: `debug.FreeOSMemory`.
 #[doc(alias = "FreeOSMemory")]
 pub fn free_cached_memory() -> usize {
     relieve(usize::MAX) * PAGE_SIZE

@@ -3,10 +3,10 @@
 use super::{PAGE_SIZE, frame, heap, stack};
 use crate::sched::platform;
 
-/// What the memory of the machine is used for at one moment, in bytes where nothing else is said.
+/// What the memory of the machine is used for at one moment, in bytes unless noted otherwise.
 ///
-/// The parts are counted one after the other while the machine runs on, so they need not fit together exactly. What is
-/// neither free, nor heap, nor committed for stacks, is page tables, memory of devices, and small change.
+/// The parts are counted one after the other while the machine runs, so they may not add up exactly. The rest, which is
+/// neither free, nor heap, nor committed for stacks, is page tables, memory of devices, and small objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Memory that the kernel has taken over.
@@ -15,13 +15,13 @@ pub struct Usage {
     pub free: usize,
     /// Memory of the heap, whether or not it is allocated.
     pub heap: usize,
-    /// Stacks in use, those of CPUs, interrupts and kernel threads included: a number.
+    /// Number of stacks in use, including those of CPUs, interrupts and kernel threads.
     pub stacks_in_use: usize,
-    /// Stacks that are kept with their memory for the next Gs: a number.
+    /// Number of stacks that are cached with their memory for the next Gs.
     pub stacks_cached: usize,
-    /// What stacks in use and kept may grow to.
+    /// Reserved size of the stacks in use and cached.
     pub stacks_reserved: usize,
-    /// Memory behind those: what has been touched of them.
+    /// Committed memory of these stacks: the part that has been touched.
     pub stacks_committed: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Slots: where stacks lie.
+//! Slots: address ranges of stacks.
 //!
 //! ```text
 //!   lowest address                                                          highest
@@ -10,8 +10,8 @@
 //!                ↑ lowest       ↑ bottom                                    ↑ top
 //! ```
 //!
-//! Slots of one class (a size, and whether it is committed on first touch) lie one after the other in a range of their
-//! own, so the slot of any address, and with it the stack that overflowed, is found by a division.
+//! Slots of one class (a size, and whether it is committed on first touch) are consecutive in a range of their own. So a
+//! division finds the slot of an address, and with it the stack that overflowed.
 
 use core::fmt;
 
@@ -23,18 +23,18 @@ use crate::mm::{PAGE_SIZE, VirtAddr};
 const SMALLEST: usize = 16 * 1024;
 /// Sizes: 16 KiB to 4 MiB.
 const SIZES: usize = 9;
-/// Classes: each size, committed on first touch; then each size, whole from the start.
+/// Classes: each size, committed on first touch; then each size, committed from the start.
 pub(super) const CLASSES: usize = 2 * SIZES;
-/// Address range of each class. For stacks of 64 KiB, the usual ones, that is 3.8 million slots.
+/// Address range of each class. For stacks of 64 KiB, the standard size, that is 3.8 million slots.
 const CLASS_BYTES: usize = 1 << 38;
 const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
 
-/// How the pages of a stack get their frames.
+/// When the pages of a stack get their frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Commit {
-    /// The highest when the stack is made, the others when they are touched: stacks of Gs.
+    /// The highest page when the stack is allocated, the others when they are touched: stacks of Gs.
     OnTouch,
-    /// All when the stack is made: stacks of which the page fault handler, and what it needs, may be part.
+    /// All when the stack is allocated: stacks that the page fault handler, or code that it calls, may run on.
     Whole,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn class_of(bytes: usize, commit: Commit) -> Option<usize> {
     })
 }
 
-/// Bytes from one slot of a class to the next, and how many there are.
+/// Bytes of a slot, and the number of slots, of a class.
 const STRIDES: [(usize, usize); CLASSES] = {
     let mut strides = [(0, 0); CLASSES];
     let mut class = 0;
@@ -59,12 +59,12 @@ const STRIDES: [(usize, usize); CLASSES] = {
     strides
 };
 
-/// How many slots a class has.
+/// Number of slots of a class.
 pub(super) fn capacity(class: usize) -> usize {
     STRIDES[class].1
 }
 
-/// A slot: where it is and how large.
+/// A slot: its address and class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     pub(super) class: usize,
@@ -72,7 +72,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The slot that an address belongs to, guard page included, whether or not it is in use. Callable from everywhere.
+    /// The slot that an address is in, guard page included, whether or not it is in use. Callable from everywhere.
     pub fn containing(address: usize) -> Option<Self> {
         let offset = address.checked_sub(STACKS as usize)?;
         let class = offset / CLASS_BYTES;
@@ -81,7 +81,7 @@ impl Slot {
         (index < capacity).then_some(Self { class, index })
     }
 
-    /// Bytes of the stack: what was asked for, rounded up to a size there is.
+    /// Bytes of the stack: the size asked for, rounded up to a size of a class.
     pub fn bytes(self) -> usize {
         SMALLEST << (self.class % SIZES)
     }
@@ -91,24 +91,24 @@ impl Slot {
         self.lowest() + reserve(self.class)
     }
 
-    /// The end of the stack, where it begins to grow down from.
+    /// The upper end of the stack, which grows down from there.
     pub fn top(self) -> usize {
         self.bottom() + self.bytes()
     }
 
-    /// Whether `address` lies in the guard page: a stack overflow.
+    /// Whether `address` is in the guard page: a stack overflow.
     pub fn guard_contains(self, address: usize) -> bool {
         (self.lowest() - PAGE_SIZE..self.lowest()).contains(&address)
     }
 
-    /// Bytes from the lowest page that has been touched to the top: the most that the stack has held since it got its memory,
-    /// what is left to preemption included. Callable from everywhere.
+    /// Bytes from the lowest page that has been touched to the top: the most that has been used since the stack got its
+    /// memory, including the room for preemption. Callable from everywhere.
     pub fn touched(self) -> usize {
         let lowest = self.pages().filter(|&page| paging::translate(page).is_some()).last();
         lowest.map_or(0, |lowest| self.top() - lowest.as_u64() as usize)
     }
 
-    /// The lowest address that can be used. The guard page ends here.
+    /// The lowest address that can be used: the end of the guard page.
     pub(super) fn lowest(self) -> usize {
         STACKS as usize + self.class * CLASS_BYTES + self.index * STRIDES[self.class].0 + PAGE_SIZE
     }
@@ -127,7 +127,7 @@ impl Slot {
     }
 }
 
-/// Bytes of a slot in addition to what was asked for.
+/// Bytes of a slot in addition to its stack.
 const fn reserve(class: usize) -> usize {
     if class < SIZES { RESERVE } else { 0 }
 }
