@@ -1,4 +1,4 @@
-//! Disks: reads and writes that block the calling G, and its M with it, while its P goes to others.
+//! Disks: reads and writes that block the calling G and its M, while its P is handed off.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -23,17 +23,17 @@ pub use crate::drivers::virtio::blk::RequestError;
 /// Why a disk was not read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
-    /// The offset, or the end of what is to be written, is past the end of the disk, or of the device behind it.
+    /// The offset, or the end of the data to write, is past the end of the disk, or of the device behind it.
     OutOfRange,
-    /// What is to be written is not whole sectors.
+    /// The data to write is not a number of whole sectors.
     Unaligned,
-    /// The disk takes no writes.
+    /// The disk is read-only.
     ReadOnly,
-    /// No M can be made to run the other Gs meanwhile.
+    /// No M can be created to run the other Gs meanwhile.
     OutOfResources,
-    /// There is no device that works.
+    /// There is no working device.
     Unusable(SetupError),
-    /// The device did not do it.
+    /// The device reported an error.
     Request(RequestError),
 }
 
@@ -74,20 +74,20 @@ pub struct Disk {
 
 static DISKS: Once<Vec<Disk>> = Once::new();
 
-/// The disks in the order of their places on the bus, which is that of `boot --disk`.
+/// The disks in the order of their bus addresses, which is that of `boot --disk`.
 #[must_use]
 pub fn disks() -> &'static [Disk] {
     DISKS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the disks. Called once, when all CPUs are up; a machine need not have any.
+/// Finds the disks. Called once, after all CPUs have started. A machine need not have any.
 pub(crate) fn init() {
     virtio::init();
     let mut options = args::options(DISK);
     let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
     let mut disks: Vec<Disk> =
         devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();
-    // What was promised and is not there is a disk that cannot be read.
+    // A disk that `boot` has announced and that is missing cannot be read.
     disks.extend(options.enumerate().map(|(index, option)| Disk::new(index, Err(SetupError::Missing), Some(option))));
     DISKS.call_once(|| disks);
 }
@@ -105,32 +105,33 @@ impl Disk {
         Self { name, bytes, device }
     }
 
-    /// The name of the file as `boot` was given it; `disk` and a number if it was not `boot` that made the machine.
+    /// The name of the file as given to `boot`; `disk` and a number if the machine was not started by `boot`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its length in bytes: that of the file, which need not be whole sectors.
+    /// Its length in bytes: that of the file, which may end within a sector.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it takes no writes.
+    /// Whether it is read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.device.is_ok_and(BlockDevice::is_read_only)
     }
 
-    /// Reads from `offset` on; gives how many bytes, which is less than the buffer has only at the end of the disk.
+    /// Reads from `offset` on; returns how many bytes, which is less than the size of the buffer only at the end of the
+    /// disk.
     ///
-    /// Blocks the calling G and its M; the P goes to another M at once. Not callable from interrupts.
+    /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. `OutOfRange`, `OutOfResources` and `Unusable` come before anything is read; after the others
-    /// the beginning of the buffer may have been written to.
+    /// See [`DiskError`]. `OutOfRange`, `OutOfResources` and `Unusable` are returned before anything is read; after the
+    /// others the beginning of the buffer may have been overwritten.
     ///
     /// # Panics
     ///
@@ -156,15 +157,14 @@ impl Disk {
         })?
     }
 
-    /// Writes whole sectors from `offset` on, which begins one. They are on the host when this returns, but not
-    /// necessarily on its own disk.
+    /// Writes whole sectors from `offset` on, which must be the start of one. The data is in the host's file when this
+    /// returns, but not necessarily on its disk.
     ///
-    /// Blocks the calling G and its M; the P goes to another M at once. Not callable from interrupts.
+    /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. With `Request`, some of the sectors may have been written; with the others nothing has
-    /// happened.
+    /// See [`DiskError`]. After `Request` some of the sectors may have been written; after the others nothing has been.
     ///
     /// # Panics
     ///
@@ -201,22 +201,21 @@ impl Disk {
     }
 }
 
-/// The sector in which a byte lies, and its place in there.
+/// The sector of a byte, and the offset in it.
 fn split(offset: u64) -> (u64, usize) {
     let size = SECTOR_SIZE as u64;
     (offset / size, usize::try_from(offset % size).expect("less than a sector"))
 }
 
-/// A device that takes `duration` for a request and transfers nothing: blocks the calling G and its M for that long,
-/// while the P goes to another M at once. Unlike a disk it takes the same time in each run, which shows handoff
-/// deterministically.
+/// A device whose requests take `duration` and transfer nothing: blocks the calling G and its M for that long, while the P
+/// is handed off at once. Unlike a disk it takes the same time in each run, so it shows handoff deterministically.
 ///
-/// ([`sleep`](crate::platform::sleep) blocks the G alone, and is what a program waits with.) Not callable from
+/// ([`sleep`](crate::platform::sleep) blocks only the G, and is what programs should wait with.) Not callable from
 /// interrupts.
 ///
 /// # Errors
 ///
-/// No M can be made to run the other Gs meanwhile; nothing has happened.
+/// No M can be created to run the other Gs meanwhile. Nothing has happened then.
 ///
 /// # Panics
 ///

@@ -1,10 +1,9 @@
-//! Admission to a queue with few places: first come, first served.
+//! Admission to a queue with few slots: first come, first served.
 //!
-//! Who finds no free place parks its thread; a place that gets free goes straight to the one that waits longest, so
-//! that nobody who comes later can take it away. The queue of the waiting is linked through their stacks and allocates
-//! nothing.
+//! A caller that finds no free slot parks its thread. A slot that becomes free is handed to the longest waiter, so that no
+//! later caller can take it. The queue of waiters is linked through their stacks and does not allocate.
 //!
-//! Everything here is done under the lock of the device, but for a look at [`Waiter::grant`].
+//! All of this is done under the lock of the device, except loads of [`Waiter::grant`].
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -12,29 +11,29 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::sched::kthread::KernelThread;
 
-/// Number of a place.
-pub(super) type Place = u8;
+/// Index of a slot.
+pub(super) type Slot = u8;
 
 /// In [`Waiter::grant`]: not decided yet.
 const WAITING: u8 = 0xff;
-/// In [`Waiter::grant`]: there will be no place any more.
+/// In [`Waiter::grant`]: refused, since the device has failed.
 const REFUSED: u8 = 0xfe;
 
-/// What a waiter is told in the end.
+/// The decision for a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Grant {
-    /// It has this place.
-    Place(Place),
-    /// Nobody gets a place any more.
+    /// It gets this slot.
+    Slot(Slot),
+    /// The device has failed: there are no more slots.
     Refused,
 }
 
-/// Somebody who waits for a place.
+/// A caller that waits for a slot.
 #[derive(Debug)]
 pub(super) struct Waiter {
     thread: &'static KernelThread,
     grant: AtomicU8,
-    /// The one behind it.
+    /// The next waiter.
     next: Cell<Option<NonNull<Waiter>>>,
 }
 
@@ -43,79 +42,79 @@ impl Waiter {
         Self { thread, grant: AtomicU8::new(WAITING), next: Cell::new(None) }
     }
 
-    /// The decision, `None` while it is to wait.
+    /// The decision, `None` while it has to wait.
     pub(super) fn grant(&self) -> Option<Grant> {
-        // Ordering: Acquire; partner: the Release in `decide`. The link has been read for the last time.
+        // Ordering: Acquire; partner: the Release in `decide`. The link is not read after that.
         match self.grant.load(Ordering::Acquire) {
             WAITING => None,
             REFUSED => Some(Grant::Refused),
-            place => Some(Grant::Place(place)),
+            slot => Some(Grant::Slot(slot)),
         }
     }
 }
 
-/// The places of a queue, and who waits for one.
+/// The slots of a queue, and the waiters for one.
 #[derive(Debug)]
-pub(super) struct Admission<const PLACES: usize> {
-    free: heapless::Vec<Place, PLACES>,
+pub(super) struct Admission<const SLOTS: usize> {
+    free: heapless::Vec<Slot, SLOTS>,
     first: Option<NonNull<Waiter>>,
     last: Option<NonNull<Waiter>>,
 }
 
-// SAFETY: the waiters it points to are accessed under the device's lock, by whoever holds that.
-unsafe impl<const PLACES: usize> Send for Admission<PLACES> {}
+// SAFETY: the waiters that it points to are accessed under the device's lock only.
+unsafe impl<const SLOTS: usize> Send for Admission<SLOTS> {}
 
-impl<const PLACES: usize> Admission<PLACES> {
-    /// All places are free.
+impl<const SLOTS: usize> Admission<SLOTS> {
+    /// All slots are free.
     pub(super) fn new() -> Self {
-        Self { free: (0..REFUSED).take(PLACES).collect(), first: None, last: None }
+        Self { free: (0..REFUSED).take(SLOTS).collect(), first: None, last: None }
     }
 
-    /// A free place. There is none while somebody waits.
-    pub(super) fn take(&mut self) -> Option<Place> {
+    /// Takes a free slot. There is none while a caller waits.
+    pub(super) fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
 
-    /// Puts `waiter` at the end of the queue.
+    /// Appends `waiter` to the queue.
     ///
     /// # Safety
-    /// It stays where it is until it has its [`grant`](Waiter::grant), and is in the queue once.
+    /// It must stay at its address until it has its [`grant`](Waiter::grant), and must be in the queue only once.
     pub(super) unsafe fn wait(&mut self, waiter: &Waiter) {
         let link = Some(NonNull::from(waiter));
         match self.last {
-            // SAFETY: it has no grant yet, so it still is where it was.
+            // SAFETY: it has no grant yet, so it is still at its address.
             Some(last) => unsafe { last.as_ref() }.next.set(link),
             None => self.first = link,
         }
         self.last = link;
     }
 
-    /// Gives a place to the one that waits longest, who is to be unparked, or else back.
+    /// Hands a slot to the longest waiter, which the caller unparks. Frees the slot if there is no waiter.
     #[must_use = "the thread is to be unparked"]
-    pub(super) fn give_back(&mut self, place: Place) -> Option<&'static KernelThread> {
-        let thread = self.decide(place);
+    pub(super) fn give_back(&mut self, slot: Slot) -> Option<&'static KernelThread> {
+        let thread = self.decide(slot);
         if thread.is_none() {
             // There is room: it was taken from there.
-            let _ = self.free.push(place);
+            let _ = self.free.push(slot);
         }
         thread
     }
 
-    /// Tells the one that waits longest that it gets no place; it is to be unparked. `None` if nobody waits.
+    /// Refuses the longest waiter, which the caller unparks. `None` if there is no waiter.
     #[must_use = "the thread is to be unparked"]
     pub(super) fn refuse(&mut self) -> Option<&'static KernelThread> {
         self.decide(REFUSED)
     }
 
     fn decide(&mut self, grant: u8) -> Option<&'static KernelThread> {
-        // SAFETY: it has no grant yet, so it still is where it was.
+        // SAFETY: it has no grant yet, so it is still at its address.
         let waiter = unsafe { self.first?.as_ref() };
         self.first = waiter.next.get();
         if self.first.is_none() {
             self.last = None;
         }
         let thread = waiter.thread;
-        // Ordering: Release: we are through with the waiter, which may be gone from here on.
+        // Ordering: Release: the waiter is not accessed any more, and may be gone from here on.
         waiter.grant.store(grant, Ordering::Release);
         Some(thread)
     }

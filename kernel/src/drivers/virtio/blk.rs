@@ -1,18 +1,18 @@
 //! The virtio block device: requests that block the calling G with its M, completed by interrupt.
 //!
-//! The queue has 16 entries and a request takes 3, so there are 5 places; [`admission`](super::admission) says who gets
-//! one. Each place has a bounce buffer in the DMA pool and a line in the completion table, both made at the start, so
-//! that a request allocates nothing. The life of a request:
+//! The queue has 16 entries and a request takes 3, so there are 5 slots; [`admission`](super::admission) decides who gets
+//! one. Each slot has a bounce buffer in the DMA pool and an entry of the completion table, both allocated at the start, so
+//! that a request does not allocate. The life of a request:
 //!
 //! ```text
-//! thread:   get a place ▶ (copy in) ▶ submit, ring ▶ park ..........▶ copy out ▶ give the place back
-//! handler:                                           pop, mark, unpark
+//! thread:   get a slot ▶ (copy in) ▶ submit, notify ▶ park ..........▶ copy out ▶ return the slot
+//! handler:                                             pop, mark, unpark
 //! ```
 //!
-//! A device that completes what was not asked of it cannot be trusted with the rest either: from then on all its
-//! requests fail, and what it has of the pool is never used again.
+//! A device that completes a request that was not submitted is not trusted any more: from then on all its requests fail, and
+//! its memory of the pool is never used again.
 //!
-//! There is no time limit: a host that does not answer lets its reader wait, while all other Gs run.
+//! There is no timeout: if the host does not answer, the reader waits, while all other Gs run.
 
 use core::fmt;
 use core::slice;
@@ -21,9 +21,9 @@ use virtio_drivers::device::blk::{BlkResp, VirtIOBlk};
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 
 use super::SetupError;
-use super::admission::{Admission, Grant, Place, Waiter};
+use super::admission::{Admission, Grant, Slot, Waiter};
 use super::hal::DmaPool;
-use super::request::{Buffers, Direction, InFlight, Outcome, PLACE_PAGES};
+use super::request::{Buffers, Direction, InFlight, Outcome, SLOT_PAGES};
 use super::transport::{self, Doorbell, MessageTransport};
 use crate::arch::x86_64::interrupts;
 use crate::cpu::percpu::CpuId;
@@ -39,17 +39,17 @@ pub(crate) use virtio_drivers::device::blk::SECTOR_SIZE;
 
 /// Entries of the queue, as virtio-drivers has it.
 const QUEUE_ENTRIES: usize = 16;
-/// Entries that a request takes: what is asked, the data, how it went.
+/// Entries that a request takes: header, data, status.
 const REQUEST_ENTRIES: usize = 3;
-/// Requests that are under way at once.
-const PLACES: usize = QUEUE_ENTRIES / REQUEST_ENTRIES;
+/// Requests in flight at once.
+const SLOTS: usize = QUEUE_ENTRIES / REQUEST_ENTRIES;
 
-/// What the lock guards.
+/// The state under the device's lock.
 struct Driver {
     queue: VirtIOBlk<DmaPool, MessageTransport>,
     /// The completion table.
-    in_flight: [Option<InFlight>; PLACES],
-    admission: Admission<PLACES>,
+    in_flight: [Option<InFlight>; SLOTS],
+    admission: Admission<SLOTS>,
     is_broken: bool,
 }
 
@@ -57,8 +57,8 @@ struct Driver {
 pub(crate) struct BlockDevice {
     driver: InterruptMutex<Driver>,
     doorbell: Doorbell,
-    buffers: [Buffers; PLACES],
-    outcomes: [Outcome; PLACES],
+    buffers: [Buffers; SLOTS],
+    outcomes: [Outcome; SLOTS],
     sectors: u64,
     is_read_only: bool,
 }
@@ -69,15 +69,15 @@ impl fmt::Debug for BlockDevice {
     }
 }
 
-/// A place, given back when this is dropped.
+/// A slot, returned when this is dropped.
 struct Admitted<'a> {
     device: &'a BlockDevice,
-    place: Place,
+    slot: Slot,
 }
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        let thread = self.device.driver.lock().admission.give_back(self.place);
+        let thread = self.device.driver.lock().admission.give_back(self.slot);
         if let Some(thread) = thread {
             thread.unpark();
         }
@@ -85,10 +85,10 @@ impl Drop for Admitted<'_> {
 }
 
 impl BlockDevice {
-    /// Sets the device up; it is to interrupt `cpu`, which calls `handler`.
+    /// Sets the device up to interrupt `cpu` and call `handler` there.
     ///
     /// # Errors
-    /// What it does not do or have. Then it is off.
+    /// If the device lacks or refuses something. It is switched off then.
     pub(super) fn open(
         root: &mut pci::Root,
         function: DeviceFunction,
@@ -109,11 +109,11 @@ impl BlockDevice {
         if !transport::is_routed(registers) {
             return Err(SetupError::Refused);
         }
-        let memory = dma::allocate(PLACES * PLACE_PAGES)?;
-        let buffers = core::array::from_fn(|place| {
-            // SAFETY: inside of what was allocated.
-            let start = unsafe { memory.add(place * PLACE_PAGES * PAGE_SIZE) };
-            // SAFETY: each place has its own pages, which are zero.
+        let memory = dma::allocate(SLOTS * SLOT_PAGES)?;
+        let buffers = core::array::from_fn(|slot| {
+            // SAFETY: within the allocated range.
+            let start = unsafe { memory.add(slot * SLOT_PAGES * PAGE_SIZE) };
+            // SAFETY: each slot has its own pages, filled with zeros.
             unsafe { Buffers::new(start) }
         });
         Ok(Self {
@@ -121,30 +121,30 @@ impl BlockDevice {
             is_read_only: queue.readonly(),
             driver: InterruptMutex::new(Driver {
                 queue,
-                in_flight: [const { None }; PLACES],
+                in_flight: [const { None }; SLOTS],
                 admission: Admission::new(),
                 is_broken: false,
             }),
             doorbell,
             buffers,
-            outcomes: [const { Outcome::new() }; PLACES],
+            outcomes: [const { Outcome::new() }; SLOTS],
         })
     }
 
-    /// How many sectors it has.
+    /// Number of sectors.
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Whether it takes no writes.
+    /// Whether it is read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Reads whole sectors from `sector` on and copies what comes after the first `skip` bytes of them.
+    /// Reads whole sectors from `sector` on and copies their contents after the first `skip` bytes.
     ///
     /// # Errors
-    /// See [`RequestError`]. What is in `buffer` then is not changed.
+    /// See [`RequestError`]. `buffer` is unchanged then.
     ///
     /// # Panics
     /// If it is more than [`REQUEST_BYTES`], or past the end.
@@ -158,10 +158,10 @@ impl BlockDevice {
         let bytes = (skip + buffer.len()).next_multiple_of(SECTOR_SIZE);
         let admitted = self.admit(blocked)?;
         let admitted = self.run(blocked, admitted, Direction::Read, sector, bytes)?;
-        let data = self.buffers[usize::from(admitted.place)].data;
+        let data = self.buffers[usize::from(admitted.slot)].data;
         // SAFETY: the request asked for at least that many bytes, and `run` has checked that they fit.
         let data = unsafe { data.add(skip) };
-        // SAFETY: the place is ours and the device is through with it.
+        // SAFETY: the slot is ours, and the device has completed the request.
         buffer.copy_from_slice(unsafe { slice::from_raw_parts(data.as_ptr(), buffer.len()) });
         Ok(())
     }
@@ -169,7 +169,7 @@ impl BlockDevice {
     /// Writes whole sectors from `sector` on.
     ///
     /// # Errors
-    /// See [`RequestError`]. What is on the disk then is not known, except with `Refused`.
+    /// See [`RequestError`]. The contents of the disk are undefined then, except after `Refused`.
     ///
     /// # Panics
     /// If `data` is not whole sectors, more than [`REQUEST_BYTES`], or past the end.
@@ -179,13 +179,13 @@ impl BlockDevice {
             "whole sectors, no more than fit"
         );
         let admitted = self.admit(blocked)?;
-        let bounce = self.buffers[usize::from(admitted.place)].data;
-        // SAFETY: the place is ours, nothing is in flight in it, and it has room.
+        let bounce = self.buffers[usize::from(admitted.slot)].data;
+        // SAFETY: the slot is ours, nothing is in flight in it, and it has room.
         unsafe { slice::from_raw_parts_mut(bounce.as_ptr(), data.len()) }.copy_from_slice(data);
         self.run(blocked, admitted, Direction::Write, sector, data.len()).map(drop)
     }
 
-    /// Waits for a place.
+    /// Waits for a slot.
     fn admit(&self, blocked: &Blocked) -> Result<Admitted<'_>, RequestError> {
         let waiter = Waiter::new(blocked.thread());
         {
@@ -193,8 +193,8 @@ impl BlockDevice {
             if driver.is_broken {
                 return Err(RequestError::Broken);
             }
-            if let Some(place) = driver.admission.take() {
-                return Ok(Admitted { device: self, place });
+            if let Some(slot) = driver.admission.take() {
+                return Ok(Admitted { device: self, slot });
             }
             // SAFETY: it stays on this stack until the loop below has seen its grant.
             unsafe { driver.admission.wait(&waiter) };
@@ -205,12 +205,12 @@ impl BlockDevice {
             grant.is_some()
         });
         match grant {
-            Some(Grant::Place(place)) => Ok(Admitted { device: self, place }),
+            Some(Grant::Slot(slot)) => Ok(Admitted { device: self, slot }),
             Some(Grant::Refused) | None => Err(RequestError::Broken),
         }
     }
 
-    /// Has the device do a request and waits for it.
+    /// Submits a request and waits for it.
     fn run<'a>(
         &self,
         blocked: &Blocked,
@@ -224,9 +224,9 @@ impl BlockDevice {
             "whole sectors, no more than fit"
         );
         assert!(sector + (bytes / SECTOR_SIZE) as u64 <= self.sectors, "the request ends on the disk");
-        let outcome = &self.outcomes[usize::from(admitted.place)];
+        let outcome = &self.outcomes[usize::from(admitted.slot)];
         outcome.begin();
-        self.submit(blocked.thread(), admitted.place, direction, sector, bytes)?;
+        self.submit(blocked.thread(), admitted.slot, direction, sector, bytes)?;
         self.doorbell.ring();
         let mut result = None;
         blocked.wait_until(|| {
@@ -236,7 +236,7 @@ impl BlockDevice {
         match result {
             Some(Ok(())) => Ok(admitted),
             Some(Err(RequestError::Broken)) | None => {
-                // The device still has the buffers.
+                // The device still owns the buffers.
                 core::mem::forget(admitted);
                 Err(RequestError::Broken)
             }
@@ -247,48 +247,48 @@ impl BlockDevice {
     fn submit(
         &self,
         thread: &'static KernelThread,
-        place: Place,
+        slot: Slot,
         direction: Direction,
         sector: u64,
         bytes: usize,
     ) -> Result<(), RequestError> {
-        let place = usize::from(place);
-        let Buffers { mut request, mut response, data } = self.buffers[place];
+        let slot = usize::from(slot);
+        let Buffers { mut request, mut response, data } = self.buffers[slot];
         let sector = usize::try_from(sector).map_err(|_| RequestError::Refused)?;
         let mut driver = self.driver.lock();
         if driver.is_broken {
             return Err(RequestError::Broken);
         }
-        // SAFETY: the place is the caller's and nothing is in flight in it; the pages were zero, which is a valid
-        // request, and later hold the last one.
+        // SAFETY: the slot is the caller's and nothing is in flight in it. The pages were zero, which is a valid request,
+        // and later contain the last one.
         let request = unsafe { request.as_mut() };
         // SAFETY: as above, for the response.
         let response = unsafe { response.as_mut() };
-        // Not OK until the device says so.
+        // Not OK until the device writes otherwise.
         *response = BlkResp::default();
         // SAFETY: as above; there are at least that many bytes.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let token = match direction {
-            // SAFETY: nobody accesses the memory until `complete` has the token back: the place is taken.
+            // SAFETY: the memory is not accessed until `complete` has taken the token back: the slot is in use.
             Direction::Read => unsafe { driver.queue.read_blocks_nb(sector, request, data, response) },
             // SAFETY: as above.
             Direction::Write => unsafe { driver.queue.write_blocks_nb(sector, request, data, response) },
         };
         let token = token.map_err(|_| RequestError::Refused)?;
-        driver.in_flight[place] = Some(InFlight { token, direction, bytes, thread });
+        driver.in_flight[slot] = Some(InFlight { token, direction, bytes, thread });
         Ok(())
     }
 
-    /// Takes what the device has completed. In an interrupt: takes the device's lock, allocates nothing.
+    /// Takes the completed requests. In an interrupt: takes the device's lock, does not allocate.
     pub(super) fn serve_interrupt(&self) {
-        let mut woken = heapless::Vec::<&'static KernelThread, PLACES>::new();
+        let mut woken = heapless::Vec::<&'static KernelThread, SLOTS>::new();
         {
             let mut driver = self.driver.lock();
             while !driver.is_broken
                 && let Some(token) = driver.queue.peek_used()
             {
                 match self.complete(&mut driver, token) {
-                    // There is room: each place was in flight once.
+                    // There is room: each slot was in flight once.
                     Some(thread) => drop(woken.push(thread)),
                     None => self.give_up(&mut driver),
                 }
@@ -299,13 +299,13 @@ impl BlockDevice {
         }
     }
 
-    /// Marks the request with this token as done; gives its thread. `None` if there is no such request.
+    /// Marks the request with this token as completed; returns its thread. `None` if there is no such request.
     fn complete(&self, driver: &mut Driver, token: u16) -> Option<&'static KernelThread> {
         let is_it = |entry: &Option<InFlight>| entry.as_ref().is_some_and(|request| request.token == token);
-        let place = driver.in_flight.iter().position(is_it)?;
-        let InFlight { direction, bytes, thread, .. } = driver.in_flight[place].take()?;
-        let Buffers { request, mut response, data } = self.buffers[place];
-        // SAFETY: the device has completed the request of this place.
+        let slot = driver.in_flight.iter().position(is_it)?;
+        let InFlight { direction, bytes, thread, .. } = driver.in_flight[slot].take()?;
+        let Buffers { request, mut response, data } = self.buffers[slot];
+        // SAFETY: the device has completed the request of this slot.
         let request = unsafe { request.as_ref() };
         // SAFETY: as above.
         let response = unsafe { response.as_mut() };
@@ -320,24 +320,24 @@ impl BlockDevice {
         let result = match result {
             Ok(()) => Ok(()),
             Err(virtio_drivers::Error::Unsupported) => Err(RequestError::Unsupported),
-            // The used ring changed between two looks, or there is no status: the buffers may still be the device's.
+            // The used ring changed between two reads, or there is no status: the device may still own the buffers.
             Err(virtio_drivers::Error::WrongToken | virtio_drivers::Error::NotReady) => {
-                driver.in_flight[place] = Some(InFlight { token, direction, bytes, thread });
+                driver.in_flight[slot] = Some(InFlight { token, direction, bytes, thread });
                 return None;
             }
             Err(_) => Err(RequestError::Failed),
         };
-        self.outcomes[place].set(result);
+        self.outcomes[slot].set(result);
         Some(thread)
     }
 
-    /// Fails everything that waits for the device, from now on for good.
+    /// Fails all current and later requests of the device.
     #[cold]
     fn give_up(&self, driver: &mut Driver) {
         driver.is_broken = true;
-        for (place, request) in driver.in_flight.iter_mut().enumerate() {
+        for (slot, request) in driver.in_flight.iter_mut().enumerate() {
             if let Some(request) = request.take() {
-                self.outcomes[place].set(Err(RequestError::Broken));
+                self.outcomes[slot].set(Err(RequestError::Broken));
                 request.thread.unpark();
             }
         }

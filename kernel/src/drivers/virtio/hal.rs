@@ -1,4 +1,4 @@
-//! What virtio-drivers needs from the machine: memory that devices may use, and where their registers are mapped.
+//! What virtio-drivers requires: memory for devices, and mapped registers.
 
 use core::ptr::NonNull;
 
@@ -11,8 +11,8 @@ use crate::mm::{PhysAddr, dma};
 #[derive(Debug)]
 pub(crate) struct DmaPool;
 
-// SAFETY: the pool's pages are whole, zeroed, and given out once until they are freed; registers are mapped for good
-// and used by one driver each.
+// SAFETY: the pool's pages are whole, filled with zeros, and allocated to one caller until they are freed; registers stay
+// mapped and are used by one driver each.
 unsafe impl Hal for DmaPool {
     /// No memory is address 0, which virtio-drivers turns into an error.
     fn dma_alloc(pages: usize, _: BufferDirection) -> (DeviceAddress, NonNull<u8>) {
@@ -37,6 +37,6 @@ unsafe impl Hal for DmaPool {
         address.expect("only memory of the DMA pool is shared with devices").as_u64()
     }
 
-    /// Nothing to undo: the memory stays in the pool, and whoever made the request copies out of it.
+    /// Nothing to undo: the memory stays in the pool, and the caller copies out of it.
     unsafe fn unshare(_: DeviceAddress, _: NonNull<[u8]>, _: BufferDirection) {}
 }

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`blk`] | the block device: blocking requests, completed by interrupt |
 //! | `request` | memory, completion table and outcome of a request |
-//! | `admission` | whose turn it is when all places of a queue are taken |
-//! | `transport` | interrupts and notifications, which virtio-drivers leaves to us |
+//! | `admission` | who waits when all slots of a queue are in use |
+//! | `transport` | interrupts and notifications, which virtio-drivers does not handle |
 //! | `hal` | the DMA pool and mapped registers, for virtio-drivers |
 
 mod admission;
@@ -31,15 +31,15 @@ use crate::mm::OutOfMemory;
 /// Why a device could not be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetupError {
-    /// It is on no bus: fewer devices were found than were promised.
+    /// It is on no bus: fewer devices were found than were announced.
     Missing,
     /// There is no memory for its queue and buffers.
     OutOfMemory,
-    /// All interrupt vectors are taken.
+    /// All interrupt vectors are in use.
     NoVector,
-    /// The bus has no way to its registers or to its interrupts.
+    /// The bus cannot access its registers or route its interrupts.
     Pci(PciError),
-    /// It does not speak virtio 1.
+    /// It does not support virtio 1.
     NotVirtio,
     /// It refused the queue, or its interrupt.
     Refused,
@@ -74,12 +74,12 @@ impl From<OutOfMemory> for SetupError {
 
 static BLOCK_DEVICES: Once<Vec<Result<BlockDevice, SetupError>>> = Once::new();
 
-/// The block devices, in the order of their places on the bus. Empty until [`init`].
+/// The block devices, in the order of their bus addresses. Empty until [`init`].
 pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the devices and sets them up. Called once, when all CPUs are up: their interrupts are spread over them.
+/// Finds the devices and sets them up. Called once, after all CPUs have started: the interrupts are distributed over them.
 pub(crate) fn init() {
     BLOCK_DEVICES.call_once(|| {
         let mut root = pci::root();

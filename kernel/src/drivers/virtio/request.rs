@@ -1,4 +1,4 @@
-//! What a request consists of: its memory, its line in the completion table, how it stands and how it ended.
+//! A request: its memory, its entry of the completion table, its state and its outcome.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -9,15 +9,15 @@ use virtio_drivers::device::blk::{BlkReq, BlkResp};
 use crate::mm::PAGE_SIZE;
 use crate::sched::kthread::KernelThread;
 
-/// Bytes that one request moves at most.
+/// Most bytes that one request transfers.
 pub(crate) const REQUEST_BYTES: usize = 64 * 1024;
 
-/// Pages of a place: one for what is asked and how it went, the others for the data.
-pub(super) const PLACE_PAGES: usize = 1 + REQUEST_BYTES / PAGE_SIZE;
-/// In the first page: how it went.
+/// Pages of a slot: one for header and status, the others for the data.
+pub(super) const SLOT_PAGES: usize = 1 + REQUEST_BYTES / PAGE_SIZE;
+/// Offset of the status in the first page.
 const RESPONSE_OFFSET: usize = 64;
 
-/// Which way data goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     /// From the device.
@@ -35,7 +35,7 @@ pub enum RequestError {
     Unsupported,
     /// The queue did not take the request.
     Refused,
-    /// The device completed what was not asked of it, now or earlier, and is not used any more.
+    /// The device completed a request that was not submitted, now or earlier, and is not used any more.
     Broken,
 }
 
@@ -52,8 +52,7 @@ impl fmt::Display for RequestError {
 
 impl core::error::Error for RequestError {}
 
-/// The memory of a place. Whoever has the place has the memory, but for the time from submission to completion, when it
-/// is the device's.
+/// The memory of a slot. It belongs to the holder of the slot, and from submission to completion to the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
     pub(super) request: NonNull<BlkReq>,
@@ -61,18 +60,18 @@ pub(super) struct Buffers {
     pub(super) data: NonNull<u8>,
 }
 
-// SAFETY: memory of the DMA pool, used by one owner at a time as said above.
+// SAFETY: memory of the DMA pool, used by one owner at a time as described above.
 unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
 
 impl Buffers {
-    /// The memory of one place.
+    /// The memory of one slot.
     ///
     /// # Safety
-    /// `start` is the beginning of [`PLACE_PAGES`] zeroed pages for this place alone.
+    /// `start` is the beginning of [`SLOT_PAGES`] zeroed pages that are used for this slot only.
     pub(super) unsafe fn new(start: NonNull<u8>) -> Self {
-        // SAFETY: inside of the first page.
+        // SAFETY: within the first page.
         let response = unsafe { start.add(RESPONSE_OFFSET) }.cast();
         // SAFETY: the second page.
         let data = unsafe { start.add(PAGE_SIZE) };
@@ -80,17 +79,17 @@ impl Buffers {
     }
 }
 
-/// A request that the device has.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// What the device knows it by.
+    /// The device's token for it.
     pub(super) token: u16,
     pub(super) direction: Direction,
     pub(super) bytes: usize,
     pub(super) thread: &'static KernelThread,
 }
 
-/// How the request of a place stands.
+/// The state of the request of a slot.
 #[derive(Debug)]
 pub(super) struct Outcome(AtomicU8);
 
@@ -98,17 +97,17 @@ impl Outcome {
     const PENDING: u8 = 0;
     const DONE: u8 = 1;
 
-    /// Of a place that no request was made in.
+    /// Before the first request.
     pub(super) const fn new() -> Self {
         Self(AtomicU8::new(Self::PENDING))
     }
 
-    /// A request begins.
+    /// Begins a request.
     pub(super) fn begin(&self) {
         self.0.store(Self::PENDING, Ordering::Relaxed);
     }
 
-    /// It ended. Callable from interrupts.
+    /// Ends the request. Callable from interrupts.
     pub(super) fn set(&self, result: Result<(), RequestError>) {
         let value = match result {
             Ok(()) => Self::DONE,
@@ -117,12 +116,12 @@ impl Outcome {
             Err(RequestError::Refused) => 4,
             Err(RequestError::Broken) => 5,
         };
-        // Ordering: Release; partner: the Acquire in `get`. What the device wrote is there, and the handler is through
-        // with the buffers.
+        // Ordering: Release; partner: the Acquire in `get`. It publishes what the device wrote, and that the handler does
+        // not use the buffers any more.
         self.0.store(value, Ordering::Release);
     }
 
-    /// How it ended, if it has.
+    /// The outcome, if it has ended.
     pub(super) fn get(&self) -> Option<Result<(), RequestError>> {
         Some(match self.0.load(Ordering::Acquire) {
             Self::PENDING => return None,

@@ -1,13 +1,13 @@
-//! Virtio over PCI, on top of virtio-drivers' own transport, which knows nothing of interrupts (virtio 1.2, 4.1).
+//! Virtio over PCI, on top of virtio-drivers' own transport, which does not support interrupts (virtio 1.2, 4.1).
 //!
-//! It adds the routing of queue 0 to entry 0 of the device's MSI-X table, and takes away three things:
+//! It routes queue 0 to entry 0 of the device's MSI-X table, and disables three features:
 //!
 //! - *Indirect descriptors*: virtio-drivers allocates them from the heap, which code that holds an interrupt lock must
 //!   not do.
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
 //!   2.7.13.4.1), which virtio-drivers does not have; and it compares them without regard to their wrapping around.
-//! - *The decision whether to notify*, for the same missing fence: a device that goes to sleep while it is read would
-//!   never hear of the request. The [`Doorbell`] is rung for each request instead, outside of any lock.
+//! - *The decision whether to notify*, for the same missing fence: a device that goes to sleep while it is read would miss
+//!   the request. The [`Doorbell`] is rung for each request instead, outside of any lock.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -39,7 +39,7 @@ pub(super) struct MessageTransport {
     common: Registers,
 }
 
-/// What is written to when a queue has new requests.
+/// The register that is written when a queue has new requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doorbell {
     register: Registers,
@@ -47,11 +47,11 @@ pub(super) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Has the device look at its queue. The requests must be in it. Callable from everywhere.
+    /// Makes the device check its queue. The requests must be in it. Callable from everywhere.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the device looks at a queue whose descriptors have addresses of the DMA pool. The write comes after
-        // the ones to the queue: the processor does not reorder stores.
+        // SAFETY: the device reads a queue whose descriptors have addresses of the DMA pool. This write comes after those to
+        // the queue: the processor does not reorder stores.
         unsafe { self.register.write(0, self.queue) };
     }
 }
@@ -59,10 +59,10 @@ impl Doorbell {
 /// Bytes of the longest capability of virtio (virtio 1.2, 4.1.4.4).
 const CAPABILITY_BYTES: u8 = 20;
 
-/// Checks what a device says of its capabilities, since virtio-drivers adds to these numbers without looking.
+/// Checks the capabilities that a device reports, since virtio-drivers adds these numbers without checks.
 ///
 /// # Errors
-/// They are a ring, or leave the configuration space.
+/// They form a cycle, or are outside of the configuration space.
 pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result::Result<(), SetupError> {
     pci::check_capabilities(root, function)?;
     let ends = |offset: u8| offset.checked_add(CAPABILITY_BYTES - 1).is_some();
@@ -80,14 +80,13 @@ pub(super) fn open(
     let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
     select_queue(common, 0);
-    // At most 2^48: the device says both.
+    // At most 2^48: the device reports both.
     let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
     let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
     Ok((MessageTransport { device, common }, Doorbell { register, queue: 0 }))
 }
 
-/// The registers that a vendor capability of this type describes, and the word behind the description (virtio 1.2,
-/// 4.1.4).
+/// The registers that a vendor capability of this type describes, and the word after the description (virtio 1.2, 4.1.4).
 fn structure(
     root: &mut pci::Root,
     function: DeviceFunction,
@@ -105,18 +104,18 @@ fn structure(
 }
 
 fn select_queue(common: Registers, queue: u16) {
-    // SAFETY: only says which queue the other registers are about.
+    // SAFETY: only selects the queue for the other registers.
     unsafe { common.write(QUEUE_SELECT, queue) };
 }
 
-/// Whether queue 0 of the device interrupts as it was told to.
+/// Whether queue 0 of the device is routed to its interrupt.
 pub(super) fn is_routed(transport_registers: Registers) -> bool {
     select_queue(transport_registers, 0);
     transport_registers.read::<u16>(QUEUE_MSIX_VECTOR) == MESSAGE
 }
 
 impl MessageTransport {
-    /// The registers that [`is_routed`] looks at when a driver has the transport.
+    /// The registers that [`is_routed`] reads while a driver has the transport.
     pub(super) fn common(&self) -> Registers {
         self.common
     }
@@ -136,7 +135,7 @@ impl Transport for MessageTransport {
         device_area: PhysAddr,
     ) {
         select_queue(self.common, queue);
-        // SAFETY: the message has a handler. The device answers with another value if it cannot.
+        // SAFETY: the message has a handler. The device answers with another value if it cannot send it.
         unsafe { self.common.write(QUEUE_MSIX_VECTOR, MESSAGE) };
         self.device.queue_set(queue, size, descriptors, driver_area, device_area);
     }
