@@ -1,4 +1,4 @@
-//! Output past all locks, for a machine that is about to end.
+//! Output without locks, for a machine that is about to end.
 
 use core::fmt::{self, Write as _};
 use core::hint;
@@ -10,8 +10,8 @@ use super::output::{self, RING, RING_BYTES};
 use super::port::{Uart, config, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
-/// Looks at a port that takes nothing before it is given up, at least: where there is no clock yet. Longer than any port
-/// needs for what it holds.
+/// Number of times that a port which takes nothing is polled, at least, before there is a clock. Longer than any port needs
+/// for the bytes that it holds.
 const LOOKS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else may be printing: the other CPUs are stopped, and this one does not return.
@@ -21,10 +21,10 @@ pub(crate) struct Emergency {
 }
 
 impl Emergency {
-    /// Sets up the port anew, sends what was printed before, and begins a new line.
+    /// Sets up the port again, sends what was printed before, and begins a new line.
     pub(crate) fn new() -> Self {
         let mut console = Self { uart: uart(), is_there: true };
-        // The setup clears what the port holds.
+        // The setup clears the bytes that the port holds.
         console.wait_until(is_empty);
         console.is_there = console.is_there && console.uart.init(config()).is_ok();
         for _ in 0..RING_BYTES {
@@ -34,18 +34,18 @@ impl Emergency {
             console.wait_until(takes_more);
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
-        // The byte that invites input takes no place on the screen; it comes first of all.
+        // The byte that enables input is not visible; it is sent before all others.
         if !matches!(output::last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
         }
         if let Some(lost) = output::lost() {
-            // The port takes what it takes.
+            // What the port does not take is dropped.
             let _ = writeln!(console, "{lost}");
         }
         console
     }
 
-    /// Waits until the port is ready. One that is not for too long is not waited for again.
+    /// Waits until the port is ready. After a timeout no later call waits.
     fn wait_until(&mut self, is_ready: impl Fn(&mut Uart) -> bool) {
         let start = timer::now();
         let mut looks = 0;
@@ -64,7 +64,7 @@ impl Emergency {
         }
     }
 
-    /// Waits until everything has left the machine.
+    /// Waits until everything has been sent.
     pub(crate) fn flush(&mut self) {
         self.wait_until(is_empty);
     }

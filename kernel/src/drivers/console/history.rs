@@ -1,4 +1,4 @@
-//! What was said last, kept in memory for the report of a panic.
+//! The latest messages, kept in memory for the report of a panic.
 
 use core::fmt;
 use core::str;
@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// The last `N` bytes of all that was appended.
 ///
-/// Appending takes no lock, so that it may be done anywhere. What several callers append at a time does not mix, unless
-/// one of them comes around the ring meanwhile.
+/// Appending takes no lock, so that it is possible everywhere. Text appended by several callers at a time does not mix,
+/// unless one of them fills the whole ring meanwhile.
 #[derive(Debug)]
 pub(super) struct History<const N: usize> {
     bytes: [AtomicU8; N],
-    /// How many bytes were ever appended.
+    /// Number of bytes ever appended.
     end: AtomicUsize,
 }
 
@@ -20,7 +20,7 @@ impl<const N: usize> History<N> {
         Self { bytes: [const { AtomicU8::new(0) }; N], end: AtomicUsize::new(0) }
     }
 
-    /// Appends text; of more than fits the end is kept. Callable from everywhere.
+    /// Appends text; if it is longer than the ring its end is kept. Callable from everywhere.
     pub(super) fn append(&self, text: &[u8]) {
         let start = self.end.fetch_add(text.len(), Ordering::Relaxed);
         let left_out = text.len().saturating_sub(N);
@@ -29,12 +29,12 @@ impl<const N: usize> History<N> {
         }
     }
 
-    /// Writes all lines that are there as a whole. What is appended meanwhile may show in part.
+    /// Writes all complete lines. Text that is appended meanwhile may be written in part.
     pub(super) fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
         let end = self.end.load(Ordering::Relaxed);
         let start = end.saturating_sub(N);
         let byte = |index: usize| self.bytes[index % N].load(Ordering::Relaxed);
-        // If the ring is full, the first line has lost its beginning.
+        // If the ring is full, the beginning of the first line has been overwritten.
         let cut =
             if start == 0 { Some(0) } else { (start..end).position(|index| byte(index) == b'\n').map(|at| at + 1) };
         let Some(cut) = cut else { return Ok(()) };
@@ -51,14 +51,14 @@ impl<const N: usize> History<N> {
     }
 }
 
-/// Writes what is whole of the first `length` bytes, and moves the rest to the front. Returns its length.
+/// Writes the complete characters of the first `length` bytes, and moves the rest to the front. Returns its length.
 fn write_part(out: &mut impl fmt::Write, part: &mut [u8], length: usize) -> Result<usize, fmt::Error> {
     match str::from_utf8(&part[..length]) {
         Ok(text) => out.write_str(text).map(|()| 0),
         Err(error) => {
             let whole = error.valid_up_to();
             out.write_str(str::from_utf8(&part[..whole]).unwrap_or_default())?;
-            // A character in two parts comes with the next one; what is none is left out.
+            // A character in two parts is completed by the next call; invalid bytes are left out.
             let skipped = error.error_len().map_or(whole, |wrong| whole + wrong);
             part.copy_within(skipped..length, 0);
             Ok(length - skipped)

@@ -1,4 +1,4 @@
-//! Input: the interrupt of the port moves what arrives into a ring.
+//! Input: the port's interrupt moves received bytes into a ring.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,51 +11,51 @@ use super::ring::Ring;
 use crate::cpu::sync::InterruptMutex;
 use crate::diagnostics::inspection;
 
-/// What has arrived and was not read. Filled under the console's lock, emptied under [`TAKE`].
+/// Bytes that were received and not read. Filled under the console's lock, emptied under [`TAKE`].
 static RING: Ring<4096> = Ring::new();
 static TAKE: InterruptMutex<()> = InterruptMutex::new(());
-/// The port's interrupt reaches a CPU.
+/// Whether the port's interrupt reaches a CPU.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
-/// The ring is full and the port's interrupt off: the sender waits until something has been read.
+/// Whether the ring is full and the port's interrupt off: the sender waits until some bytes have been read.
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 static WAKER: Once<fn()> = Once::new();
-/// The key was pressed that asks what the machine is doing, and that has not been told yet.
+/// Whether the key for a report of what the machine is doing was pressed, and the report has not begun.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
-/// The last byte was that key.
+/// Whether the last byte was that key.
 static WAS_KEY: AtomicBool = AtomicBool::new(false);
 
-/// Input can arrive, and its sender has not been told so.
+/// Whether input can be received, and the sender has not been told yet.
 static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
 
-/// Lets input arrive.
+/// Enables input.
 pub(super) fn enable() {
     IS_HELD_BACK.store(true, Ordering::Relaxed);
     IS_ENABLED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the port is to interrupt when something arrives. The caller has the console's lock.
+/// Whether the port is to interrupt when it receives a byte. The caller has the console's lock.
 pub(super) fn is_wanted() -> bool {
     IS_ENABLED.load(Ordering::Relaxed) && !IS_PAUSED.load(Ordering::Relaxed)
 }
 
-/// Asks for input, when the program wants some for the first time. One that never does gets none, so that its run does not
-/// depend on when the host would have sent it.
+/// Tells the sender to send input, when the program reads for the first time. A program that never reads gets none, so its
+/// run does not depend on when the host would have sent it.
 fn ask() {
     if IS_HELD_BACK.load(Ordering::Relaxed)
         && IS_HELD_BACK.swap(false, Ordering::Relaxed)
         && !super::write(&[INPUT_READY])
     {
-        // There was no room, and the caller cannot wait: the next one asks.
+        // There was no room, and the caller cannot wait: the next call tries again.
         IS_HELD_BACK.store(true, Ordering::Relaxed);
     }
 }
 
-/// Sets what the interrupt calls, on its stack, after input has arrived. Only the first call has an effect.
+/// Sets the function that the interrupt calls, on its stack, after it has received input. Only the first call has an effect.
 pub(super) fn set_input_waker(waker: fn()) {
     WAKER.call_once(|| waker);
 }
 
-/// The next byte of the input, if one has arrived. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is passed on
+/// The next byte of the input, if one has been received. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is returned
 /// like any other. Callable from everywhere.
 pub fn try_read() -> Option<u8> {
     ask();
@@ -65,7 +65,7 @@ pub fn try_read() -> Option<u8> {
         if is_paused {
             with_port(receive);
         }
-        // What has just been received raises no interrupt any more, so "nothing there" would be the wrong answer.
+        // A byte that was received just now raises no further interrupt, so `None` would be wrong.
         if byte.is_some() || !is_paused {
             return byte;
         }
@@ -81,7 +81,7 @@ fn take() -> Option<u8> {
     (count == 1).then_some(byte[0])
 }
 
-/// Serves what [`receive`] has found. Called by the port's handler, without the lock.
+/// Handles what [`receive`] has found. Called by the port's handler, without the lock.
 pub(super) fn serve() {
     if IS_ASKED.swap(false, Ordering::Relaxed) {
         inspection::write("the console");
@@ -91,7 +91,7 @@ pub(super) fn serve() {
     }
 }
 
-/// Moves what the port has received into the ring, and pauses the input if the ring is full. The caller has the lock.
+/// Moves received bytes from the port into the ring, and pauses the input if the ring is full. The caller has the lock.
 pub(super) fn receive(uart: &mut Uart) {
     while RING.room() > 0 {
         let Ok(byte) = uart.try_receive_byte() else {

@@ -1,14 +1,14 @@
-//! Formatting on the caller's side.
+//! Formatting by the caller.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
 use crate::cpu::contexts;
 
-/// What fits on the caller's stack.
+/// Bytes that are formatted on the caller's stack.
 const SHORT: usize = 256;
 
-/// Takes what is formatted, up to its capacity, and counts the rest.
+/// Stores formatted text up to its capacity, and counts the rest.
 #[derive(Default)]
 struct Short {
     bytes: heapless::Vec<u8, SHORT>,
@@ -18,13 +18,13 @@ struct Short {
 impl Write for Short {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.length += text.len();
-        // Bytes after some that did not fit are not used either.
+        // After text that did not fit none is stored, even if it would fit.
         let _ = self.bytes.extend_from_slice(text.as_bytes());
         Ok(())
     }
 }
 
-/// Takes what is formatted, up to the capacity that was reserved.
+/// Stores formatted text up to the reserved capacity.
 struct Long(Vec<u8>);
 
 impl Write for Long {
@@ -35,7 +35,7 @@ impl Write for Long {
     }
 }
 
-/// Passes on what is formatted piece by piece.
+/// Passes on formatted text piece by piece.
 struct Pieces<F>(F);
 
 impl<F: FnMut(&[u8])> Write for Pieces<F> {
@@ -45,8 +45,8 @@ impl<F: FnMut(&[u8])> Write for Pieces<F> {
     }
 }
 
-/// Formats and passes the text to `write`: as a whole, but for long text that cannot have memory (in interrupt
-/// handlers, or when there is none), which goes piece by piece. An error of a `Display` implementation cuts the text.
+/// Formats and passes the text to `write`: as a whole, or piece by piece if it is long and there is no memory for it (in
+/// interrupt handlers, or when memory has run out). An error of a `Display` implementation cuts the text.
 pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
     if let Some(text) = arguments.as_str() {
         return write(text.as_bytes());
@@ -66,8 +66,8 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
     }
 }
 
-/// Prints line by line, each as a whole if it is not longer than 256 bytes: for long text in interrupt handlers, where
-/// there is no memory to put it together. The last line ends when this is dropped.
+/// Prints line by line, each as a whole if it is at most 256 bytes long: for long text in interrupt handlers, where there is
+/// no memory to format it as a whole. The last line ends when this is dropped.
 pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
 
 impl LineWriter {

@@ -11,15 +11,15 @@ use crate::cpu::sync::InterruptMutex;
 use crate::sched::blocking::block;
 use crate::sched::kthread::KernelThread;
 
-/// Whoever waits for input; one at a time.
+/// The thread that waits for input; only one may.
 static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::new(None);
 
-/// The next line of the console's input without its end, `None` at the end of the input. Bytes that are not UTF-8 are
-/// replaced. Blocks the calling G; one G at a time should read.
+/// The next line of the console's input without its end, `None` at the end of the input. Invalid UTF-8 is replaced. Blocks
+/// the calling G; only one G at a time should read.
 ///
 /// # Errors
 ///
-/// No M can be made that runs the other Gs meanwhile.
+/// No M can be created to run the other Gs meanwhile.
 ///
 /// # Panics
 ///

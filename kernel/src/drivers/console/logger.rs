@@ -1,5 +1,5 @@
-//! The log: messages of the `log` crate, on the console down to a level, and all but the most detailed ones in a ring in
-//! memory, whose contents are part of the report of a panic.
+//! The log: messages of the `log` crate. The console shows them down to a level. All but the most detailed ones are kept in
+//! a ring in memory, which is part of the report of a panic.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use super::history::History;
 use super::line;
 use crate::arch::x86_64::timer;
 
-/// What is kept, whatever is printed: traces are left out, since there may be any number of them.
+/// The level that is kept, whatever is printed. Traces are left out, since there may be any number of them.
 const KEPT: LevelFilter = LevelFilter::Debug;
 
 /// The last messages: some fifty lines.
 static HISTORY: History<4096> = History::new();
 
-/// The [`LevelFilter`] of what is printed.
+/// The [`LevelFilter`] of the messages that are printed.
 static PRINTED: AtomicUsize = AtomicUsize::new(LevelFilter::Warn as usize);
 
 struct Console;
@@ -50,13 +50,13 @@ impl Log for Console {
     fn flush(&self) {}
 }
 
-/// Starts the log, printed from warnings up.
+/// Starts the log; warnings and errors are printed.
 pub(super) fn init() {
     log::set_logger(&Console).expect("nothing else sets a logger");
     set_printed(LevelFilter::Warn);
 }
 
-/// Sets the level from which messages are printed, by the value of the `log` option, if there is one.
+/// Sets the level from which messages are printed to the value of the `log` option, if it is set.
 pub(super) fn set_level(option: Option<&str>) {
     let Some(option) = option else { return };
     match option.parse() {
@@ -70,7 +70,7 @@ fn set_printed(level: LevelFilter) {
     log::set_max_level(level.max(KEPT));
 }
 
-/// Writes the last messages, also those below the level that is printed. Callable from everywhere.
+/// Writes the latest messages, including those that were not printed. Callable from everywhere.
 pub(crate) fn write_history(out: &mut impl fmt::Write) -> fmt::Result {
     HISTORY.write_to(out)
 }

@@ -12,24 +12,24 @@
 //!               └ a G waits here for room, and nobody waits anywhere else
 //! ```
 //!
-//! - **Format**: on the caller's side, without a lock. Nobody waits.
+//! - **Format**: by the caller, without a lock and without waiting.
 //! - **Put**: as a whole, under the console's lock, so lines never mix. If the first half of the ring is full, a G *parks*
-//!   until there is room; its M and its CPU run other Gs. Gs that wait do so in FIFO order, so each has the same share of
+//!   until there is room; its M and its CPU run other Gs. Waiting Gs are served in FIFO order, so each has the same share of
 //!   the port. A caller that cannot park (an interrupt handler, a driver, anything with preemption or interrupts off)
 //!   may also use the other half, and never waits: what does not fit is dropped and counted, and a line with the count
-//!   takes its place.
-//! - **Send**: the caller sends as much as it has put, if the port takes it, in bursts of 128 bytes.
-//!   If anything is left then, the port's own interrupt sends it, burst by burst. Nobody polls. A port without an
-//!   interrupt is looked at once a millisecond by the timer of a CPU.
-//! - **Port**: it takes what its reader takes. If that is nothing, because QEMU's output goes to a pipe that nobody reads,
-//!   the machine goes on without output, up to the next line of each G for which there is no room.
+//!   is put in its place.
+//! - **Send**: the caller sends as much as it has put, if the port takes it, in bursts of 128 bytes. The rest is sent by the
+//!   port's interrupt, burst by burst. Nothing polls, except that a timer of a CPU checks a port without an interrupt once a
+//!   millisecond.
+//! - **Port**: it is as fast as its reader. If nothing reads the pipe that QEMU's output goes to, the machine runs on without
+//!   output, until each G prints a line for which there is no room.
 //!
-//! The lock is held for one put and one burst at most, with interrupts off, and handlers get it first. When it is free and the ring is not empty, the
-//! port's interrupt is enabled: so no byte stays behind.
+//! The lock is held for one put and one burst at most, with interrupts off, and handlers get it first. When it is free and
+//! the ring is not empty, the port's interrupt is enabled, so no byte is left behind.
 //!
-//! Lines end with `\n` alone; the terminal adds what it needs. Everything may be called from everywhere but the handler of a
-//! non-maskable interrupt. A panic goes past all of it and polls the port (`Emergency`). [`flush`] waits for everything to
-//! be out, for a bounded time.
+//! Lines end with `\n` alone; the terminal adds what it needs. Everything may be called from everywhere except the handler of
+//! a non-maskable interrupt. A panic bypasses all of this and polls the port (`Emergency`). [`flush`] waits, for a bounded
+//! time, until everything has been sent.
 
 mod emergency;
 mod history;
@@ -81,7 +81,7 @@ pub(crate) fn configure() {
     output::configure();
 }
 
-/// Prints, as one piece up to 16 KiB.
+/// Prints; text of up to 16 KiB is not mixed with other output.
 #[doc(hidden)]
 pub fn print(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {

@@ -1,4 +1,4 @@
-//! What is printed: from its printer through the ring to the port. The module above draws the way.
+//! Output: from the caller through the ring to the port, see the module above.
 
 use core::fmt::{self, Write as _};
 use core::hint;
@@ -22,50 +22,50 @@ use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel, Mutex, MutexGuard};
 
 pub(super) const RING_BYTES: usize = 128 * 1024;
-/// The part of the ring that is left to those who cannot wait.
+/// The part of the ring that is left to callers that cannot wait.
 const RESERVE: usize = RING_BYTES / 2;
-/// What is put at once. Longer output goes in parts, with nothing of other Gs in between.
+/// Most bytes that are put at once. Longer output is put in parts, without output of other Gs in between.
 const PART: usize = 16 * 1024;
-/// What is sent in one hold of the lock.
+/// Most bytes that are sent while the lock is held.
 const BURST: usize = 128;
-/// A G that has found no room waits until there is so much of it, so that it, or those behind it, fill it at one go.
+/// A G that has found no room waits until there is that much of it, so that it, or the next ones, fill it at once.
 const WORTH_WAKING: usize = PART;
-/// Time between two looks at a port without an interrupt, in ns.
+/// Time between two checks of a port without an interrupt, in ns.
 const POLL: u64 = 1_000_000;
-/// No time.
+/// Never.
 const NEVER: u64 = u64::MAX;
 
-/// What was printed and has not been sent. Changed under the lock of [`CONSOLE`].
+/// Output that has not been sent. Changed under the lock of [`CONSOLE`].
 pub(super) static RING: Ring<RING_BYTES> = Ring::new();
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
-/// Handlers that wait for the lock.
+/// Number of handlers that wait for the lock.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
-/// How often the lock was taken and freed: odd while it is held.
+/// How often the lock was taken and released: odd while it is held.
 static HOLDS: AtomicU64 = AtomicU64::new(0);
 
-/// Held by the G that puts something into the ring. It is handed over in FIFO order.
+/// Held by the G that puts bytes into the ring. It is handed over in FIFO order.
 static TURN: Mutex<()> = Mutex::new(());
-/// What that G waits for.
+/// The event that this G waits for.
 static ROOM: Once<Signal<Kernel>> = Once::new();
 
-/// What did not fit, since that was last said: messages, and bytes. Changed under the lock.
+/// Messages and bytes that were dropped since the last report of that. Changed under the lock.
 static LOST_MESSAGES: AtomicUsize = AtomicUsize::new(0);
 static LOST_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// The last byte that was sent.
 static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
-/// Whether the port has no interrupt, so that timers look at it.
+/// Whether the port has no interrupt, so that timers check it.
 static IS_POLLED: AtomicBool = AtomicBool::new(false);
-/// How long a port that takes nothing is waited for at the end, in ns.
+/// The timeout for a port that takes nothing at the end, in ns.
 static PATIENCE: AtomicU64 = AtomicU64::new(60_000_000_000);
 
-/// What the lock protects besides the two ends of the ring.
+/// The state under the lock, besides the two ends of the ring.
 #[derive(Debug)]
 struct Console {
     port: Port,
-    /// The port interrupts.
+    /// Whether the port interrupts.
     has_interrupt: bool,
-    /// The position in the ring which a G waits to be sent, see [`Ring::taken`].
+    /// The position in the ring that a G waits for to be sent, see [`Ring::taken`].
     awaited: Option<usize>,
     /// The last byte that was put into the ring.
     last_put: u8,
@@ -81,22 +81,22 @@ impl Console {
         self.last_put = piece.last().copied().unwrap_or(self.last_put);
     }
 
-    /// Puts a piece into the ring, if that leaves the reserve, and there is nothing lost that has to be said before it.
+    /// Puts a piece into the ring, if that leaves the reserve free and no loss has to be reported first.
     fn put_waiting(&mut self, piece: &[u8]) -> bool {
         let fits = !is_any_lost() && RING.room() >= piece.len() + RESERVE;
         if fits {
             self.put(piece);
         } else {
-            // The position at which there is room enough.
+            // The position at which there is enough room.
             let room = RESERVE + piece.len().max(WORTH_WAKING);
             self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
         }
         fits
     }
 
-    /// Puts a piece into the ring, or counts it as lost. Returns whether it is in there.
+    /// Puts a piece into the ring, or counts it as dropped. Returns whether it was put.
     fn put_or_lose(&mut self, piece: &[u8]) -> bool {
-        // After a loss nothing more gets in before that has been said: there is one gap, where the count is.
+        // After a loss nothing is put before it has been reported: so there is one gap, where the report is.
         let fits = !is_any_lost() && RING.room() >= piece.len();
         if fits {
             self.put(piece);
@@ -107,7 +107,7 @@ impl Console {
         fits
     }
 
-    /// Sends up to `most` bytes, as far as the port takes them. Returns how many.
+    /// Sends up to `most` bytes, as many as the port takes. Returns how many.
     fn send(&mut self, most: usize) -> usize {
         let mut sent = 0;
         while sent < most {
@@ -119,7 +119,7 @@ impl Console {
         sent
     }
 
-    /// Says what was lost, when there is room for more than that.
+    /// Reports the loss, if there is room for more than the report.
     fn say_what_was_lost(&mut self) {
         if !is_any_lost() || RING.room() < RESERVE / 2 {
             return;
@@ -133,8 +133,8 @@ impl Console {
         self.put(line.as_bytes());
     }
 
-    /// What holds whenever the lock is free: if the ring is not empty the port will interrupt, or a timer will. Returns
-    /// whether the G that waits has what it waits for.
+    /// Ensures the invariant that holds whenever the lock is free: if the ring is not empty the port will interrupt, or a
+    /// timer will. Returns whether the G that waits can go on.
     fn settle(&mut self) -> bool {
         self.say_what_was_lost();
         let is_more = !RING.is_empty();
@@ -150,8 +150,8 @@ impl Console {
     }
 }
 
-/// Takes the lock. Handlers come first, so that each waits for one hold at most: the others spin with interrupts as they
-/// are, and take the lock again and again.
+/// Takes the lock. Handlers come first, so each of them waits for at most one holder: the others leave interrupts as they
+/// are while they spin, and try again and again.
 fn lock() -> InterruptMutexGuard<'static, Console> {
     if percpu::trap_depth() == 0 {
         while HANDLERS.load(Ordering::Relaxed) != 0 {
@@ -165,7 +165,7 @@ fn lock() -> InterruptMutexGuard<'static, Console> {
     console
 }
 
-/// Calls `body` with the lock held, and wakes the G that waits if there is what it waits for.
+/// Calls `body` with the lock held, and wakes the G that waits if it can go on.
 fn locked<R>(body: impl FnOnce(&mut Console) -> R) -> R {
     hold_during(lock(), body)
 }
@@ -177,7 +177,7 @@ fn hold_during<R>(mut console: InterruptMutexGuard<'_, Console>, body: impl FnOn
     HOLDS.fetch_add(1, Ordering::Relaxed);
     drop(console);
     if has_come && let (Some(room), Some(scheduler)) = (ROOM.get(), platform::scheduler()) {
-        // As in a handler: this CPU is not to be left in between.
+        // As in a handler: this CPU must not be preempted in between.
         without_interrupts(|| room.raise(scheduler));
     }
     result
@@ -187,12 +187,12 @@ fn is_any_lost() -> bool {
     LOST_MESSAGES.load(Ordering::Relaxed) != 0
 }
 
-/// What was lost and has not been said, if there is something.
+/// The report of the loss, if there was one since the last.
 pub(super) fn lost() -> Option<Lost> {
     is_any_lost().then(Lost::now)
 }
 
-/// What did not fit into the ring.
+/// Output that did not fit into the ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     messages: usize,
@@ -224,7 +224,7 @@ pub(super) fn configure() {
     }
 }
 
-/// Lets the port interrupt: input can arrive, and output leaves without its printer.
+/// Enables the port's interrupt: input can be received, and output is sent without its caller.
 pub(crate) fn enable_interrupt() {
     if port::route_interrupt(|_| interrupt()) {
         input::enable();
@@ -235,10 +235,10 @@ pub(crate) fn enable_interrupt() {
     }
 }
 
-/// The port has received something, or takes more.
+/// The port has received bytes, or can take more.
 fn interrupt() {
     locked(|console| {
-        // See `port`. What is wanted is enabled when the lock is freed.
+        // See `port`. The wanted reasons are enabled when the lock is released.
         console.port.set_interrupts(IER::empty());
         input::receive(&mut console.port.uart);
         console.send(BURST);
@@ -246,33 +246,34 @@ fn interrupt() {
     input::serve();
 }
 
-/// Looks at a port that has no interrupt. Returns when to look again, in ns. Called by the timer's handler.
+/// Checks a port that has no interrupt. Returns when to check again, in ns. Called by the timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
     if !IS_POLLED.load(Ordering::Relaxed) || RING.is_empty() {
         return NEVER;
     }
-    // Whoever has the lock sees to it that some timer looks again.
+    // The holder of the lock makes some timer check again.
     let sent = CONSOLE.try_lock().map(|console| hold_during(console, |console| console.send(BURST)));
     if sent.is_none() || RING.is_empty() { NEVER } else { now + POLL }
 }
 
-/// Calls `body` with the port, and what it has received.
+/// Calls `body` with the port and the received bytes.
 pub(super) fn with_port<R>(body: impl FnOnce(&mut port::Uart) -> R) -> R {
     locked(|console| body(&mut console.port.uart))
 }
 
-/// Whether the caller may be parked: a G in code of its own, with its M and P.
+/// Whether the caller may be parked: a G that runs its own code, with its M and P.
 fn can_park() -> bool {
     platform::goroutine_in_user_code().is_some_and(|goroutine| goroutine.status() == Status::Running)
 }
 
-/// Prints bytes, as one piece up to 16 KiB. Returns whether all of them will be seen.
+/// Prints bytes; up to 16 KiB are not mixed with other output. Returns whether all of them will be sent.
 ///
-/// Blocks the calling G, not its M, if there is no room. Callable from everywhere but handlers of non-maskable interrupts;
-/// a caller that cannot block loses what there is no room for, which is counted, and said where it is missing.
+/// Blocks the calling G, not its M, if there is no room. Callable from everywhere except handlers of non-maskable
+/// interrupts. If the caller cannot block, bytes without room are dropped and counted, and the count is printed in their
+/// place.
 pub fn write(bytes: &[u8]) -> bool {
     if !can_park() {
-        // No short circuit: each part that is lost is counted.
+        // No short circuit: each part that is dropped has to be counted.
         return bytes.chunks(PART).fold(true, |all, part| {
             let fits = locked(|console| {
                 let fits = console.put_or_lose(part);
@@ -298,7 +299,7 @@ pub fn write(bytes: &[u8]) -> bool {
     true
 }
 
-/// Sends what is left of `bytes` after the first burst, burst by burst, as long as the port takes it.
+/// Sends the rest of `bytes` after the first burst, burst by burst, as long as the port takes it.
 fn send_rest(bytes: usize) {
     let mut left = bytes.saturating_sub(BURST);
     while left > 0 {
@@ -309,19 +310,19 @@ fn send_rest(bytes: usize) {
     }
 }
 
-/// Waits until everything printed before the call has left the machine, whatever others print meanwhile. Returns whether it
-/// has: a port that takes nothing for a minute is given up, or for as many seconds as the kernel option `drain_s` says.
+/// Waits until everything printed before the call has been sent, whatever others print meanwhile. Returns whether it has:
+/// there is a timeout of a minute for a port that takes nothing, or of as many seconds as the kernel option `drain_s` says.
 ///
 /// Blocks the calling G; a caller that cannot block polls. Callable from everywhere but handlers of non-maskable interrupts.
 pub fn flush() -> bool {
-    // If something is lost, that is said when there is room, behind what is in the ring now.
+    // A loss is reported when there is room, after the current contents of the ring.
     let mut is_all_put = !is_any_lost();
     let mut end = RING.end();
     let (mut taken, mut since) = (RING.taken(), timer::now());
     loop {
         let is_out = locked(|console| {
             let has_sent = console.send(BURST) > 0;
-            // What others print may keep the port from ever being empty.
+            // Output of others may keep the port from ever being empty.
             !has_sent && RING.is_taken_to(end) && console.port.is_empty()
         });
         if is_out || RING.is_taken_to(end.wrapping_add(IN_THE_PORT)) {
@@ -344,7 +345,7 @@ pub fn flush() -> bool {
     }
 }
 
-/// How long a port that takes nothing is waited for at the end, in ns.
+/// The timeout for a port that takes nothing at the end, in ns.
 pub(super) fn patience() -> u64 {
     PATIENCE.load(Ordering::Relaxed)
 }
@@ -361,36 +362,36 @@ pub(super) fn last_sent() -> u8 {
     LAST_SENT.load(Ordering::Relaxed)
 }
 
-/// One hold of the console's lock, or a time in which it was free: to be compared with a later one.
+/// One period in which the console's lock was held, or was free: to be compared with a later one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hold(u64);
 
-/// What the console's lock is at this moment. Callable from everywhere.
+/// The current period of the console's lock. Callable from everywhere.
 pub(crate) fn hold() -> Hold {
     Hold(HOLDS.load(Ordering::Relaxed))
 }
 
 impl Hold {
-    /// A time in which the lock was free, long ago.
+    /// A period in which the lock was free, long ago.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Whether it is a hold, and still the same: nobody else has had the lock since.
+    /// Whether the lock was held, and that period has not ended.
     pub(crate) fn goes_on(self) -> bool {
         self.0 % 2 == 1 && hold() == self
     }
 
-    /// Whether it is that of `cpu`. Only of use if it goes on.
+    /// Whether the holder is `cpu`. The answer is valid only if the period has not ended.
     pub(crate) fn is_of(self, cpu: CpuId) -> bool {
         self.goes_on() && CONSOLE.is_held_by(cpu)
     }
 }
 
-/// Calls `body` while nobody can print and what was printed stays in the ring: for a test of what a panic gets past.
+/// Calls `body` while no CPU can print and the ring is not emptied: for a test of what a panic can still print.
 pub(crate) fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
     locked(|_| body())
 }
 
-/// The port takes nothing as long as this exists, as if nobody read: for tests.
+/// The port takes nothing as long as this exists, as if nothing read it: for tests.
 #[derive(Debug)]
 pub struct Stalled(());
 
@@ -402,7 +403,7 @@ impl Stalled {
         Self(())
     }
 
-    /// How many bytes were lost since that was last said.
+    /// Number of bytes dropped since the last report.
     pub fn lost(&self) -> usize {
         Lost::now().bytes
     }

@@ -1,8 +1,8 @@
 //! The serial port: its registers, and its interrupt.
 //!
-//! The port has one line for all reasons to interrupt, and the interrupt controller notices only that the line goes up. So
-//! the handler first disables all of them, which takes the line down, and enables those that are wanted when it is done:
-//! if one of them is there by then, the line goes up again.
+//! The port has one interrupt line for all reasons, and the interrupt controller notices only the rising edge. So the
+//! handler first disables all reasons, which takes the line down, and enables those that are wanted when it is done: if one
+//! of them is present by then, the line goes up again.
 
 use spin::Once;
 use uart_16550::backend::PioBackend;
@@ -23,13 +23,13 @@ const FIFO_BYTES: usize = 16;
 
 pub(super) type Uart = Uart16550<PioBackend>;
 
-/// Whether the port answers. Output of a machine without one is dropped.
+/// Whether the port answers. Without one output is dropped.
 static IS_THERE: Once<bool> = Once::new();
 
-/// The port, not set up.
+/// The port, before its setup.
 pub(super) const fn uart() -> Uart {
-    // SAFETY: the port of the PC's first serial interface. Its users take turns by the console's lock, but for a panic,
-    // which stops them.
+    // SAFETY: the port of the PC's first serial interface. Its users share it by the console's lock, except a panic, which
+    // stops them.
     match unsafe { Uart16550::new_port(PORT) } {
         Ok(uart) => uart,
         Err(_) => panic!("the registers do not fit into the address space"),
@@ -40,18 +40,18 @@ pub(super) const fn config() -> Config {
     Config { baud_rate: BaudRate::Baud115200, ..Config::DEFAULT }
 }
 
-/// The port, for whoever has the console's lock.
+/// The port, guarded by the console's lock.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) uart: Uart,
-    /// What it interrupts for at the moment.
+    /// The reasons for which it interrupts now.
     enabled: IER,
-    /// Whether it takes nothing, for a test.
+    /// Whether it takes no bytes, for a test.
     pub(super) is_stalled: bool,
 }
 
 impl Port {
-    /// The port, not set up.
+    /// The port, before its setup.
     pub(super) const fn new() -> Self {
         Self { uart: uart(), enabled: IER::empty(), is_stalled: false }
     }
@@ -70,7 +70,7 @@ impl Port {
         !is_there() || !self.is_stalled && self.uart.lsr().contains(LSR::TRANSMITTER_EMPTY)
     }
 
-    /// Has the port interrupt for `wanted` and nothing else.
+    /// Makes the port interrupt for `wanted` and for no other reason.
     pub(super) fn set_interrupts(&mut self, wanted: IER) {
         if !self.enabled.difference(wanted).is_empty() {
             self.uart.disable_interrupts(self.enabled.difference(wanted));
@@ -100,7 +100,7 @@ pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> us
 /// Bytes that can be between the ring and the wire.
 pub(super) const IN_THE_PORT: usize = FIFO_BYTES + 1;
 
-/// Has the port's interrupt reach the boot CPU. Returns whether it does.
+/// Routes the port's interrupt to the boot CPU. Returns whether that is possible.
 pub(super) fn route_interrupt(handler: fn(usize)) -> bool {
     is_there()
         && args::option("console") != Some("polled")
