@@ -1,8 +1,7 @@
-//! Backtraces by frame pointers, of running code and of code that was interrupted.
+//! Backtraces by frame pointers, of running and of interrupted code.
 //!
-//! All code, the prebuilt `core` included, keeps frame pointers: RBP points at the caller's RBP, and the return address
-//! lies above. A word is read only after the page tables said that it is mapped, so a broken chain ends a backtrace and
-//! does nothing worse.
+//! All code, the prebuilt `core` included, keeps frame pointers: RBP points at the caller's RBP, and the return address is
+//! above it. A word is read only if the page tables map it, so a broken chain only ends the backtrace.
 
 use core::arch::asm;
 
@@ -11,10 +10,10 @@ use x86_64::VirtAddr;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::mm::{layout, paging, physical_to_virtual};
 
-/// Frames that are not the same as the one before, in a backtrace at most.
+/// Most frames in a backtrace; equal consecutive ones count once.
 const MAX_FRAMES: usize = 64;
 
-/// Longer backtraces are cut: the chain may be a circle.
+/// Most steps of a backtrace: the chain may be a cycle.
 const MAX_DEPTH: usize = 1 << 17;
 
 /// The program counters of a chain of calls, innermost first.
@@ -25,14 +24,14 @@ pub(crate) struct Backtrace {
     /// The return address of the innermost frame, if the chain does not have it.
     caller: Option<u64>,
     frame_pointer: u64,
-    /// The return address that was the last.
+    /// The previous return address.
     last: u64,
     left: usize,
     depth: usize,
 }
 
 impl Backtrace {
-    /// Where the caller is, from its own caller on.
+    /// The backtrace of the caller, from its own caller on.
     #[inline(never)]
     pub(crate) fn here() -> Self {
         let frame_pointer;
@@ -41,23 +40,22 @@ impl Backtrace {
         Self { innermost: None, ..Self::from(0, frame_pointer) }
     }
 
-    /// Where interrupted code is. If that is not code at all, as after a call through a bad pointer, the call is shown
-    /// next.
+    /// The backtrace of interrupted code. If the program counter is not in code, as after a call of an invalid pointer, the
+    /// call is shown next.
     pub(crate) fn of(frame: &TrapFrame) -> Self {
         let jumped = !layout::text().contains(&frame.rip);
         let caller = if jumped { read(frame.rsp).filter(|address| layout::text().contains(address)) } else { None };
         Self { caller, ..Self::from(frame.rip, frame.rbp) }
     }
 
-    /// From a program counter and the frame pointer that belongs to it, such as those of code that is not running.
+    /// From a program counter and its frame pointer, such as those of code that is not running.
     pub(crate) fn from(program_counter: u64, frame_pointer: u64) -> Self {
         let innermost = Some(program_counter);
         Self { innermost, caller: None, frame_pointer, last: 0, left: MAX_FRAMES, depth: MAX_DEPTH }
     }
 }
 
-/// Yields addresses as the host tools look them up: the exact one of the innermost frame, then return addresses minus
-/// one.
+/// Yields addresses as the host tools look them up: the exact one of the innermost frame, then return addresses minus one.
 impl Iterator for Backtrace {
     type Item = u64;
 
@@ -88,12 +86,12 @@ fn read(address: u64) -> Option<u64> {
     if !address.is_multiple_of(8) {
         return None;
     }
-    // An aligned word lies in one page. It is read where all memory is mapped for good, since a free stack may lose its
-    // pages in between. What is not memory is not mapped there.
+    // An aligned word is within one page. It is read through the permanent mapping of memory, since a free stack may lose
+    // its pages in between. Addresses without memory are not mapped there.
     let physical = paging::translate(VirtAddr::try_new(address).ok()?)?;
     let mapped = physical_to_virtual(physical);
     paging::translate(mapped)?;
     let pointer = mapped.as_ptr::<u64>();
-    // SAFETY: mapped and aligned. What is read may be meaningless, which the caller expects.
+    // SAFETY: mapped and aligned. The value may be meaningless, which the caller expects.
     Some(unsafe { pointer.read_volatile() })
 }

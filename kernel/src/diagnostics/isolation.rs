@@ -1,23 +1,23 @@
-//! `panic=isolate`: a panic ends the G it happens in, and nothing else; and so does a stack overflow.
+//! `panic=isolate`: a panic or a stack overflow ends only the G that it happens in.
 //!
-//! Without that option both end the machine, as in Go. With it, the G's report is printed, its joiner gets
-//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the others go on. There is no unwinding on this machine, so
-//! nothing that the G owned is dropped: what it held stays held (a lock it had taken is never free again, what it was to
-//! send is never sent), and its stack, into which others may point, is never used again.
+//! Without that option both end the machine, as in Go. With it the G's report is printed, its joiner gets
+//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the other Gs continue. There is no unwinding on this
+//! machine, so nothing that the G owned is dropped: a lock that it held is never released, a value that it was to send is
+//! never sent, and its stack, which others may have references into, is never used again.
 //!
-//! The children of scopes that the G has open go on, and may borrow from its frames, and from those of its own parents. So
-//! the G ends, for whoever joins it, when the last of them has: as it would where it could unwind. If they wait for
-//! something that it held that is never.
+//! The children of the scopes that the G has open continue, and may borrow from its frames, and from those of its ancestors.
+//! So for its joiner the G ends after the last of them, as it would if it could unwind. If they wait for something that it
+//! held, it never ends.
 //!
-//! A G that has overflowed its stack ends on another one of 16 KiB, which is not used again either.
+//! A G that has overflowed its stack ends on another stack of 16 KiB, which is not used again either.
 //!
-//! The machine still ends where more than one G is at stake:
+//! The machine still ends if more than one G is affected:
 //!
 //! - the main G panics: there is no program without it;
-//! - the panic is in the scheduler, in a handler, or with preemption or interrupts off: what is half changed is shared;
-//! - the G is in a system call: its M is not its own;
-//! - a second panic comes while the report of the first is made;
-//! - there is no memory for the stack on which one is to end that has overflowed its own.
+//! - the panic is in the scheduler, in a handler, or with preemption or interrupts off: shared data may be inconsistent;
+//! - the G is in a system call: its M does not belong to it alone;
+//! - there is a second panic during the report of the first;
+//! - there is no memory for the other stack on which a G ends that has overflowed its own.
 
 use core::fmt;
 use core::panic::PanicInfo;
@@ -49,9 +49,9 @@ pub(crate) fn init() {
     }
 }
 
-/// Whether a panic in the code of `goroutine`, which is the caller, ends it alone.
+/// Whether a panic in the code of `goroutine`, the caller, ends only this G.
 pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
-    // In a system call it is not running.
+    // A G in a system call does not have the status of a running one.
     IS_ON.load(Ordering::Relaxed) && goroutine.id() != GoroutineId::MAIN && goroutine.status() == Status::Running
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace
     leave(JoinError::Panicked)
 }
 
-/// Reports that the calling G, which is [covered](covers) and on another stack now, has used up the one in `slot`, and ends
-/// it.
+/// Reports that the calling G, which is [covered](covers) and runs on another stack now, has overflowed the one in `slot`,
+/// and ends it.
 pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
     let goroutine = Pinned::<Kernel>::new().goroutine();
     report(goroutine, Cause::Overflow(slot), backtrace);
@@ -72,24 +72,23 @@ pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
 /// Ends the calling G without unwinding.
 fn leave(reason: JoinError) -> ! {
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: this machine has no flows of control but Gs, and what borrows from a G's frames are children of its scopes,
-    // for which `abandon` waits.
+    // SAFETY: on this machine only children of a G's scopes borrow from its frames, and `abandon` waits for them.
     unsafe {
         abandon::<Kernel>(reason)
     }
 }
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
-    // A panic in here, in the message's own code say, is with preemption off: it ends the machine.
+    // A panic in here, for example while formatting the message, is with preemption off: it ends the machine.
     let _off = PreemptGuard::new();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
     console::print(format_args!("{report}"));
 }
 
-/// What ends a G.
+/// Why a G ends.
 enum Cause<'a> {
     Panic(&'a PanicInfo<'a>),
-    /// The stack that was not enough.
+    /// The stack that overflowed.
     Overflow(Slot),
 }
 

@@ -1,8 +1,7 @@
 //! The end of a broken machine: panics and exceptions.
 //!
-//! The first CPU that gets here stops all others by a non-maskable interrupt, which also reaches those that have
-//! interrupts off, then prints what happened and where every CPU was, and ends the machine. It takes no lock and
-//! allocates nothing.
+//! The first CPU to get here stops all others by a non-maskable interrupt, which also reaches CPUs with interrupts off. Then
+//! it prints the reason and the state of every CPU, and ends the machine. It takes no lock and does not allocate.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -28,12 +27,12 @@ use crate::sched::platform;
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
 
-/// What is shown besides the reason.
+/// What the report shows besides the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
-    /// Where every CPU was: something is wrong with the kernel.
+    /// The program counter and backtrace of every CPU: a fault of the kernel.
     Cpus,
-    /// What every G was doing: something is wrong with the program.
+    /// The state of every G: a fault of the program.
     Goroutines,
 }
 
@@ -62,7 +61,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     })
 }
 
-/// Ends the machine because of an exception that nobody serves.
+/// Ends the machine because of an exception without a handler.
 pub(crate) fn exception(frame: &TrapFrame) -> ! {
     let description = Description::new(frame);
     end(EXCEPTION, Some(frame), Show::Cpus, |console, cpu| {
@@ -72,7 +71,7 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
     })
 }
 
-/// Ends the machine because a G has used up its stack. Called on another one.
+/// Ends the machine because a G has overflowed its stack. Called on another stack.
 pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
     end(platform::STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
         writeln!(console, "{}", StackOverflow { goroutine, slot })?;
@@ -81,7 +80,7 @@ pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Sl
     })
 }
 
-/// What there is to say of a G that has used up its stack.
+/// The report of a stack overflow.
 pub(crate) struct StackOverflow {
     pub(crate) goroutine: GoroutineId,
     pub(crate) slot: Slot,
@@ -90,24 +89,24 @@ pub(crate) struct StackOverflow {
 impl fmt::Display for StackOverflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { goroutine, slot } = *self;
-        // What is left to preemption is not counted.
+        // The part reserved for preemption does not count.
         let touched = slot.touched().min(slot.bytes()) / 1024;
         write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
     }
 }
 
-/// Ends the machine because the program cannot go on, though no one G is to blame.
+/// Ends the machine because the program cannot continue, and no single G is the cause.
 pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
     end(platform::STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
-/// Serves a non-maskable interrupt: stops this CPU if another one is ending the machine, says where it is if it was
-/// asked, has the machine described if somebody outside asks. If no CPU can answer that, it is an exception.
+/// Handles a non-maskable interrupt: stops this CPU if another one is ending the machine, answers a question for its program
+/// counter, and prints a report if one was requested from outside. If none of these applies it is an exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}
         NOBODY => exception(frame),
-        // Whoever sent it, the report goes on.
+        // Whatever has sent it, the report continues.
         ending if ending as usize == percpu::current().index() => {}
         _ => {
             snapshot::answer_for_good(frame);
@@ -116,21 +115,21 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     }
 }
 
-/// Ends the machine: `report` says why. Only the first CPU to get here does so; what others have to say at the same
-/// time is lost, but for where they were. `frame` is what was interrupted, if that is why.
+/// Ends the machine; `report` writes the reason. Only the first CPU to get here does so: reasons of others at the same time
+/// are lost, except their program counters. `frame` is the interrupted code, if that is the reason.
 fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
     interrupts::disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
     match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        // A panic while the report of the first one is printed: the reason may be anything, so no more than this.
+        // A panic while the report of the first one is printed: it may have any reason, so only this is printed.
         Err(first) if first == number => {
             let _ = Emergency::new().write_str("panic while panicking\n");
             exit::end_qemu(status);
             cpu::halt()
         }
-        // A non-maskable interrupt that is being served keeps away the one that is on its way.
+        // While a non-maskable interrupt is handled, a further one is held back.
         Err(_) => {
             if let Some(frame) = frame {
                 snapshot::answer_for_good(frame);
@@ -140,7 +139,7 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
     }
     snapshot::ask_others();
     let mut console = Emergency::new();
-    // The port takes what it takes.
+    // What the port does not take is dropped.
     let _ = report(&mut console, this);
     let _ = match show {
         Show::Goroutines => platform::list_goroutines(&mut console),

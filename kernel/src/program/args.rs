@@ -9,10 +9,10 @@ use spin::Once;
 
 use crate::program::exit;
 
-/// Exit status of a machine whose options cannot be used, as of a command that is called wrongly (`EX_USAGE`).
+/// Exit status for invalid options, as of a command with wrong usage (`EX_USAGE`).
 const WRONG_USE: u8 = 64;
 
-/// The command line, taken apart.
+/// The parsed command line.
 struct CommandLine {
     options: Vec<String>,
     program: Vec<&'static str>,
@@ -20,7 +20,7 @@ struct CommandLine {
 
 static COMMAND_LINE: Once<CommandLine> = Once::new();
 
-/// Takes the command line apart.
+/// Parses the command line.
 pub(crate) fn init(line: &str) {
     COMMAND_LINE.call_once(|| CommandLine {
         options: command_line::options(line).map(|word| word.to_string()).collect(),
@@ -40,7 +40,7 @@ pub fn option(key: &str) -> Option<&'static str> {
 }
 
 /// The value of the kernel option `KEY=NUMBER`, `None` if it was not given. Anything but a number in `range` ends the
-/// machine with a message and the status of wrong use: a value that was meant otherwise is not taken for another one.
+/// machine with a message and the status of wrong usage, so that no other value is taken silently.
 pub(crate) fn number(key: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let value = option(key)?;
     match value.parse() {

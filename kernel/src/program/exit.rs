@@ -7,11 +7,11 @@ use crate::arch::acpi;
 use crate::arch::x86_64::cpu;
 use crate::drivers::console;
 
-/// Ends the machine with a status, after everything printed so far has left it. If the port takes nothing for a minute (see
+/// Ends the machine with a status, after all output so far has been sent. If the port takes nothing for a minute (see
 /// [`console::flush`]), the machine ends all the same, with status [`OUTPUT_LOST`]. Callable from everywhere.
 ///
-/// QEMU ends through its `isa-debug-exit` device. A machine without it says the status and is turned off by ACPI, or
-/// stops where that is not possible. After a panic it stops in any case, so that the report can be read.
+/// QEMU exits through its `isa-debug-exit` device. A machine without it prints the status and is turned off by ACPI, or
+/// halts if that is not possible. After a panic it halts in any case, so that the report can be read.
 pub fn exit(status: u8) -> ! {
     let status = if console::flush() { status } else { OUTPUT_LOST };
     end_qemu(status);
@@ -23,9 +23,9 @@ pub fn exit(status: u8) -> ! {
     cpu::halt()
 }
 
-/// Ends QEMU. Returns only where there is no QEMU, or no such device.
+/// Makes QEMU exit. Returns only without QEMU, or without that device.
 pub(crate) fn end_qemu(status: u8) {
     let mut port = Port::<u32>::new(DEBUG_EXIT_PORT);
-    // SAFETY: a write to a port at which nothing else is does nothing.
+    // SAFETY: a write to a port without a device does nothing.
     unsafe { port.write(debug_exit_value(status)) };
 }

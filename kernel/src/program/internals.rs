@@ -1,6 +1,6 @@
-//! What the tests inside the machine see of the kernel and do to it. No part of the interface and not for programs: it
-//! changes without notice. What can break something is `unsafe`, so that a program in safe Rust cannot do so by this
-//! either. It is a hidden module, not a feature of the crate: the kernel that is tested is the one that programs get.
+//! The parts of the kernel that the tests inside the machine need. Not part of the interface and not for programs: it
+//! changes without notice. A function that can break something is `unsafe`, so that a program in safe Rust cannot. It is a
+//! hidden module and not a feature of the crate, so the kernel under test is the one that programs get.
 
 use core::fmt;
 use core::ops::Range;
@@ -23,24 +23,24 @@ pub use x86_64::structures::paging::PhysFrame;
 /// Bytes in a page and in a frame.
 pub const PAGE_SIZE: usize = crate::mm::PAGE_SIZE;
 
-/// Bytes below a stack that are left to preemption.
+/// Bytes below a stack that are reserved for preemption.
 pub const RESERVE: usize = crate::mm::stack::RESERVE;
 
-/// Takes an interrupt vector for good: `handler` is called with `argument` on whichever CPU gets the interrupt.
+/// Allocates an interrupt vector permanently: `handler` is called with `argument` on the CPU that gets the interrupt.
 ///
 /// # Errors
-/// All are taken.
+/// All are in use.
 ///
 /// # Safety
-/// `handler` keeps to what a handler may do (see `contexts`).
+/// `handler` does only what a handler may do (see `contexts`).
 pub unsafe fn allocate_vector(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
     interrupts::allocate(handler, argument)
 }
 
-/// Interrupts a CPU. Nothing happens if it is not up.
+/// Interrupts a CPU. Nothing happens if it has not started.
 ///
 /// # Safety
-/// The vector is one of [`allocate_vector`], or one that nobody serves from 32 on.
+/// The vector is one of [`allocate_vector`], or one from 32 on without a handler.
 pub unsafe fn send(to: CpuId, vector: Vector) {
     apic::send(to, vector);
 }
@@ -53,13 +53,13 @@ pub unsafe fn send_to_others(vector: Vector) {
     apic::send_to_others(vector);
 }
 
-/// How many interrupts came that nobody had asked for.
+/// Number of spurious interrupts.
 pub fn unexpected_interrupts() -> usize {
     interrupts::unexpected_count()
 }
 
-/// Calls `body` in the context of a handler of a non-maskable interrupt, as far as the kernel can tell: more is refused
-/// there than anywhere else.
+/// Calls `body` in the context of a handler of a non-maskable interrupt, as far as the kernel can tell: there it refuses
+/// more than anywhere else.
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     without_interrupts(|| {
         percpu::enter_trap(true);
@@ -69,20 +69,20 @@ pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Has preemptions inside of `code` overwrite the red zone of what they interrupt.
+/// Makes preemptions inside of `code` overwrite the red zone of the interrupted code.
 ///
 /// # Safety
-/// `code` does not rely on its red zone, or is there to show that it is lost.
+/// `code` does not use its red zone, or is a test that it is lost.
 pub unsafe fn leave_red_zone_unprotected_in(code: Range<u64>) {
     preempt::leave_red_zone_unprotected_in(code);
 }
 
-/// How often preemption is off on this CPU.
+/// The preemption-disable depth of this CPU.
 pub fn preempt_count() -> u32 {
     percpu::preempt_count()
 }
 
-/// Calls `body` while nobody can print and what was printed stays in the ring.
+/// Calls `body` while no CPU can print and the output ring is not emptied.
 pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
     console::with_all_locked(body)
 }
@@ -98,23 +98,23 @@ pub fn allocate_frame() -> Result<PhysFrame, OutOfMemory> {
 /// Returns a frame to the allocator.
 ///
 /// # Safety
-/// It is from [`allocate_frame`], and nothing uses it any more.
+/// It is from [`allocate_frame`], and is not in use.
 pub unsafe fn free_frame(frame: PhysFrame) {
     // SAFETY: the caller's promise.
     unsafe { frame::free(frame) };
 }
 
-/// Asks a CPU by a non-maskable interrupt where it is. Does not wait.
+/// Asks a CPU by a non-maskable interrupt for its program counter. Does not wait.
 pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
 
-/// The number of the last question that a CPU has answered; 0 if it is not up.
+/// The number of the last question that a CPU has answered; 0 if it has not started.
 pub fn answers(cpu: CpuId) -> u32 {
     snapshot::answers(cpu)
 }
 
-/// Writes where every CPU is.
+/// Writes the program counter of every CPU.
 ///
 /// # Errors
 /// Those of `out`.
@@ -122,17 +122,17 @@ pub fn write_all_cpus(out: &mut impl fmt::Write) -> fmt::Result {
     snapshot::write_all(out)
 }
 
-/// Puts the control registers of this CPU into the state that the kernel wants.
+/// Sets the control registers of this CPU as the kernel requires.
 pub fn init_cpu() {
     cpu::init();
 }
 
-/// Whether this CPU is in a halt for which no epoch waits. The caller is pinned.
+/// Whether this CPU is in a halt that no epoch waits for. The caller is pinned.
 pub fn is_halted() -> bool {
     tlb::is_halted()
 }
 
-/// The address of the instruction at which a CPU halts that has nothing to run.
+/// The address of the halt instruction of an idle CPU.
 pub fn halt_address() -> u64 {
     cpu::halt_address()
 }

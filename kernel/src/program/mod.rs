@@ -1,4 +1,4 @@
-//! What makes a crate a program for the machine: its `main`.
+//! The `main` of a program for the machine.
 
 pub mod args;
 #[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
@@ -11,7 +11,7 @@ use core::fmt::Display;
 
 use boot_protocol::status::LAST_OF_PROGRAM;
 
-/// Declares the program's `main`, a `fn(&[&str])` that returns what [`Termination`] is implemented for.
+/// Declares the program's `main`, a `fn(&[&str])` that returns a type with [`Termination`].
 ///
 /// Without it a program does not link: `gmp_program_main` is missing.
 #[macro_export]
@@ -39,7 +39,7 @@ pub(crate) fn run() -> u8 {
     unsafe { gmp_program_main(args::program()) }
 }
 
-/// What a `main` may return, and the exit status that it stands for: 0 is success.
+/// A value that `main` may return, with its exit status: 0 is success.
 pub trait Termination {
     /// The exit status, 0 to [`LAST_OF_PROGRAM`].
     fn report(self) -> u8;
@@ -51,14 +51,14 @@ impl Termination for () {
     }
 }
 
-/// The status itself. What is not in 0 to [`LAST_OF_PROGRAM`] becomes that, since higher ones are the kernel's.
+/// The value itself. A status above [`LAST_OF_PROGRAM`] becomes that one, since higher ones are the kernel's.
 impl Termination for i32 {
     fn report(self) -> u8 {
         u8::try_from(self).map_or(LAST_OF_PROGRAM, |status| status.min(LAST_OF_PROGRAM))
     }
 }
 
-/// An error is printed, and is status 1.
+/// Prints the error; status 1.
 impl<T: Termination, E: Display> Termination for Result<T, E> {
     fn report(self) -> u8 {
         match self {

@@ -1,4 +1,4 @@
-//! Blocking a G in a driver, together with its M: the P goes to another M meanwhile.
+//! Blocking a G and its M in a driver: the P is handed off meanwhile.
 
 use gmp_sched::platform::{OutOfResources, Pinned, Platform as _};
 use gmp_sched::syscall;
@@ -7,11 +7,11 @@ use gmp_sched::time::Instant;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::Kernel;
 
-/// Runs `call`, in which the calling G is blocked in a driver: its P has been given away, and its M waits for interrupts.
+/// Runs `call` with the calling G blocked in a driver: its P has been handed off, and its M may wait for interrupts.
 ///
 /// # Errors
 ///
-/// No M can be made to take over; `call` has not been run.
+/// No M can be created to take over. `call` has not been run then.
 ///
 /// # Panics
 ///
@@ -21,21 +21,21 @@ pub(crate) fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResou
     syscall::try_blocking::<Kernel, R>(|| call(&Blocked { _pinned: Pinned::new() }))
 }
 
-/// The calling G is blocked in a driver: see [`block`].
+/// The calling G while it is blocked in a driver: see [`block`].
 #[derive(Debug)]
 pub(crate) struct Blocked {
-    /// The driver's thread stays on its CPU except where it waits.
+    /// Keeps the driver's thread on its CPU except where it waits.
     _pinned: Pinned<Kernel>,
 }
 
 impl Blocked {
-    /// The thread that waits: a driver's interrupt handler unparks it.
+    /// The thread that waits, for the driver's interrupt handler to unpark.
     #[must_use]
     pub(crate) fn thread(&self) -> &'static KernelThread {
         kthread::all().current().expect("a G runs on a thread")
     }
 
-    /// Waits until `is_done` says so, which is asked whenever the thread is unparked.
+    /// Waits until `is_done` returns `true`. It is called each time that the thread is unparked.
     ///
     /// # Panics
     ///

@@ -1,16 +1,15 @@
-//! How a CPU waits that has nothing to run: it halts; the last one of all may poll for a while before it does.
+//! What an idle CPU does: it halts. The last CPU to become idle may poll for a while first.
 //!
-//! With the kernel option `halt_poll_us=N`, 0 by default, a machine on which nothing runs has one CPU that goes on executing
-//! instructions for that long before it halts too. Whatever comes meanwhile comes by interrupt all the same. Linux has this
-//! as its `haltpoll` governor, to save the way out of a halt. Here it makes runs equal where instructions are counted (`boot
-//! --icount`): the clock is then what all CPUs have executed, and while one executes nothing else decides what happens when.
+//! With the kernel option `halt_poll_us=N`, 0 by default, the last CPU to become idle executes instructions for that long
+//! before it halts, too. Events still arrive by interrupt. (Linux has this as its `haltpoll` governor, to save the time to
+//! leave a halt.) Here it makes runs reproducible when instructions are counted (`boot --icount`): the clock is then the
+//! number of instructions executed by all CPUs, and while one CPU executes nothing else decides the order of events.
 //!
-//! When all halt, another thread of QEMU, its main loop, moves the clock to the next timer and kicks the thread that runs the
-//! CPUs. For a moment after each timer the main loop is about anyhow. If it finds all CPUs halted just then, it does that
-//! while the thread of the CPUs is still going round: the clock misses what the last CPU has executed, or another CPU is
-//! the first to go on. Without polling two runs of a hundred times twenty short sleeps, on four CPUs, were hardly ever
-//! equal. Waits that are shorter than the polling do not come to that at all; before longer ones the main loop has had the
-//! time to fall asleep.
+//! When all CPUs halt, another thread of QEMU, its main loop, advances the clock to the next timer and wakes the thread that
+//! runs the CPUs. The main loop also runs for a moment after each timer. If it finds all CPUs halted then, it advances the
+//! clock while the CPUs' thread is still in its loop: the clock misses the last instructions of a CPU, or another CPU
+//! continues first. Without polling two runs of a hundred times twenty short sleeps, on four CPUs, were hardly ever equal.
+//! Waits that are shorter than the polling avoid this case; before longer ones the main loop has had time to fall asleep.
 
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -23,15 +22,15 @@ use crate::mm::tlb;
 use crate::program::args;
 use crate::sched::kthread;
 
-/// For how long the last CPU polls, in nanoseconds.
+/// How long the last CPU polls, in nanoseconds.
 static POLL_NS: AtomicU64 = AtomicU64::new(0);
 
-/// The longest time that can be asked for: ten seconds.
+/// The longest time allowed: ten seconds.
 const LONGEST_POLL_US: u64 = 10_000_000;
 
-/// How often the polling CPU looks before it lets others go on where all CPUs take turns on one thread: about a thousand
-/// instructions. QEMU takes the pause instruction for the end of a turn; without it this turn would last until the polling
-/// ends, and another CPU's timer would have to wait. With it in every look, the turns would take most of the host's time.
+/// Number of polls before the CPU lets others run when all CPUs share one thread of the host: about a thousand instructions.
+/// A pause instruction ends the CPU's turn in QEMU. Without it the turn would last until the polling ends, and another CPU's
+/// timer would have to wait. With one in every poll, changing turns would take most of the host's time.
 const LOOKS_IN_A_ROW: u64 = 32;
 
 /// Reads the kernel option. Called by the boot CPU before kernel threads are set up.
@@ -40,14 +39,14 @@ pub(crate) fn init() {
     POLL_NS.store(wanted * 1_000, Ordering::Relaxed);
 }
 
-/// Waits for an interrupt and handles it; may also return without one. Called and returns with interrupts off, in the idle
+/// Waits for an interrupt and handles it; may also return without one. Called, and returns, with interrupts off, in the idle
 /// loop.
 pub(crate) fn wait_for_interrupt() {
     tlb::halt(|| {
         let wanted = POLL_NS.load(Ordering::Relaxed);
         if wanted != 0 {
             poll(Duration::from_nanos(wanted));
-            // An interrupt that came while they were on has been handled, and may have been all that is to come.
+            // An interrupt while they were on has been handled, and may have been the only one.
             if !tlb::is_halted() {
                 return;
             }
@@ -56,7 +55,7 @@ pub(crate) fn wait_for_interrupt() {
     });
 }
 
-/// Lets interrupts in until there was one, another CPU has something to run, or `limit` is over.
+/// Enables interrupts until there was one, another CPU has something to run, or `limit` is over.
 fn poll(limit: Duration) {
     interrupts::enable();
     let end = kthread::now().after(limit);

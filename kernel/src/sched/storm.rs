@@ -1,7 +1,7 @@
-//! Preemption storms, for tests: every few microseconds, at random, the G that runs on a CPU is made to give way.
+//! Preemption storms, for tests: the G that runs on a CPU is preempted every few microseconds, at random times.
 //!
-//! What is preempted thousands of times a second in thousands of places shows in seconds what would otherwise go wrong
-//! once in a year.
+//! A test that preempts thousands of times per second at thousands of points finds in seconds a fault that would show once
+//! in a year otherwise.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,23 +13,24 @@ use gmp_sched::preempt;
 use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
-/// Nanoseconds between two strikes on a CPU: at least, and the width of what is added at random; zero is fair weather.
+/// The shortest time between two preemptions on a CPU in nanoseconds, and the width of the random addition; zero means no
+/// storm.
 static SHORTEST: AtomicU32 = AtomicU32::new(0);
 static WIDTH: AtomicU32 = AtomicU32::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 
-/// It storms on all CPUs as long as this exists. There is one storm at a time.
+/// A storm on all CPUs that lasts until this is dropped. There is one at a time.
 #[derive(Debug)]
 #[must_use = "the storm is over when this is dropped"]
 pub struct Storm(());
 
 impl Storm {
-    /// Lets every CPU that runs a G preempt it again and again, after a time in `gaps` at random; a CPU takes part from
-    /// its next tick on.
+    /// Makes every CPU preempt the G that it runs again and again, after random times in `gaps`. A CPU begins with its next
+    /// tick.
     ///
     /// # Panics
     ///
-    /// It storms already; `gaps` is empty, begins at zero or ends beyond 4 s.
+    /// There is a storm already; `gaps` is empty, begins at zero or ends beyond 4 s.
     pub fn begin(gaps: Range<Duration>) -> Self {
         let nanoseconds = |duration: Duration| u32::try_from(duration.as_nanos()).expect("a gap of 4 s at most");
         let (shortest, end) = (nanoseconds(gaps.start), nanoseconds(gaps.end));
@@ -47,7 +48,7 @@ impl Drop for Storm {
     }
 }
 
-/// If it storms, ends the slice of the G that was interrupted on this CPU, and gives the time until the next strike.
+/// In a storm, ends the slice of the G that was interrupted on this CPU, and returns the time until the next preemption.
 /// Called by the timer's handler.
 #[inline]
 pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Duration> {
@@ -55,8 +56,8 @@ pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Durati
     if shortest == 0 {
         return None;
     }
-    // Code of the scheduler is left alone: a G that it lets run in a moment would have to go before its first instruction,
-    // and where the machine is slow none would ever get further.
+    // Not in code of the scheduler: a G that it is about to run would be preempted before its first instruction, and on a
+    // slow machine none would ever make progress.
     if !percpu::is_preemption_off()
         && let Some(machine) = machine
     {

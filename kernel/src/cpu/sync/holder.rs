@@ -1,4 +1,4 @@
-//! Who holds a lock, so that a CPU which waits for itself panics in place of hanging.
+//! The holder of a lock, so that a CPU which waits for a lock of its own panics and does not hang.
 
 use core::panic::Location;
 use core::ptr;
@@ -11,10 +11,10 @@ use crate::cpu::percpu::{self, CpuId};
 /// No CPU.
 const NOBODY: u32 = u32::MAX;
 
-/// The CPU that holds a lock, and where it took it.
+/// The CPU that holds a lock, and the location where it took the lock.
 #[derive(Debug)]
 pub(super) struct Holder {
-    /// Written by the holder, while it holds the lock; so a CPU finds its own number here only if it holds the lock.
+    /// Written by the holder while it holds the lock. So a CPU finds its own number here only if it holds the lock.
     cpu: AtomicU32,
     place: AtomicPtr<Location<'static>>,
 }
@@ -24,28 +24,28 @@ impl Holder {
         Self { cpu: AtomicU32::new(NOBODY), place: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The caller has taken the lock at `place`, and stays on this CPU until it calls [`clear`](Self::clear).
+    /// Records that the caller has taken the lock at `place`. It stays on this CPU until it calls [`clear`](Self::clear).
     pub(super) fn set(&self, place: &'static Location<'static>) {
         self.place.store(ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
         self.cpu.store(percpu::current().number(), Ordering::Relaxed);
     }
 
-    /// The caller is about to free the lock.
+    /// Records that the caller is about to release the lock.
     pub(super) fn clear(&self) {
         self.cpu.store(NOBODY, Ordering::Relaxed);
     }
 
-    /// Whether it is this CPU.
+    /// Whether this CPU is the holder.
     pub(super) fn is(&self, cpu: CpuId) -> bool {
         self.cpu.load(Ordering::Relaxed) == cpu.number()
     }
 
-    /// The caller waits for the lock at `place`.
+    /// Checks that the caller, at `place`, may wait for the lock.
     ///
     /// # Panics
-    /// If this CPU holds it, in what the caller has interrupted or in the caller itself: the wait would never end.
+    /// This CPU holds the lock, taken by the caller or by the code that it has interrupted: the wait would never end.
     pub(super) fn check(&self, place: &'static Location<'static>) {
-        // Whoever can migrate here must not compare the number of one CPU with what another one has written.
+        // Code that can migrate here must not compare the number of one CPU with the number written by another.
         let is_here = without_interrupts(|| self.is(percpu::current()));
         if is_here {
             // SAFETY: `set` stored a reference to a location, all of which are constants, before it stored the number.

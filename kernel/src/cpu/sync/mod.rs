@@ -1,14 +1,14 @@
 //! Locks for the kernel's own data: short critical sections, never held across a switch.
 //!
-//! What a holder may do, and where which lock may be taken: see the table in [the crate's documentation](crate). A holder of either that blocks, yields or
-//! ends panics.
+//! The table in [the crate's documentation](crate) says what a holder may do, and where each lock may be taken. A holder of
+//! either lock that blocks, yields or ends panics.
 //!
-//! Both are test-and-test-and-set on [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse where virtual CPUs
-//! share host cores: the next in line may not be running.
+//! Both are test-and-test-and-set locks, by [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse when virtual CPUs
+//! share host cores: the next waiter may not be running.
 //!
-//! A lock notes who holds it, and since where: a CPU that waits for a lock which it holds itself panics and names both
-//! places, in place of hanging. For the lock-up detector the CPU notes which lock has turned interrupts off. Both take a
-//! store each, to memory that is the CPU's already.
+//! A lock records its holder, and where it was taken: a CPU that waits for a lock which it holds itself panics with both
+//! locations, and does not hang. For the lockup detector the CPU records which lock has turned interrupts off. Each record
+//! is one store to memory that is in the CPU's cache anyway.
 
 mod holder;
 
@@ -25,8 +25,8 @@ use self::holder::Holder;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 
-/// A lock that interrupt handlers may take: interrupts are off on this CPU from the first such lock held to the last, in
-/// whatever order they are freed.
+/// A lock that interrupt handlers may take. Interrupts are off on this CPU from the first such lock taken to the last
+/// released, in any order of release.
 ///
 /// Critical sections are tens of instructions. A holder may take other `InterruptMutex`es, print, and wake threads; it
 /// panics if it takes a [`PreemptMutex`], allocates, frees, spawns, blocks, yields or ends.
@@ -36,13 +36,13 @@ pub struct InterruptMutex<T> {
 }
 
 impl<T> InterruptMutex<T> {
-    /// A free lock around `value`.
+    /// An unlocked lock around `value`.
     pub const fn new(value: T) -> Self {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock, with interrupts off. Spins with interrupts as they were. Callable from everywhere but handlers of
-    /// non-maskable interrupts.
+    /// Takes the lock and turns interrupts off. While it spins, interrupts stay as they were. Callable from everywhere
+    /// except handlers of non-maskable interrupts.
     ///
     /// # Panics
     /// If this CPU holds the lock, or is in a handler of a non-maskable interrupt.
@@ -59,12 +59,12 @@ impl<T> InterruptMutex<T> {
         }
     }
 
-    /// Whether this CPU holds the lock. Only of use if that CPU is known to be stuck.
+    /// Whether this CPU holds the lock. Only meaningful if that CPU is known to be stuck.
     pub(crate) fn is_held_by(&self, cpu: CpuId) -> bool {
         self.holder.is(cpu)
     }
 
-    /// Takes the lock if it is free. Callable as [`lock`](Self::lock).
+    /// Takes the lock if it is free. Callable where [`lock`](Self::lock) is.
     ///
     /// # Panics
     /// In a handler of a non-maskable interrupt.
@@ -93,12 +93,12 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
     }
 }
 
-/// The right to the data of an [`InterruptMutex`].
+/// Access to the data of an [`InterruptMutex`].
 #[derive(Debug)]
 pub struct InterruptMutexGuard<'a, T> {
     guard: ManuallyDrop<SpinMutexGuard<'a, T>>,
     holder: &'a Holder,
-    /// Interrupts are off on the CPU that took the lock.
+    /// Turns interrupts on again on the CPU that took the lock.
     not_send: PhantomData<*mut ()>,
 }
 
@@ -119,25 +119,25 @@ impl<T> DerefMut for InterruptMutexGuard<'_, T> {
 impl<T> Drop for InterruptMutexGuard<'_, T> {
     fn drop(&mut self) {
         self.holder.clear();
-        // SAFETY: dropped here only, and not used afterwards. The lock must be free before interrupts come back on.
+        // SAFETY: dropped here only, and not used afterwards. The lock must be released before interrupts are turned on.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
         percpu::leave_interrupt_lock();
     }
 }
 
-/// A lock for data that no interrupt handler touches: preemption is off while it is held, interrupts stay on.
+/// A lock for data that no interrupt handler uses. Preemption is off while it is held, interrupts stay on.
 pub struct PreemptMutex<T> {
     holder: Holder,
     mutex: SpinMutex<T>,
 }
 
 impl<T> PreemptMutex<T> {
-    /// A free lock around `value`.
+    /// An unlocked lock around `value`.
     pub const fn new(value: T) -> Self {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock, with preemption off. Not callable from interrupt handlers, nor with an [`InterruptMutex`] held.
+    /// Takes the lock and turns preemption off. Not callable from interrupt handlers, nor with an [`InterruptMutex`] held.
     ///
     /// # Panics
     /// If this CPU holds the lock, is in a handler, or holds an [`InterruptMutex`].
@@ -165,10 +165,10 @@ impl<T: fmt::Debug> fmt::Debug for PreemptMutex<T> {
     }
 }
 
-/// The right to the data of a [`PreemptMutex`].
+/// Access to the data of a [`PreemptMutex`].
 #[derive(Debug)]
 pub struct PreemptMutexGuard<'a, T> {
-    // Fields are dropped in this order: the lock is free before preemption comes back on.
+    // Fields are dropped in this order: the lock is released before preemption is turned on.
     _clear: ClearOnDrop<'a>,
     guard: SpinMutexGuard<'a, T>,
     _preempt: PreemptGuard,
@@ -188,7 +188,7 @@ impl<T> DerefMut for PreemptMutexGuard<'_, T> {
     }
 }
 
-/// Notes that nobody holds the lock, just before it is freed.
+/// Clears the holder just before the lock is released.
 #[derive(Debug)]
 struct ClearOnDrop<'a>(&'a Holder);
 

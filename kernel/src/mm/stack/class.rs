@@ -1,11 +1,11 @@
-//! The slots of one class: which are free, with their memory or without.
+//! The slots of one class, and their free lists: with memory and without.
 //!
-//! A free stack keeps its memory and is handed out again, last in, first out; nothing is cleared. When memory is short it
-//! loses its frames ([`give_back`]). Then the slot is *bare*: it goes to the end of a queue, since other CPUs may still
-//! remember where its pages were, and is used again when an epoch has passed ([`tlb`]).
+//! A free stack keeps its memory and is used again, last in, first out; it is not cleared. When memory is short it loses its
+//! frames ([`give_back`]). Then the slot is *bare*: it goes to the end of a queue, since other CPUs may still have
+//! translations of its pages, and is used again when an epoch has passed ([`tlb`]).
 //!
-//! The lists cost no memory: a free stack holds the link in its highest word, a bare one in the page table entry of its
-//! highest page, which is not present and so free for use:
+//! The lists need no memory: the link of a free stack is in its highest word, that of a bare slot in the page table entry of
+//! its highest page, whose other bits are unused while it is not present:
 //!
 //! ```text
 //!   63            26 25                        1 0
@@ -23,8 +23,8 @@ use crate::cpu::sync::InterruptMutex;
 use crate::mm::frame::{self, Priority};
 use crate::mm::{OutOfMemory, paging, tlb};
 
-/// New stacks that are made together, each with its highest page: one lock hold of the frame allocator, and one path
-/// through the page tables that is in the processor's caches. Their pages fill a block of frames.
+/// New stacks are made in batches of this size, each with its highest page: with one critical section of the frame
+/// allocator, and with page tables that are in the processor's caches. Their pages fill a block of frames.
 const BATCH: usize = 16;
 
 const NEXT_BITS: u32 = 25;
@@ -41,7 +41,7 @@ pub(super) static ALL: [Class; CLASSES] = {
     classes
 };
 
-/// Pages of stacks that have a frame.
+/// Number of pages of stacks that have a frame.
 pub(super) static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 
 /// The slots of one class.
@@ -55,14 +55,14 @@ struct Lists {
     /// The free stack to be used next: its index plus 1, or 0 if there is none.
     free: usize,
     free_count: usize,
-    /// First and last of the bare slots.
+    /// The first and the last bare slot.
     bare: Option<(usize, usize)>,
     bare_count: usize,
-    /// How many slots have been in use: those from here on have no page tables yet.
+    /// Number of slots that have been used: the others have no page tables yet.
     made: usize,
 }
 
-/// Slots of a class at one moment.
+/// Numbers of slots of a class at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
     /// With memory: in use, or free.
@@ -77,7 +77,7 @@ impl Class {
         Self { number, lists: InterruptMutex::new(lists) }
     }
 
-    /// A slot with its memory: a free one, or else a new one.
+    /// A slot with memory: a free one, otherwise a new one.
     pub(super) fn take(&self) -> Result<Slot, OutOfMemory> {
         let free = self.lists.lock().pop_free(self.number);
         match free {
@@ -87,7 +87,7 @@ impl Class {
         }
     }
 
-    /// Takes a slot back, with its memory.
+    /// Frees a slot with its memory.
     pub(super) fn put(&self, slot: Slot) {
         self.lists.lock().push_free(slot);
     }
@@ -101,7 +101,7 @@ impl Class {
         Slot { class: self.number, index: 0 }.commit()
     }
 
-    /// Makes a batch of stacks, or one if there is no block of frames for more; gives one of them.
+    /// Makes a batch of stacks, or a single one if there is no block of frames for more; returns one of them.
     #[cold]
     fn make_batch(&self) -> Result<Slot, OutOfMemory> {
         let (first, count) = match frame::allocate_for(Priority::Spawn, BATCH) {
@@ -118,7 +118,7 @@ impl Class {
             *slot = self.begin(*slot, first + index);
         }
         let mut lists = self.lists.lock();
-        // The first is used first, and so on.
+        // So that they are used from the first to the last.
         slots.iter().skip(1).rev().flatten().for_each(|&slot| lists.push_free(slot));
         slots[0].or_else(|| lists.pop_free(self.number)).ok_or(OutOfMemory)
     }
@@ -141,12 +141,12 @@ impl Class {
         Ok(slot)
     }
 
-    /// Makes `frame` the highest page of a slot without memory. Without a slot, or without memory for its page tables, the
-    /// frame goes back.
+    /// Makes `frame` the highest page of a slot without memory. If there is no slot, or no memory for its page tables, the
+    /// frame is freed.
     fn begin(&self, slot: Option<Slot>, frame: PhysFrame) -> Option<Slot> {
         let entry = slot.and_then(|slot| paging::entry_for(slot.highest_page(), &mut frame::allocate).ok());
         match entry {
-            // Ordering: nothing is published here; whoever is given the stack gets the entry with it.
+            // Ordering: nothing is published here; the entry is passed on together with the stack.
             Some(entry) => {
                 entry.store(paging::value(frame, paging::DATA), Ordering::Relaxed);
                 COMMITTED.fetch_add(1, Ordering::Relaxed);
@@ -161,15 +161,15 @@ impl Class {
         }
     }
 
-    /// Takes all memory off a slot that nobody uses. Gives the number of frames that came free.
+    /// Takes all memory from a free slot. Returns the number of frames that are free now.
     fn strip(&self, slot: Slot) -> usize {
         let mut frames = 0;
         for page in slot.pages() {
             let Some(entry) = paging::find_entry(page) else { continue };
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
-                // SAFETY: it was mapped here only. CPUs that remember the page do not touch the address before the slot
-                // is used again, which waits for the epoch.
+                // SAFETY: it was mapped here only. CPUs that still have the translation do not use the address before the
+                // slot is used again, which is after the epoch.
                 unsafe { frame::free(frame) };
             }
         }
@@ -183,25 +183,25 @@ impl Class {
 impl Lists {
     fn pop_free(&mut self, class: usize) -> Option<Slot> {
         let slot = Slot { class, index: self.free.checked_sub(1)? };
-        // SAFETY: the stack is free, so its highest word is what `push_free` wrote.
+        // SAFETY: the stack is free, so its highest word was written by `push_free`.
         self.free = unsafe { link(slot).read() };
         self.free_count -= 1;
         Some(slot)
     }
 
     fn push_free(&mut self, slot: Slot) {
-        // SAFETY: the stack has its highest page, and nobody uses it: the caller gives it up.
+        // SAFETY: the stack has its highest page, and the caller does not use it any more.
         unsafe { link(slot).write(self.free) };
         self.free = slot.index + 1;
         self.free_count += 1;
     }
 
-    /// A slot without memory whose old pages no CPU remembers.
+    /// A slot without memory that no CPU has translations of.
     fn take_bare(&mut self, class: usize) -> Option<Slot> {
         self.pop_bare(class).or_else(|| self.make(class))
     }
 
-    /// The bare slot that has waited longest, if it has waited long enough.
+    /// The bare slot that has waited longest, if its epoch has passed.
     fn pop_bare(&mut self, class: usize) -> Option<Slot> {
         let (first, last) = self.bare?;
         let slot = Slot { class, index: first };
@@ -229,14 +229,14 @@ impl Lists {
         self.bare_count += 1;
     }
 
-    /// A slot that has never been in use.
+    /// A slot that has never been used.
     fn make(&mut self, class: usize) -> Option<Slot> {
         let slot = (self.made < capacity(class)).then_some(Slot { class, index: self.made })?;
         self.made += 1;
         Some(slot)
     }
 
-    /// Takes back a slot that did not get its first page. It may have no page table to hold a link: if others were made
+    /// Takes back a slot that did not get its first page. It may have no page table for a link: if other slots were made
     /// since, its addresses are given up.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
@@ -250,12 +250,12 @@ fn link(slot: Slot) -> *mut usize {
     core::ptr::with_exposed_provenance_mut::<usize>(slot.top()).wrapping_sub(1)
 }
 
-/// The page table entry of a stack's highest page, for a slot that has had one.
+/// The page table entry of a stack's highest page, for a slot that has had that page.
 fn bare_link(slot: Slot) -> &'static AtomicU64 {
     paging::find_entry(slot.highest_page()).expect("page tables are never freed")
 }
 
-/// Takes the memory off free stacks of Gs until `frames` frames came free, or there are no more. Gives how many did.
+/// Takes the memory from free stacks of Gs until `frames` frames are free, or there are no more. Returns how many.
 pub(in crate::mm) fn give_back(frames: usize) -> usize {
     let mut freed = 0;
     for class in ALL.iter().filter(|class| class.commit() == Commit::OnTouch) {
