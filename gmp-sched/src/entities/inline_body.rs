@@ -1,16 +1,16 @@
-//! The place in a G for a small closure or result; see [`crate::lifecycle::body`].
+//! The room in a G for a small closure or result; see [`crate::lifecycle::body`].
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
-/// Bytes of a closure or result that has its place in the G.
+/// Most bytes of a closure or result that is stored in the G.
 pub(crate) const ROOM: usize = 64;
 
-/// What the upper end of every stack is a multiple of, and the place for a closure or result, too.
+/// Alignment of the upper end of every stack, and of the room for a closure or result.
 pub(crate) const ALIGN: usize = 16;
 
-/// The place for a small closure or result. Whose it is follows from the state of the G: its maker's, its own, and then that of
-/// whoever has the right to its result.
+/// Room for a small closure or result. The state of the G tells its owner: the creator of the G, the G itself, then the
+/// holder of the right to its result.
 #[repr(C, align(16))]
 pub(crate) struct InlineBody(UnsafeCell<MaybeUninit<[u8; ROOM]>>);
 
@@ -19,7 +19,7 @@ impl InlineBody {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 
-    /// Where it is. For [`crate::lifecycle::body`].
+    /// Its address. For [`crate::lifecycle::body`].
     #[inline(always)]
     pub(crate) fn room(&self) -> *mut MaybeUninit<[u8; ROOM]> {
         self.0.get()

@@ -20,28 +20,28 @@ use crate::platform::Platform;
 
 /// An M. Go: `m` (runtime/runtime2.go).
 ///
-/// Its thread's own stack is g0: there it looks for work, and to it a G switches that finds nothing to run itself.
+/// The thread's own stack is g0. The M searches for work there; a G that leaves and finds no next G itself switches to it.
 #[doc(alias = "m")]
 pub struct Machine<P: Platform> {
     id: MachineId,
     scheduler: &'static Scheduler<P>,
-    /// The status of a G of that scheduler which this M may ready without further ado.
+    /// The status of a parked G that this M may ready without further checks: one of its scheduler that is not sampled.
     unwatched: ParkedStatus,
     /// The saved context of g0 while a G runs.
     pub(crate) g0: SavedContext,
     /// The G that runs here; `None` on g0.
     current: AtomicRef<Goroutine<P>>,
-    /// The P held.
+    /// The P it holds.
     processor: AtomicRef<Processor<P>>,
-    /// The P that whoever took this M off the idle list gives it. Go: `nextp`.
+    /// The P that it is assigned when it is taken off the idle list. Go: `nextp`.
     pub(crate) next_processor: AtomicRef<Processor<P>>,
-    /// The P given up for the stop of the world that goes on. Go: `p.oldm`, seen from the M.
+    /// The P given up for the current stop of the world. Go: `p.oldm`, seen from the M.
     pub(crate) stopped_processor: AtomicRef<Processor<P>>,
     /// The P held when the current system call began. Go: `oldp`.
     pub(crate) old_processor: AtomicRef<Processor<P>>,
-    /// It looks for work and has none; counted in the scheduler. Go: `m.spinning`.
+    /// It searches for work; counted in the scheduler. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
-    /// When it wakes by itself, if it is the timekeeper.
+    /// When it wakes up by itself, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
     pub(crate) locked: Locked<Goroutine<P>>,
     /// Link of the idle list.
@@ -51,7 +51,7 @@ pub struct Machine<P: Platform> {
     thread: Once<P::Thread>,
 }
 
-/// Where a debugger finds its private fields.
+/// Offsets of private fields, for debuggers.
 impl<P: Platform> Machine<P> {
     pub(crate) const ID: usize = offset_of!(Self, id);
     pub(crate) const CURRENT: usize = offset_of!(Self, current);
@@ -91,7 +91,7 @@ impl<P: Platform> Machine<P> {
         self.scheduler
     }
 
-    /// The status of a parked G of this M's scheduler of which nothing has to be noted when it becomes runnable.
+    /// The status of a parked G of this M's scheduler that is not sampled.
     #[inline(always)]
     pub(crate) fn unwatched(&self) -> ParkedStatus {
         self.unwatched
@@ -103,20 +103,20 @@ impl<P: Platform> Machine<P> {
         core::ptr::eq(self.scheduler, goroutine.scheduler())
     }
 
-    /// The G that runs on it, `None` on g0. From another M the answer may be old.
+    /// The G that runs on it, `None` on g0. From another M the answer may be outdated.
     #[inline(always)]
     pub fn current_goroutine(&self) -> Option<&'static Goroutine<P>> {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// The P it holds. From another M the answer may be old.
+    /// The P it holds. From another M the answer may be outdated.
     #[inline(always)]
     pub fn processor(&self) -> Option<&'static Processor<P>> {
         self.processor.load(Ordering::Relaxed)
     }
 
-    /// The P in whose slice its G is: the one it holds, or has left behind in a system call and nobody has taken since. The
-    /// answer may be old.
+    /// The P in whose slice its G runs: the P that it holds, or that it left behind in a system call and no other M has
+    /// taken since. The answer may be outdated.
     pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<P>> {
         let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
         self.processor().or_else(|| {
@@ -125,7 +125,7 @@ impl<P: Platform> Machine<P> {
         })
     }
 
-    /// The G that runs on it, which is the caller.
+    /// The calling G, which runs on this M.
     ///
     /// # Panics
     ///
@@ -139,7 +139,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// The P it holds, asked by the M itself.
+    /// The P that this M, which is the caller, holds.
     ///
     /// # Panics
     ///
@@ -180,14 +180,14 @@ impl<P: Platform> Machine<P> {
 
 /// An M that has no thread yet, and the right to become its thread.
 ///
-/// The scheduler passes one to [`Platform::start_thread`], and the thread made there consumes it by
-/// [`run`](NewMachine::run). Nobody else can make one, so an M has one flow of control at most.
+/// The scheduler passes it to [`Platform::start_thread`], and the thread created there consumes it by
+/// [`run`](NewMachine::run). It cannot be obtained in another way, so an M has one thread at most.
 #[derive(Debug)]
 #[must_use = "the M runs nothing until its thread calls `run`"]
 pub struct NewMachine<P: Platform>(&'static Machine<P>);
 
 impl<P: Platform> NewMachine<P> {
-    /// The right to become the thread of `machine`. Made once for each attempt to start its thread.
+    /// The right to become the thread of `machine`. Created once for each attempt to start its thread.
     pub(crate) fn new(machine: &'static Machine<P>) -> Self {
         Self(machine)
     }
@@ -198,7 +198,7 @@ impl<P: Platform> NewMachine<P> {
         self.0
     }
 
-    /// The right as a word, for platforms whose threads begin with one. The thread turns it back by
+    /// The right as a word, for platforms that start a thread with one. The thread turns it back by
     /// [`from_raw`](NewMachine::from_raw).
     #[must_use]
     pub fn into_raw(self) -> usize {

@@ -4,13 +4,13 @@ use core::fmt;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a name that are kept.
+/// Most bytes of a name that are stored.
 pub const NAME_LIMIT: usize = WORDS * 8;
 
 const WORDS: usize = 3;
 
-/// A place for a name, kept in words so that whoever lists the Gs of a running program may read it while it changes: the
-/// worst that can happen then is a mixture of two names.
+/// Stores a name in words, so that a list of the Gs of a running program can read it while it changes. The worst result is
+/// then a mixture of two names.
 #[derive(Debug)]
 pub(crate) struct NameCell([AtomicU64; WORDS]);
 
@@ -19,7 +19,7 @@ impl NameCell {
         Self(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// Keeps as much of `name` as there is room for.
+    /// Stores as much of `name` as fits.
     pub(crate) fn set(&self, name: &str) {
         let mut bytes = [0; NAME_LIMIT];
         let end = name.floor_char_boundary(NAME_LIMIT);
@@ -43,7 +43,7 @@ impl NameCell {
 pub struct Name([u8; NAME_LIMIT]);
 
 impl Name {
-    /// The text; what is no text in a mixture of two names is left out.
+    /// The text. Invalid UTF-8, in a mixture of two names, is cut off.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(NAME_LIMIT);

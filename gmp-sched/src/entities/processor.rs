@@ -1,4 +1,4 @@
-//! P: the licence to run Gs, and everything an M needs at hand while it does.
+//! P: the right to run Gs, and the state that an M needs while it runs them.
 
 use core::fmt;
 use core::hint::cold_path;
@@ -31,15 +31,15 @@ pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
 
 /// A P. Go: `p` (runtime/runtime2.go).
 ///
-/// Unless said otherwise its fields belong to the M that holds it.
+/// The fields belong to the M that holds the P, unless noted otherwise.
 #[doc(alias = "p")]
 #[repr(align(128))]
 pub struct Processor<P: Platform> {
     id: ProcessorId,
     pub(crate) status: StatusWord,
-    /// Thieves take from it.
+    /// Thieves take Gs from it.
     pub(crate) queue: RunQueue<Goroutine<P>, P>,
-    /// The time when this P last had reason to look at it; anyone may move it on.
+    /// The time that was read last on this P. Anyone may advance it.
     clock: AtomicU64,
     /// Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     tick: AtomicU32,
@@ -54,11 +54,11 @@ pub struct Processor<P: Platform> {
     pub(crate) row_tick: AtomicU32,
     /// System calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
-    /// Others may run and read them.
+    /// Other Ms may run and read them.
     pub(crate) timers: Timers<P>,
-    /// Watched by the tick of the CPU it is on, or by sysmon.
+    /// Checked by the tick handler of the CPU that runs the P, or by sysmon.
     pub(crate) slice: SliceWatch<Goroutine<P>>,
-    /// Watched by sysmon.
+    /// Checked by sysmon.
     pub(crate) call: CallWatch,
     /// Dead Gs with their stacks.
     pub(crate) free: FreeList<Goroutine<P>>,
@@ -76,7 +76,7 @@ pub struct Processor<P: Platform> {
     alone: AtomicBool,
 }
 
-/// Where a debugger finds its private fields.
+/// Offsets of private fields, for debuggers.
 impl<P: Platform> Processor<P> {
     pub(crate) const ID: usize = offset_of!(Self, id);
     pub(crate) const TICK: usize = offset_of!(Self, tick);
@@ -118,43 +118,44 @@ impl<P: Platform> Processor<P> {
         self.id
     }
 
-    /// The time, not older than about a slice while this P runs. Costs one load.
+    /// The time, at most about a slice old while this P runs. Costs one load.
     #[inline(always)]
     pub(crate) fn clock(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// Somebody has looked at the time.
+    /// Advances the clock to `now`, which has just been read.
     #[inline(always)]
     pub(crate) fn set_clock(&self, now: Instant) {
         self.clock.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Who has it; may be old.
+    /// What has it. The answer may be outdated.
     #[must_use]
     pub fn status(&self) -> ProcessorStatus {
         self.status.get()
     }
 
-    /// How long Gs that ran here had been runnable, of a sample of them.
+    /// How long Gs that ran here had been runnable, for a sample of Gs.
     #[must_use]
     pub fn latencies(&self) -> Latencies {
         self.latency.read()
     }
 
-    /// What it has done.
+    /// Its counts.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.read()
     }
 
-    /// Gs in its ring, `runnext` not counted.
+    /// Gs in its ring, without `runnext`.
     #[must_use]
     pub fn queue_length(&self) -> usize {
         self.queue.len()
     }
 
-    /// Gs picked with a slice of their own: unchanged between two looks means that one slice has gone on all the time.
+    /// Gs picked with a slice of their own. If it has not changed between two readings, the same slice has lasted all the
+    /// time.
     #[must_use]
     #[doc(alias = "schedtick")]
     pub fn tick(&self) -> u32 {
@@ -241,7 +242,7 @@ impl<P: Platform> Processor<P> {
         (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
     }
 
-    /// Clears what is only shown to people, and makes the next random numbers those that follow `random`.
+    /// Clears the state that is only shown to people, and continues with the random numbers that follow `random`.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget_history(&self, random: u64) {
         self.random.store(random, Ordering::Relaxed);
@@ -249,7 +250,7 @@ impl<P: Platform> Processor<P> {
         self.counters.clear();
     }
 
-    /// A fresh number for a G, from this P's batch.
+    /// A new id for a G, from this P's batch.
     #[inline]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {
         let mut id = self.next_id.load(Ordering::Relaxed);
@@ -260,20 +261,20 @@ impl<P: Platform> Processor<P> {
         GoroutineId(id)
     }
 
-    /// Whether it has something to run, or a timer is due. From another M the answer may be old.
+    /// Whether it has something to run, or a timer is due. From another M the answer may be outdated.
     pub(crate) fn has_work(&self) -> bool {
         !self.queue.is_empty() || has_due_timer(self)
     }
 }
 
-/// Whether a timer of `processor` is due. Reads the clock only if one is armed at all.
+/// Whether a timer of `processor` is due. Reads the clock only if a timer is armed.
 #[inline(always)]
 pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
     let earliest = processor.timers.earliest();
     earliest != Instant::NEVER && earliest <= P::now()
 }
 
-/// Numbers of Gs that a P takes from the scheduler at once; each batch starts at a multiple. Go: `_GoidCacheBatch`.
+/// Ids of Gs that a P takes from the scheduler at once; each batch starts at a multiple of this. Go: `_GoidCacheBatch`.
 pub(crate) const GOROUTINE_ID_BATCH: u64 = 16;
 
 impl<P: Platform> Linked for Processor<P> {

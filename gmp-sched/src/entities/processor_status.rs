@@ -1,8 +1,8 @@
-//! Who has a P: the word that decides it.
+//! The status of a P, which tells what has it.
 
 use crate::base::atomic::{AtomicU32, Ordering};
 
-/// Who has a P. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
+/// What has a P. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProcessorStatus {
@@ -10,18 +10,18 @@ pub enum ProcessorStatus {
     Idle = 0,
     /// Held by an M.
     Running = 1,
-    /// Left behind by an M in a system call: whoever moves the word away from here by compare-exchange has it.
+    /// Left behind by an M in a system call. Whoever changes the word from this by compare-exchange has the P.
     Syscall = 2,
-    /// The world is stopped: held by nobody, on no list, to go on when it starts. Go: `_Pgcstop`.
+    /// The world is stopped: held by no M, on no list, until the world starts. Go: `_Pgcstop`.
     Stopped = 3,
-    /// As `Stopped`, and the M that left it behind is in its system call still: if the world starts before that is over,
-    /// the M gets it back as if nothing had happened.
+    /// As `Stopped`, and the M that left the P behind is still in its system call. If the world starts before the call ends,
+    /// the M gets the P back as if it had not been stopped.
     StoppedInSyscall = 4,
-    /// Not in use: [`set_procs`](crate::engine::procs::set_procs) wants fewer. Go: `_Pdead`.
+    /// Not in use: [`set_procs`](crate::engine::procs::set_procs) set a lower number. Go: `_Pdead`.
     Dead = 5,
 }
 
-/// The status word of a P: it decides by compare-exchange who gets a P whose M is in a system call.
+/// The status word of a P. A compare-exchange on it decides who gets a P whose M is in a system call.
 #[derive(Debug)]
 pub(crate) struct StatusWord(AtomicU32);
 
@@ -41,19 +41,19 @@ impl StatusWord {
         }
     }
 
-    /// By the holder, or under the scheduler lock by whoever takes it from the idle list or has stopped the world.
+    /// Called by the holder, or under the scheduler lock by whoever takes the P from the idle list or has stopped the world.
     pub(crate) fn set(&self, status: ProcessorStatus) {
         // Ordering: Release, so that whoever claims the P from `Syscall` with the Acquire below sees its ring, caches
         // and counters as the M that entered the system call left them.
         self.0.store(status as u32, Ordering::Release);
     }
 
-    /// Claims a P whose M is in a system call; tells whether the caller has it now.
+    /// Claims a P whose M is in a system call; returns whether the caller holds it now.
     pub(crate) fn claim_from_syscall(&self) -> bool {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::Running)
     }
 
-    /// Stops a P whose M is in a system call; tells whether it was in one.
+    /// Stops a P whose M is in a system call; returns whether it was in one.
     pub(crate) fn stop_in_syscall(&self) -> bool {
         self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)
     }

@@ -29,45 +29,45 @@ use crate::record::latency::Latencies;
 pub(crate) struct Shared<P: Platform> {
     /// The global run queue. Go: `runq`.
     pub(crate) global: List<Goroutine<P>>,
-    /// Runnable Gs that run on no M but their own. Go has them in the run queues.
+    /// Runnable Gs that are locked to an M. Go has them in the run queues.
     pub(crate) locked: List<Goroutine<P>>,
-    /// Ps that no M holds, used from the front. Go: `pidle`.
+    /// Ps that no M holds; the first is taken first. Go: `pidle`.
     pub(crate) idle_processors: List<Processor<P>>,
-    /// Ms that wait for a P, used from the front. There is always one for every idle P: see `idle`. Go: `midle`.
+    /// Ms that wait for a P; the first is taken first. There is one for every idle P: see `idle`. Go: `midle`.
     pub(crate) idle_machines: List<Machine<P>>,
-    /// Ms that wait for a P to run the Gs on that are locked to them. Go: `nmidlelocked`.
+    /// Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
     pub(crate) idle_locked: u32,
     /// Ms in existence. Go: `mcount`.
     pub(crate) machines: u32,
-    /// Ms in a system call whose P was given away, or on their way back from there without a P; and once more those that
-    /// a G is locked to.
+    /// Ms in a system call whose P was handed off, or on their way back from one without a P; and, counted in addition, Ms
+    /// that a G is locked to.
     pub(crate) blocked_machines: u32,
-    /// For so many Ps there is to be an M each besides the blocked ones: all there are, or that there are about to be.
+    /// Number of Ps that need an M besides the blocked ones: all Ps in use, or that are about to be.
     pub(crate) machines_wanted: usize,
-    /// Ps that go on while the world is to stop, besides the stopper's own. Go: `stopwait`.
+    /// Ps that have not stopped yet while the world is to stop, without the stopper's own. Go: `stopwait`.
     pub(crate) unstopped: usize,
-    /// Who waits for that to become 0. Go: `stopnote`.
+    /// The M that waits for that to become 0. Go: `stopnote`.
     pub(crate) stopper: Option<&'static Machine<P>>,
 }
 
 impl<P: Platform> Shared<P> {
-    /// Whether something is runnable that stands in no P's queue.
+    /// Whether there is a runnable G that is in no P's queue.
     pub(crate) fn has_work(&self) -> bool {
         !self.global.is_empty() || !self.locked.is_empty()
     }
 }
 
-/// Ps at most.
+/// Most Ps of a scheduler.
 pub const PROCESSOR_LIMIT: usize = 1024;
 
 /// One scheduler. It lives as long as the program, like Go's.
 #[doc(alias = "sched")]
 pub struct Scheduler<P: Platform> {
-    /// Which of the schedulers of this process it is. Never given twice.
+    /// Its number in this process, never used twice.
     number: u32,
-    /// All that there may be; those from `procs` on are dead.
+    /// All Ps that there may be; those from `procs` on are dead.
     processors: Box<[Processor<P>]>,
-    /// Ps in use. Changed while the world is stopped.
+    /// Number of Ps in use. Changed while the world is stopped.
     procs: AtomicUsize,
     pub(crate) world: WorldStop<Goroutine<P>, P>,
     pub(crate) shared: Lock<Shared<P>, P>,
@@ -75,40 +75,40 @@ pub struct Scheduler<P: Platform> {
     pub(crate) global_length: AtomicUsize,
     /// Ps on the idle list, readable without the lock. Go: `npidle`.
     pub(crate) idle_processors: AtomicU32,
-    /// Ms that look for work. Go: `nmspinning`.
+    /// Number of Ms that search for work. Go: `nmspinning`.
     pub(crate) spinning: AtomicU32,
-    /// The idle M that parks with a deadline, the longest idle one; changed under the lock.
+    /// The idle M that parks with a deadline: the M that has been idle longest. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
-    /// Dead Gs, for all Ps. Go: `sched.gFree`.
+    /// Dead Gs that belong to no P. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<Goroutine<P>>, P>,
     /// Unused timers of programs.
     pub(crate) timer_slots: Extension,
-    /// Bubbles that nobody uses.
+    /// Unused bubbles.
     pub(crate) bubbles: Lock<List<Bubble<P>>, P>,
     all_goroutines: AtomicRef<Goroutine<P>>,
     pub(crate) all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
     pub(crate) next_machine_id: AtomicU32,
-    /// An M for which no thread was to be had.
+    /// An M that the platform had no thread for.
     pub(crate) spare_machine: AtomicRef<Machine<P>>,
     /// Signals of devices.
     pub(crate) poller: Poller<P>,
-    /// The main G has ended itself: nobody is left to end the program when the others are through.
+    /// The main G has ended by `goexit`: no G is left to end the program when the others have finished.
     pub(crate) main_exited: AtomicBool,
-    /// Gs that were started where no P could count them: in a system call, or outside of the scheduler.
+    /// Gs spawned by callers without a P, which would count them: in a system call, or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
-    /// Ms are to end instead of looking for work.
+    /// Ms are to exit when they next search for work.
     shut_down: AtomicBool,
 }
 
-/// Where a debugger finds its private fields.
+/// Offsets of private fields, for debuggers.
 impl<P: Platform> Scheduler<P> {
     pub(crate) const GOROUTINES: usize = offset_of!(Self, all_goroutines);
     pub(crate) const MACHINES: usize = offset_of!(Self, all_machines);
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// A scheduler with that many Ps, once and for all, and no M yet; [`start`](Self::start) makes the Ms and the main G.
+    /// A scheduler with a fixed number of Ps. It has no M yet; [`start`](Self::start) creates the Ms and the main G.
     ///
     /// It is never freed. Must be called where the platform allows allocation.
     ///
@@ -120,8 +120,8 @@ impl<P: Platform> Scheduler<P> {
         Self::with_limit(processors, processors)
     }
 
-    /// [`new`](Self::new), with room for `limit` Ps, about 15 KiB each, between which and 1
-    /// [`set_procs`](crate::engine::procs::set_procs) may choose later.
+    /// [`new`](Self::new) with room for `limit` Ps, about 15 KiB each. [`set_procs`](crate::engine::procs::set_procs) may
+    /// choose any number from 1 to `limit` later.
     ///
     /// # Panics
     ///
@@ -178,20 +178,20 @@ impl<P: Platform> Scheduler<P> {
         scheduler
     }
 
-    /// Its number, by which a parked G tells to which scheduler it belongs.
+    /// Its number, which a parked G stores to tell which scheduler it belongs to.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// All Ps in use. [`set_procs`](crate::engine::procs::set_procs) changes how many that are, so an answer may be old; a P that
-    /// is no longer in use stays where it is and is empty. Go: `allp`.
+    /// All Ps in use. [`set_procs`](crate::engine::procs::set_procs) changes their number, so the answer may be outdated; a
+    /// P that is no longer in use stays valid and is empty. Go: `allp`.
     #[must_use]
     #[doc(alias = "allp")]
     pub fn processors(&'static self) -> &'static [Processor<P>] {
         &self.processors[..self.procs()]
     }
 
-    /// All Ps that were in use or may come to be.
+    /// All Ps, in use or not.
     pub(crate) fn processors_ever(&'static self) -> &'static [Processor<P>] {
         &self.processors
     }
@@ -204,25 +204,25 @@ impl<P: Platform> Scheduler<P> {
         self.procs.load(Ordering::Relaxed)
     }
 
-    /// To be called with the world stopped.
+    /// Called while the world is stopped.
     pub(crate) fn set_procs(&self, procs: usize) {
-        // Ordering: who may rely on the new number is started under the lock afterwards.
+        // Ordering: Ms that rely on the new number are started under the lock afterwards.
         self.procs.store(procs, Ordering::Relaxed);
     }
 
-    /// The most Ps that there may be, chosen when the scheduler was made.
+    /// The limit of the number of Ps, chosen when the scheduler was created.
     #[must_use]
     pub fn procs_limit(&self) -> usize {
         self.processors.len()
     }
 
-    /// Whether an M left its P behind in a system call, so that sysmon has something to watch. Callable from interrupts.
+    /// Whether a P was left behind by an M in a system call, so that sysmon has to check it. Callable from interrupts.
     #[must_use]
     pub fn is_any_in_syscall(&'static self) -> bool {
         self.processors().iter().any(|processor| processor.status() == ProcessorStatus::Syscall)
     }
 
-    /// All Gs there ever were; dead slots are among them.
+    /// All Gs that there ever were, including dead slots.
     pub fn goroutines(&'static self) -> impl Iterator<Item = &'static Goroutine<P>> {
         core::iter::successors(self.all_goroutines.load(Ordering::Acquire), |goroutine| {
             goroutine.all_link.load(Ordering::Acquire)
@@ -236,18 +236,18 @@ impl<P: Platform> Scheduler<P> {
         })
     }
 
-    /// Gs that are alive; those that have been made but not been started are not among them. Go: `NumGoroutine`.
+    /// Number of living Gs, without those that have been created and not started. Go: `NumGoroutine`.
     #[must_use]
     #[doc(alias = "NumGoroutine")]
     pub fn num_goroutine(&'static self) -> usize {
         self.goroutines().filter(|goroutine| !matches!(goroutine.status(), Status::Dead | Status::Idle)).count()
     }
 
-    /// What all Ps together have done.
+    /// The counts of all Ps together.
     #[must_use]
     pub fn counts(&'static self) -> Counts {
         let mut total = Counts::default();
-        // Also of those that are no longer in use.
+        // Including Ps that are no longer in use.
         for processor in &self.processors {
             total += processor.counts();
         }
@@ -255,7 +255,7 @@ impl<P: Platform> Scheduler<P> {
         total
     }
 
-    /// How long Gs waited from runnable to running, of a sample of them.
+    /// How long Gs waited from runnable to running, for a sample of Gs.
     #[must_use]
     pub fn latencies(&'static self) -> Latencies {
         let mut total = Latencies::default();
@@ -265,21 +265,21 @@ impl<P: Platform> Scheduler<P> {
         total
     }
 
-    /// Makes a new slot known. Go: `allgadd`.
+    /// Adds a new slot to the list of all Gs. Go: `allgadd`.
     pub(crate) fn register(&self, goroutine: &'static Goroutine<P>) {
         push_forever(&self.all_goroutines, goroutine, |goroutine| &goroutine.all_link);
     }
 
-    /// The first of a batch of numbers for Gs.
+    /// The first id of a new batch for Gs.
     pub(crate) fn take_goroutine_ids(&self) -> u64 {
         self.next_id.fetch_add(GOROUTINE_ID_BATCH, Ordering::Relaxed)
     }
 
-    /// Puts a P nobody holds on the idle list. Go: `pidleput`.
+    /// Puts a P that no M holds on the idle list. Go: `pidleput`.
     pub(crate) fn put_idle_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Idle);
         shared.idle_processors.push_front(processor);
-        // Ordering: the fence that makes this and the look at the queues that follows one protocol is the caller's.
+        // Ordering: the caller has the fence between this and its check of the queues.
         self.idle_processors.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -291,7 +291,7 @@ impl<P: Platform> Scheduler<P> {
         Some(processor)
     }
 
-    /// Takes `preferred` if it is idle, else any idle P.
+    /// Takes `preferred` if it is idle, otherwise any idle P.
     pub(crate) fn take_idle_processor_preferring(
         &self,
         shared: &mut Shared<P>,
@@ -310,7 +310,7 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// Tells all Ms to end when they next look for work. Gs that run on are not stopped.
+    /// Makes all Ms exit when they next search for work. Gs that are running are not stopped.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn shut_down(&'static self) {
         self.shut_down.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! The numbers of schedulers, by which a parked G tells to which one it belongs.
+//! The numbers of schedulers, by which a parked G tells which one it belongs to.
 
 use crate::base::atomic::{Ordering, StaticU32};
 use crate::entities::status::ParkedStatus;
@@ -9,7 +9,7 @@ static NEXT_NUMBER: StaticU32 = StaticU32::new(0);
 
 #[cfg(gmp_loom)]
 std::thread_local! {
-    /// The same for the models, which run side by side on threads of the host, each of which begins anew with each run.
+    /// The same for the models: they run in parallel on threads of the host, and each starts anew with each run.
     static NEXT_NUMBER: StaticU32 = const { StaticU32::new(0) };
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn take_number() -> u32 {
     taken.expect("so many schedulers do not fit into memory")
 }
 
-/// The next scheduler gets number 0 again: a model makes as many as it has runs, and none of them is used after its run.
+/// Starts again with number 0. A model creates as many schedulers as it has runs, and uses none after its run.
 #[cfg(gmp_loom)]
 pub(crate) fn restart_numbers() {
     NEXT_NUMBER.with(|number| number.store(0, Ordering::Relaxed));

@@ -7,7 +7,7 @@ use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::Platform;
 
-/// The state of a signal in the lower bits of its word, above them a ticket.
+/// The lower bits of a signal's word are its state; the bits above them are a wait generation.
 pub(crate) const TAG: u64 = 7;
 pub(crate) const EMPTY: u64 = 0;
 pub(crate) const RAISED: u64 = 1;
@@ -16,20 +16,22 @@ pub(crate) const WAITING: u64 = 3;
 pub(crate) const QUEUED: u64 = 4;
 pub(crate) const DELIVERED: u64 = 5;
 
-/// What a G waits for and an interrupt handler raises. One G at a time may wait for it. Go: `pollDesc`, `netpollblock`.
+/// An event that a G waits for and an interrupt handler raises. Only one G at a time may wait for it. Go: `pollDesc`,
+/// `netpollblock`.
 ///
 /// Lives as long as the program: a driver has it in a static or reuses it.
 #[doc(alias = "pollDesc")]
 pub struct Signal<P: Platform> {
     pub(crate) word: AtomicU64,
-    /// The G that waits. Written by it while the word says PARKING, with its ticket; read while the word says QUEUED.
+    /// The G that waits. It writes this while the state is PARKING, with its wait generation; others read it while the state
+    /// is QUEUED.
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
     /// Link of the ready list.
     pub(crate) next: AtomicRef<Self>,
 }
 
 impl<P: Platform> Signal<P> {
-    /// One that has not been raised.
+    /// A signal that is not raised.
     #[must_use]
     pub fn new() -> Self {
         Self { word: AtomicU64::new(EMPTY), goroutine: AtomicRef::none(), next: AtomicRef::none() }
@@ -42,9 +44,9 @@ impl<P: Platform> Default for Signal<P> {
     }
 }
 
-/// The signals that were raised, and how many Gs wait for one.
+/// The raised signals, and the number of Gs that wait for one.
 pub(crate) struct Poller<P: Platform> {
-    /// A stack to which anyone pushes and which is taken whole, so that no element comes back unseen.
+    /// A stack: pushed to by anyone, and taken as a whole, so that there is no ABA problem.
     pub(crate) ready: AtomicRef<Signal<P>>,
     pub(crate) waiting: AtomicUsize,
 }
@@ -54,7 +56,7 @@ impl<P: Platform> Poller<P> {
         Self { ready: AtomicRef::none(), waiting: AtomicUsize::new(0) }
     }
 
-    /// Whether a raised signal waits to be taken. Callable from interrupts.
+    /// Whether there is a raised signal to take. Callable from interrupts.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed).is_some()

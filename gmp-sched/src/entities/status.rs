@@ -1,4 +1,4 @@
-//! What a G is doing, as a word.
+//! The status of a G, as a word.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// A slot being prepared.
+    /// A slot in preparation.
     Idle = 0,
     /// On a run queue.
     Runnable = 1,
@@ -14,7 +14,7 @@ pub enum Status {
     Running = 2,
     /// On an M that is in a system call, with or without a P.
     Syscall = 3,
-    /// Parked; the wait reason says for what.
+    /// Parked; see the wait reason.
     Waiting = 4,
     /// Finished; the slot is free or waits for its join handle.
     Dead = 6,
@@ -33,25 +33,25 @@ impl Status {
     }
 }
 
-/// [`Status::Waiting`] as it is stored: with the number of the G's scheduler above it, and with bits beside it for what else
-/// the waker has to do. So one comparison with the status of the waker's own M tells it that the G is of the same scheduler
-/// and that nothing else is to be done.
+/// [`Status::Waiting`] as it is stored: with the number of the G's scheduler in the upper bits, and with bits for what else
+/// the waker has to do. So a waker needs one comparison, with the status stored in its own M, to find that the G is of the
+/// same scheduler and that there is nothing else to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParkedStatus(u32);
 
 impl ParkedStatus {
-    /// Schedulers at most, of which the numbers fit above the bits.
+    /// Limit of the number of schedulers, whose numbers have to fit above the bits.
     pub(crate) const SCHEDULER_LIMIT: u32 = 1 << (u32::BITS - Self::SHIFT);
 
     const SHIFT: u32 = 8;
 
-    /// That of a G of the scheduler with that number of which nothing has to be noted when it becomes runnable.
+    /// The status of a parked G of that scheduler that is not sampled.
     #[inline(always)]
     pub(crate) const fn unwatched(scheduler: u32) -> Self {
         Self(scheduler << Self::SHIFT | Status::Waiting as u32)
     }
 
-    /// The same for a G that is watched; see `observe`.
+    /// The same for a G that is sampled; see `observe`.
     #[inline(always)]
     pub(crate) const fn watched(self) -> Self {
         Self(self.0 | WATCHED)
@@ -80,16 +80,17 @@ impl ParkedStatus {
     }
 }
 
-/// The bits of a stored status that are [`Status`] itself.
+/// The bits of a stored status that are the [`Status`].
 pub(crate) const STATUS: u32 = 0x1F;
 
-/// A bit of [`ParkedStatus`]: somebody wants to know when the G becomes runnable.
+/// A bit of [`ParkedStatus`]: the G is sampled, so the time when it becomes runnable has to be recorded.
 pub(crate) const WATCHED: u32 = 0x80;
 
-/// Another: the G waits durably in a bubble, which counts the Gs that do not. See [`crate::synctest`].
+/// A bit of [`ParkedStatus`]: the G waits durably in a bubble, which counts the Gs that do not. See [`crate::synctest`].
 pub(crate) const IN_BUBBLE: u32 = 0x40;
 
-/// Another: it is locked to its M, so that it takes more to ready it. See [`crate::engine::lock_os_thread`].
+/// A bit of [`ParkedStatus`]: the G is locked to its M, and is readied in another way. See
+/// [`crate::engine::lock_os_thread`].
 pub(crate) const LOCKED: u32 = 0x20;
 
 impl fmt::Display for Status {

@@ -1,14 +1,15 @@
-//! The timers of a P: points in time with what is to be done then, and the earliest of them, known without a lock.
+//! The timers of a P, and the time of the earliest of them, which can be read without a lock.
 //!
-//! Go: `timers` (runtime/time.go): one heap per P, here a [timing wheel](crate::base::timing_wheel); other Ps may run them when
-//! they find nothing else to do.
-//! Who sees to it that a timer is not slept past is the *keeper*: while a P runs, the M that holds it (by interrupt
-//! where the platform has one, else whenever it picks a G); while it is idle, the idle M that parks with a deadline
-//! (the timekeeper, see `idle`). Whoever makes a P's earliest timer earlier tells the keeper.
+//! Go: `timers` (runtime/time.go) has a heap per P, here it is a [timing wheel](crate::base::timing_wheel). Other Ms run the
+//! timers of a P when they find nothing else to do.
 //!
-//! A [`Timer`] holds what the wheel has to know of it: setting one allocates nothing and cannot fail, and it is taken out at
-//! once; Go marks it and takes it out later. A timer that was stopped costs nothing afterwards, except that the keeper may
-//! look once when it would have been due; and "has it fired?" has one answer, given under the wheel's lock.
+//! The *timer owner* of a P makes sure that its timers run in time. For a P that an M holds it is that M (by interrupt
+//! where the platform has one, otherwise whenever it picks a G). For an idle P it is the idle M that parks with a deadline
+//! (the timekeeper, see `idle`). Whoever sets an earlier timer than all others of a P tells the timer owner.
+//!
+//! A [`Timer`] contains its links and its time, so setting one does not allocate and cannot fail. A stopped timer is removed
+//! at once; Go only marks it and removes it later. So it costs nothing afterwards, except that the timer owner may check once
+//! when it would have been due. And "has it fired?" has one answer, given under the wheel's lock.
 
 use core::fmt;
 use core::ops::DerefMut;
@@ -24,15 +25,15 @@ use crate::base::timing_wheel::{Place, Timed, TimingWheel};
 use crate::entities::goroutine::{Goroutine, Ticket};
 use crate::platform::{Pinned, Platform};
 
-/// Something that can be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
+/// A timer, to be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
 ///
-/// All is written under the lock of the timers that it is set in, or while it is set nowhere.
+/// The fields are written under the lock of the timers that it is in, or while it is not set.
 #[doc(alias = "timer")]
 pub(crate) struct Timer<P: Platform> {
-    /// The timers it is one of, or was last.
+    /// The timers that it is in, or was in last.
     pub(crate) home: AtomicRef<Timers<P>>,
     place: Place<Self>,
-    /// Nanoseconds from one firing to the next, 0 if it fires once.
+    /// The time from one firing to the next in nanoseconds, 0 if it fires once.
     period: AtomicU64,
     action: StoredAction<P>,
 }
@@ -53,15 +54,15 @@ impl<P: Platform> Timer<P> {
         }
     }
 
-    /// From now on it fires again each time so long after it was due, until it is cancelled; zero is once. The caller
-    /// is who arms and cancels it, and it is not armed.
+    /// From now on it fires again each time `period` after it was due, until it is cancelled; zero means once. The caller is
+    /// the only one to set and cancel it, and it is not set.
     pub(crate) fn set_period(&self, period: Duration) {
         let nanoseconds = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         self.period.store(nanoseconds, Ordering::Relaxed);
     }
 
-    /// When it is due again that was due at `when` and fires at `now`; `None` if it fires once. Firings that should have
-    /// been meanwhile are left out.
+    /// When it is due again after it was due at `when` and fires at `now`; `None` if it fires once. Firings that were missed
+    /// meanwhile are dropped.
     #[inline]
     fn next(&self, when: Instant, now: Instant) -> Option<Instant> {
         let period = self.period.load(Ordering::Relaxed);
@@ -77,16 +78,15 @@ impl<P: Platform> Timer<P> {
         self.place.is_somewhere()
     }
 
-    /// Takes the timer back; tells whether it was armed. If not, its action has been begun or done.
+    /// Removes the timer; returns whether it was set. If it was not, its action has been started or done.
     ///
-    /// The caller is pinned: whoever was preempted with the lock in hand would be waited for by the preemption itself,
-    /// which runs timers.
+    /// The caller is pinned: if it were preempted with the lock held, the preemption, which runs timers, would wait for it.
     pub(crate) fn cancel(&'static self, _pinned: &Pinned<P>) -> bool {
         loop {
             let Some(home) = self.home.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
             let mut wheel = home.wheel.lock();
-            // Ps that are taken out of use give their timers away.
+            // A P that is taken out of use passes its timers on.
             if !self.home.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, home)) {
                 continue;
             }
@@ -100,15 +100,15 @@ impl<P: Platform> Timer<P> {
     }
 }
 
-/// What is done when a timer is due: pinned, on the M that comes upon it, briefly, without blocking or allocating.
-/// Never while a G is leaving that holds a lock until the far side: it may be the one that is taken here.
+/// What is done when a timer is due, on the M that finds it: while pinned, briefly, without blocking or allocating. Never
+/// while a G is leaving and holds a lock until it has left: it may be the lock that is taken here.
 #[derive(Debug)]
 pub(crate) enum Action<P: Platform> {
-    /// Ends a G's wait and makes it runnable, unless somebody else has ended it.
+    /// Ends the wait of a G and readies it, unless another waker has.
     Wake(&'static Goroutine<P>, Ticket),
-    /// Fires a program's timer, if that setting of it still stands.
+    /// Fires a timer of a program, unless it has been set anew or stopped since.
     Fire(&'static FireTarget<P>, u64),
-    /// Lets a G run on that is runnable: it was there because of a timer, and another timer displaced it.
+    /// Runs a runnable G on: it ran because of a timer, and was displaced by another timer.
     Resume(&'static Goroutine<P>),
 }
 
@@ -122,26 +122,26 @@ impl<P: Platform> Copy for Action<P> {}
 
 /// A timer of a program, of which the timers of a P know only that it can fire. Go: the function of a `timer`.
 pub(crate) trait Fire<P: Platform>: Sync {
-    /// Does what the timer is for, if `setting` is still its setting. The time is `now`. Called pinned, without the lock of the
-    /// timers; must not block or allocate. Returns the G that this made runnable, for the caller to run or to queue.
+    /// Does what the timer is for, unless `setting` is outdated. The time is `now`. Called while pinned, without the lock of
+    /// the timers; must not block or allocate. Returns the G that this has readied, for the caller to run or to queue.
     fn fire(&'static self, pinned: &Pinned<P>, setting: u64, now: Instant) -> Option<&'static Goroutine<P>>;
 }
 
 /// A reference to a [`Fire`] that an [`AtomicRef`] can refer to.
 pub(crate) struct FireTarget<P: Platform>(pub(crate) &'static dyn Fire<P>);
 
-/// An [`Action`], to be read by whoever holds the lock under which it was written.
+/// An [`Action`], read by the holder of the lock under which it was written.
 struct StoredAction<P: Platform> {
-    /// Of `Wake` and `Resume`.
+    /// For `Wake` and `Resume`.
     goroutine: AtomicRef<Goroutine<P>>,
-    /// Of `Fire`.
+    /// For `Fire`.
     slot: AtomicRef<FireTarget<P>>,
-    /// The ticket of `Wake`, the setting of `Fire`.
+    /// The wait generation of `Wake`, the setting of `Fire`.
     number: AtomicU64,
 }
 
 impl<P: Platform> StoredAction<P> {
-    /// The number of `Resume`: no ticket.
+    /// The number of `Resume`: no wait generation.
     const RESUME: u64 = u64::MAX;
 
     fn none() -> Self {
@@ -171,7 +171,7 @@ impl<P: Platform> StoredAction<P> {
     }
 }
 
-/// What the timers of a P are in.
+/// The wheel of the timers of a P.
 pub(crate) type Wheel<P> = TimingWheel<Timer<P>>;
 
 /// The timers of one P. Go: `timers`.
@@ -186,8 +186,8 @@ impl<P: Platform> Timers<P> {
         Ok(Self { wheel: Lock::new(TimingWheel::new()?), earliest: AtomicU64::new(Instant::NEVER.as_nanos()) })
     }
 
-    /// No timer is due before; [`Instant::NEVER`] if there is none. (Too early at times, when the first was cancelled: see
-    /// [`TimingWheel::earliest`].) Takes no lock; callable from interrupts.
+    /// A lower bound of the time of the first timer; [`Instant::NEVER`] if there is none. (It may be too early after the
+    /// first timer was cancelled: see [`TimingWheel::earliest`].) Takes no lock; callable from interrupts.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         Instant::from_nanos(self.earliest.load(Ordering::Relaxed))
@@ -200,13 +200,14 @@ impl<P: Platform> Timers<P> {
         self.wheel.lock()
     }
 
-    /// Sets a timer; tells whether the keeper, which goes by [`earliest`](Self::earliest), has to look sooner now.
+    /// Sets a timer; returns whether it is the earliest now, so that the timer owner, which goes by
+    /// [`earliest`](Self::earliest), has to be told.
     #[inline]
     pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
         self.insert_locked(&mut self.lock(), when, timer, action)
     }
 
-    /// [`insert`](Self::insert) for a caller that has the lock.
+    /// [`insert`](Self::insert) for a caller that holds the lock.
     #[inline(always)]
     pub(crate) fn insert_locked(
         &'static self,
@@ -225,7 +226,7 @@ impl<P: Platform> Timers<P> {
         is_earliest
     }
 
-    /// Takes over the timers of `other`. Called with the world stopped. Go: `timers.take`.
+    /// Takes over the timers of `other`. Called while the world is stopped. Go: `timers.take`.
     pub(crate) fn adopt(&'static self, other: &Self) {
         let (mut wheel, mut others) = (self.wheel.lock(), other.wheel.lock());
         others.drain(|timer, when| {
@@ -236,12 +237,12 @@ impl<P: Platform> Timers<P> {
         self.publish_earliest(&wheel);
     }
 
-    /// Starts over with a clock that has gone back. There are none.
+    /// Starts over with a clock that has gone back. There must be no timers.
     pub(crate) fn restart(&self) {
         self.wheel.lock().restart();
     }
 
-    /// How many there are, unless somebody is at them. Callable from everywhere.
+    /// The number of timers; `None` while the lock is held. Callable from everywhere.
     pub(crate) fn try_len(&self) -> Option<usize> {
         self.wheel.try_lock().map(|wheel| wheel.len())
     }
@@ -251,7 +252,7 @@ impl<P: Platform> Timers<P> {
         self.earliest.store(wheel.earliest().as_nanos(), Ordering::Relaxed);
     }
 
-    /// Takes the earliest timer that is due.
+    /// Takes out the earliest timer, if it is due.
     pub(crate) fn pop_due(&self, now: Instant) -> Option<Action<P>> {
         if self.earliest() > now {
             return None;
@@ -259,8 +260,7 @@ impl<P: Platform> Timers<P> {
         self.pop_due_if(&mut self.lock(), now, |_| true)
     }
 
-    /// Takes the earliest timer that is due, for a caller that has seen that there is one, if `is_wanted` says so, which is
-    /// asked under the lock.
+    /// Takes out the earliest timer, if it is due and `is_wanted` returns `true` for its action. Called under the lock.
     #[inline(always)]
     pub(crate) fn pop_due_if(
         &self,
@@ -273,7 +273,7 @@ impl<P: Platform> Timers<P> {
             Some((action, first)) if is_wanted(action) => {
                 let (timer, when) = (first.element, first.when());
                 wheel.take(first);
-                // Only a program's timer fires again.
+                // Only timers of programs are periodic.
                 if let Action::Fire(..) = action
                     && let Some(next) = timer.next(when, now)
                 {

@@ -1,12 +1,12 @@
-//! Which Gs of a P are watched as they become runnable and run; see [`crate::engine::observe`].
+//! Which Gs of a P are sampled as they become runnable and run; see [`crate::engine::observe`].
 
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::entities::status::ParkedStatus;
 
-/// Which Gs of a P are watched.
+/// Which Gs of a P are sampled.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// What Gs that park here get as their status: a [`ParkedStatus`].
+    /// The status of Gs that park here: a [`ParkedStatus`].
     parked: AtomicU32,
     all: AtomicBool,
 }
@@ -16,7 +16,7 @@ impl Watch {
         Self { parked: AtomicU32::new(0), all: AtomicBool::new(false) }
     }
 
-    /// Sets the number of the scheduler to which the P belongs. Called once, before the P is used.
+    /// Sets the number of the P's scheduler. Called once, before the P is used.
     pub(crate) fn set_scheduler(&self, number: u32) {
         self.set_parked_status(ParkedStatus::unwatched(number));
     }
@@ -32,26 +32,26 @@ impl Watch {
         self.parked.store(status.to_bits(), Ordering::Relaxed);
     }
 
-    /// The status of a parked G of this P's scheduler of which nothing has to be noted when it becomes runnable.
+    /// The status of a parked G of this P's scheduler that is not sampled.
     #[inline(always)]
     pub(crate) fn unwatched(&self) -> ParkedStatus {
         self.parked_status().without_watch()
     }
 
-    /// Whether a G that is spawned here is watched.
+    /// Whether a G that is spawned here is sampled.
     #[inline(always)]
     pub(crate) fn wants_next(&self) -> bool {
         self.parked_status().is_watched()
     }
 
-    /// Whether every G is.
+    /// Whether every G is sampled.
     #[inline(always)]
     pub(crate) fn wants_all(&self) -> bool {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Some time has gone by: begins to watch for the next G, or ends it, if that G became runnable on another P and this
-    /// one has not heard of it. Inlined: a call here would make every yield save registers.
+    /// Called from time to time: begins to sample the next G, or ends it if that G became runnable on another P, which this
+    /// P does not learn. Inlined: a call here would make every yield save registers.
     #[inline(always)]
     pub(crate) fn take_turn(&self) {
         let next =
@@ -59,7 +59,7 @@ impl Watch {
         self.set_parked_status(next);
     }
 
-    /// One has been found.
+    /// A G to sample has been found.
     pub(crate) fn found(&self) {
         if !self.wants_all() {
             self.set_parked_status(self.unwatched());

@@ -1,4 +1,4 @@
-//! G: a flow of control with a stack of its own, and the life of its slot.
+//! G: a thread of control with a stack of its own, and the life cycle of its slot.
 //!
 //! ```text
 //!            spawn                 execute
@@ -9,10 +9,9 @@
 //!                                              └──┴── Syscall
 //! ```
 //!
-//! Slots are never freed, only reused, so a `&'static Goroutine` is always good; what tells one life of a slot from the
-//! next is the id, which is never given twice. All fields are atomics with relaxed accesses: whoever claimed the G (its
-//! creator, the M that runs it, the queue that holds it) is their only writer, and the queues order one owner after the
-//! other.
+//! Slots are never freed, only reused, so a `&'static Goroutine` is always valid. The id tells one life of a slot from the
+//! next: no id is used twice. All fields are atomics with relaxed accesses. Only the owner of the G writes them (its
+//! creator, the M that runs it, or the queue that it is on), and the queues order one owner after the other.
 
 mod stack;
 mod wait;
@@ -42,71 +41,71 @@ use crate::platform::{Pinned, Platform};
 pub(crate) use stack::StackSize;
 pub(crate) use wait::Ticket;
 
-/// What is done with the body of a G whose types only its spawner knew.
+/// What the scheduler does with the body of a G, whose types only its spawner knew.
 pub(crate) struct BodyFunctions<P: Platform> {
-    /// Puts an error in the place of the result, and tells those who wait; the closure has been moved out.
+    /// Stores an error as the result, and readies the Gs that wait for it. The closure has been moved out.
     pub(crate) fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
 }
 
 /// A G. Go: `g` (runtime/runtime2.go).
 ///
-/// What is used in the life of a G that only runs and ends comes first, in 128 bytes. Gs are not aligned to cache lines: where
-/// that made the distance between them a power of two, all would compete for the same few sets of the caches (natively a hop of
+/// The fields that a G needs which only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines: where
+/// that made the distance between them a power of two, they competed for the same few sets of the caches (natively a hop of
 /// the ring of 1000 took 59 ns instead of 37).
 #[doc(alias = "g")]
 #[repr(C)]
 pub struct Goroutine<P: Platform> {
-    /// Saved while it does not run. Comes first: its address is that of the G.
+    /// Saved while it does not run. It is first, so that its address is that of the G.
     pub(crate) context: SavedContext,
-    /// The link of the one list it is on.
+    /// Link of the one list that it is on.
     link: AtomicRef<Self>,
     /// A [`Status`], or a [`ParkedStatus`](crate::entities::status::ParkedStatus).
     status: AtomicU32,
     wait_reason: AtomicU8,
     stack_size: AtomicU8,
-    /// Whether `name` is its name.
+    /// Whether `name` is set.
     has_name: AtomicBool,
     id: AtomicU64,
     creator: AtomicU64,
     stack_top: AtomicUsize,
     stack_bytes: AtomicUsize,
-    /// The word between this G and its join handle, see [`crate::lifecycle::join`].
+    /// The word shared by this G and its join handle, see [`crate::lifecycle::join`].
     pub(crate) completion: AtomicUsize,
-    /// What is done with its result, whose type only its spawner knew.
+    /// The functions for its result, whose type only its spawner knew.
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
-    /// The bubble it is in, `None` for nearly all. Go: `g.bubble`.
+    /// Its bubble, `None` for nearly all. Go: `g.bubble`.
     bubble: AtomicRef<Bubble<P>>,
     waiting_since: AtomicU64,
-    /// Its closure until it runs, then its result. A small one is in the second line still.
+    /// Its closure until it runs, then its result. A small one ends within the second cache line.
     pub(crate) body: InlineBody,
-    /// The waiter through which its last wait was ended. Go: `param`.
+    /// The waiter that its last wait was ended through. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
-    /// The number of the last ticket while that can be claimed, one more when it has been.
+    /// The wait generation: that of the last wait while it can be claimed, one more after that.
     wait: AtomicU64,
-    /// Its place in a queue, for waiting for one thing.
+    /// Its waiter for waits with one waker.
     pub(crate) waiter: Waiter<P>,
-    /// For sleeping and for waiting with a deadline. Go: `g.timer`.
+    /// For sleeps and waits with a deadline. Go: `g.timer`.
     pub(crate) timer: Timer<P>,
-    /// Its place among those that wait with a context.
+    /// Its waiter for the context that it waits with.
     pub(crate) context_waiter: Waiter<P>,
-    /// The only M to run it, if it is locked to one. Go: `lockedm`.
+    /// The M that it is locked to. Go: `lockedm`.
     locked_machine: AtomicRef<Machine<P>>,
-    /// The address of the count of the scope it is a child of; see [`crate::library::scope`]. Of use to scoped Gs only.
+    /// The address of the count of its scope; see [`crate::library::scope`]. Used by scoped Gs only.
     pub(crate) scope: AtomicUsize,
     /// The address of the children of the innermost scope that it has opened and not left, 0 if there is none.
     pub(crate) open_scope: AtomicUsize,
-    /// When it became runnable, if it is watched; see `observe`.
+    /// When it became runnable, if it is sampled; see `observe`.
     runnable_since: AtomicU64,
     name: NameCell,
-    /// The link of the list of batches, for a dead G that is the first of one.
+    /// Link of the list of batches, for a dead G that is the first of one.
     batch_link: AtomicRef<Self>,
-    /// The link of the list of all Gs, set once.
+    /// Link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
     /// The scheduler whose Ms run it, in this life of the slot and in all others.
     scheduler: &'static Scheduler<P>,
 }
 
-/// Where a debugger finds its private fields.
+/// Offsets of private fields, for debuggers.
 impl<P: Platform> Goroutine<P> {
     pub(crate) const ID: usize = offset_of!(Self, id);
     pub(crate) const STATUS: usize = offset_of!(Self, status);
@@ -115,7 +114,7 @@ impl<P: Platform> Goroutine<P> {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// A slot of `scheduler` without a stack, in no list.
+    /// A slot of `scheduler` without a stack, on no list.
     #[inline]
     pub(crate) fn new(scheduler: &'static Scheduler<P>) -> Self {
         Self {
@@ -150,13 +149,13 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    /// Its number in this life of the slot.
+    /// Its id in this life of the slot.
     #[must_use]
     pub fn id(&self) -> GoroutineId {
         GoroutineId(self.id.load(Ordering::Relaxed))
     }
 
-    /// Who spawned it; `None` for the main G.
+    /// The G that spawned it; `None` for the main G.
     #[must_use]
     pub fn creator(&self) -> Option<GoroutineId> {
         match self.creator.load(Ordering::Relaxed) {
@@ -165,13 +164,13 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    /// What it is doing. Another M may change it at any moment.
+    /// Its status. Another M may change it at any moment.
     #[must_use]
     pub fn status(&self) -> Status {
         Status::from_bits(self.status.load(Ordering::Relaxed) & STATUS)
     }
 
-    /// The scheduler to which it belongs: it runs on no other's Ms, whoever wakes it.
+    /// Its scheduler: it runs on the Ms of no other, whoever wakes it.
     #[must_use]
     #[inline(always)]
     pub fn scheduler(&self) -> &'static Scheduler<P> {
@@ -184,7 +183,7 @@ impl<P: Platform> Goroutine<P> {
         self.locked_machine().is_some()
     }
 
-    /// The only M to run it, if it is locked to one.
+    /// The M that it is locked to.
     #[inline(always)]
     pub(crate) fn locked_machine(&self) -> Option<&'static Machine<P>> {
         self.locked_machine.load(Ordering::Relaxed)
@@ -194,18 +193,18 @@ impl<P: Platform> Goroutine<P> {
         self.locked_machine.store(machine, Ordering::Relaxed);
     }
 
-    /// What its spawner called it.
+    /// The name that its spawner gave it.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.has_name.load(Ordering::Relaxed).then(|| self.name.get()).flatten()
     }
 
-    /// Notes since when it is runnable.
+    /// Records when it became runnable.
     pub(crate) fn set_runnable_since(&self, when: Instant) {
         self.runnable_since.store(when.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Since when it is runnable, if it is watched; see `observe`.
+    /// When it became runnable, if it is sampled; see `observe`.
     pub(crate) fn runnable_since(&self) -> Instant {
         Instant::from_nanos(self.runnable_since.load(Ordering::Relaxed))
     }
@@ -218,7 +217,7 @@ impl<P: Platform> Goroutine<P> {
         self.has_name.store(name.is_some(), Ordering::Relaxed);
     }
 
-    /// Clears what is only shown to people.
+    /// Clears the state that is only shown to people.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget_times(&self) {
         self.waiting_since.store(0, Ordering::Relaxed);
@@ -230,18 +229,18 @@ impl<P: Platform> Goroutine<P> {
         self.status.store(status as u32, Ordering::Relaxed);
     }
 
-    /// The bubble it is in.
+    /// Its bubble.
     #[inline(always)]
     pub(crate) fn bubble(&self) -> Option<&'static Bubble<P>> {
         self.bubble.load(Ordering::Relaxed)
     }
 
-    /// By the G itself, or whoever makes it.
+    /// Called by the G itself, or by its creator.
     pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
         self.bubble.store(bubble, Ordering::Relaxed);
     }
 
-    /// Begins a life.
+    /// Begins a life of the slot.
     #[inline]
     pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
         self.id.store(id.0, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use crate::platform::Platform;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum StackSize {
-    /// On the free list, with the slot; or there is none.
+    /// To a free list with the slot. Also if the slot has no stack.
     Standard = 0,
     /// Back to the platform.
     Chosen = 1,
@@ -21,24 +21,24 @@ impl<P: Platform> Goroutine<P> {
     #[must_use]
     pub fn stack(&self) -> Range<usize> {
         let top = self.stack_top();
-        // From another M the two may not belong together.
+        // Read by another M the two may not belong together.
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }
 
-    /// Where its stack begins to grow down from.
+    /// The upper end of its stack, which grows down from there.
     #[inline(always)]
     pub(crate) fn stack_top(&self) -> usize {
         self.stack_top.load(Ordering::Relaxed)
     }
 
-    /// Gives the slot a stack, or takes it off. The caller owns the slot.
+    /// Sets the stack of the slot; an empty range takes it away. The caller owns the slot.
     pub(crate) fn set_stack(&self, stack: Range<usize>, size: StackSize) {
         self.stack_top.store(stack.end, Ordering::Relaxed);
         self.stack_bytes.store(stack.len(), Ordering::Relaxed);
         self.stack_size.store(size as u8, Ordering::Relaxed);
     }
 
-    /// Gives it another stack of the same size. The caller owns the slot.
+    /// Replaces its stack by another of the same size. The caller owns the slot.
     #[inline(always)]
     pub(crate) fn set_stack_top(&self, top: usize) {
         self.stack_top.store(top, Ordering::Relaxed);
