@@ -126,7 +126,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
 
     /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) or the deadline. A token:
     /// an unpark that came before makes it return at once. May return early. Called pinned exactly once.
-    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>);
+    fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>);
 
     /// Gives `machine` its token. Callable from interrupts and from any thread.
     fn unpark_thread(machine: &'static Machine<Self>);
@@ -179,6 +179,24 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
 
     /// The scheduler cannot go on: says why, shows every G, and ends the program with status 2, as Go does.
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
+}
+
+/// The right to park the thread of the calling M, which only the scheduler can make: a P that a parked M holds is lost to all
+/// others until the M is unparked.
+#[derive(Debug)]
+pub struct Parking<'a, P: Platform> {
+    pinned: &'a Pinned<P>,
+}
+
+impl<'a, P: Platform> Parking<'a, P> {
+    pub(crate) fn new(pinned: &'a Pinned<P>) -> Self {
+        Self { pinned }
+    }
+
+    /// The caller is pinned.
+    pub fn pinned(&self) -> &'a Pinned<P> {
+        self.pinned
+    }
 }
 
 /// Proof that the caller stays on its M: current M, G and P are reachable only through it.

@@ -11,7 +11,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::{Scheduler, Shared};
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 
 /// What an M is woken for. Go: the argument `spinning` of `startm`.
@@ -263,7 +263,7 @@ impl<P: Platform> Machine<P> {
                 P::exit_thread();
             }
             scheduler.check_dead();
-            P::park_thread(pinned, scheduler.park_deadline(self));
+            P::park_thread(Parking::new(pinned), scheduler.park_deadline(self));
         }
     }
 

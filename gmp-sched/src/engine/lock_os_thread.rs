@@ -26,7 +26,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::{Scheduler, Shared};
 use crate::entities::status::Status;
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 
 /// The calling G is locked to its M until this is dropped, on the same G. If there are several, until the last is dropped.
@@ -189,7 +189,7 @@ impl<P: Platform> Machine<P> {
                 P::exit_thread();
             }
             scheduler.check_dead();
-            P::park_thread(pinned, None);
+            P::park_thread(Parking::new(pinned), None);
         }
         if let Some(processor) = self.processor() {
             processor.advance_tick();

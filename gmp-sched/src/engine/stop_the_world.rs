@@ -32,7 +32,7 @@ use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::{Scheduler, Shared};
 pub use crate::entities::world_stop::{StopReason, Stops};
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform};
 
 /// How long the stopper waits before it looks again at the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
@@ -160,7 +160,7 @@ impl<P: Platform> Scheduler<P> {
         let machine = pinned.machine();
         self.begin_to_stop(machine);
         while !self.has_stopped(machine.held_processor()) {
-            P::park_thread(pinned, Some(P::now().after(ROUND)));
+            P::park_thread(Parking::new(pinned), Some(P::now().after(ROUND)));
         }
     }
 

@@ -21,7 +21,7 @@ use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::{ParkedStatus, Status};
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform};
 
 /// The platform of loom's threads.
 #[derive(Debug)]
@@ -113,8 +113,8 @@ unsafe impl Platform for Model {
         })
     }
 
-    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
-        let thread = thread(pinned.machine());
+    fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>) {
+        let thread = thread(parking.pinned().machine());
         if thread.token.swap(false, Ordering::AcqRel) {
             return;
         }

@@ -58,7 +58,7 @@ use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform};
 
 mod alive;
 mod entry;
@@ -176,8 +176,8 @@ unsafe impl Platform for Native {
             .map_err(|_| OutOfResources)
     }
 
-    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
-        if let Some(thread) = pinned.machine().thread() {
+    fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>) {
+        if let Some(thread) = parking.pinned().machine().thread() {
             thread.park(deadline);
         }
     }

@@ -17,7 +17,7 @@ use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Cpu, Thread, Threads};
-use crate::platform::{Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform};
 
 /// Bytes of every simulated stack: what a panic needs to be formatted on the host.
 pub(super) const STACK_BYTES: usize = 128 * 1024;
@@ -84,7 +84,7 @@ unsafe impl Platform for Sim {
         Ok(unsafe { threads().create(current().stack(), run_machine, machine.into_raw()) })
     }
 
-    fn park_thread(_: &Pinned<Self>, deadline: Option<Instant>) {
+    fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {
         park(deadline);
     }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 use gmp_sched::debugger::Layout;
 use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
 use gmp_sched::machine::{Machine, NewMachine};
-use gmp_sched::platform::{OutOfResources, Pinned, Platform, Points, SLICE, UNDISTURBED};
+use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points, SLICE, UNDISTURBED};
 use gmp_sched::preempt::{self, NextTick};
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
@@ -23,7 +23,7 @@ use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::{contexts, cpus};
 use crate::diagnostics::{isolation, panic};
 use crate::mm::stack::{self, Slot, Stack};
-use crate::mm::{PAGE_SIZE, frame, object_cache};
+use crate::mm::{self, PAGE_SIZE, StackCache, frame, object_cache};
 use crate::program;
 use crate::program::{args, exit};
 use crate::sched::kthread::{self, KernelThread};
@@ -132,10 +132,7 @@ unsafe impl Platform for Kernel {
         make_thread(run_machine, machine.into_raw())
     }
 
-    #[track_caller]
-    fn park_thread(pinned: &Pinned<Self>, deadline: Option<Instant>) {
-        let on_g0 = pinned.machine().current_goroutine().is_none();
-        assert!(on_g0, "a G parks the thread of its M: only the scheduler does that");
+    fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {
         kthread::park(deadline);
     }
 
@@ -264,6 +261,12 @@ fn assert_memory_suffices() {
     }
 }
 
+/// What `mm` needs to know of the stacks that dead Gs keep.
+const STACK_CACHE: StackCache = StackCache {
+    free: |at_most| scheduler().map_or(0, |scheduler| scheduler.give_back_stacks(at_most)),
+    count: || scheduler().map_or(0, Scheduler::cached_stacks),
+};
+
 /// The boot CPU, on its own stack, with interrupts off, when all CPUs that answer are up: starts the scheduler, and the
 /// program as its main G.
 ///
@@ -281,6 +284,7 @@ pub(crate) unsafe fn boot_main() -> ! {
     let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
     SCHEDULER.call_once(|| scheduler);
     GMP_SCHEDULER.store(core::ptr::from_ref(scheduler).cast_mut(), Ordering::Relaxed);
+    mm::set_stack_cache(STACK_CACHE);
     let sysmon = make_thread(run_sysmon, 0).expect("memory for sysmon");
     SYSMON.call_once(|| sysmon);
     // SAFETY: this machine has no thread-local variables, and the scheduler is new.
@@ -378,16 +382,6 @@ pub(crate) fn interrupted_goroutine() -> Option<&'static Goroutine<Kernel>> {
 /// The G whose stack is in that slot. Callable from everywhere; takes as long as there are Gs.
 pub(crate) fn goroutine_with_stack(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
     scheduler()?.goroutines().find(|goroutine| goroutine.stack().contains(&slot.bottom()))
-}
-
-/// Takes stacks off dead Gs, for memory that is needed otherwise. Gives how many.
-pub(crate) fn give_back_stacks(at_most: usize) -> usize {
-    scheduler().map_or(0, |scheduler| scheduler.give_back_stacks(at_most))
-}
-
-/// How many stacks dead Gs keep.
-pub(crate) fn cached_stacks() -> usize {
-    scheduler().map_or(0, Scheduler::cached_stacks)
 }
 
 /// Does what was asked of the G on this CPU: lets a ready thread run, due timers fire, the next G run. Gives the pin

@@ -1,6 +1,6 @@
 //! Operations that a context refuses: each one of the table in `kernel::contexts` panics, and the message names the context.
 
-use gmp_sched::platform::{Pinned, Platform as _};
+use gmp_sched::platform::Pinned;
 use gmp_sched::preempt;
 use kernel::internals;
 use kernel::percpu::{CpuId, PreemptGuard};
@@ -56,10 +56,6 @@ fn with_interrupt_mutex_held(body: fn()) {
 
 fn pinned(body: fn()) {
     let _pinned = PreemptGuard::new();
-    body();
-}
-
-fn in_goroutine(body: fn()) {
     body();
 }
 
@@ -129,10 +125,6 @@ refused!(
 refused!(
     pinned_goroutine_that_gives_way_is_refused: pinned(|| drop(preempt::give_way(Pinned::<Kernel>::new()))),
     "a G blocks, yields or ends", "with preemption turned off"
-);
-refused!(
-    goroutine_that_parks_the_thread_of_its_m_is_refused: in_goroutine(|| Kernel::park_thread(&Pinned::new(), None)),
-    "a G parks the thread", "of its M"
 );
 
 refused!(
