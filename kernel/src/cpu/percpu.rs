@@ -39,7 +39,6 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use x86_64::instructions::interrupts;
 
 use super::local::{change, cpu_local, load, store};
-use crate::arch::x86_64::preempt;
 use crate::cpu::contexts;
 
 /// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
@@ -147,6 +146,13 @@ fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
     store!(INTERRUPTS_OFF_AT, place.map_or(ptr::null(), ptr::from_ref));
 }
 
+unsafe extern "Rust" {
+    /// Called when preemption is on again and a switch is pending: switches. It belongs to a layer above this one
+    /// (`arch::x86_64::preempt`), to which the linker connects it.
+    #[cold]
+    safe fn gmp_honour_pending();
+}
+
 /// Pins the caller: turns preemption off on this CPU until the matching [`preempt_enable`]. Nests. One instruction; debug
 /// builds also note the place. Callable from interrupts.
 #[inline(always)]
@@ -168,7 +174,7 @@ pub(crate) fn preempt_enable() {
             "dec dword ptr gs:[{word}]",
             "jz {honour}",
             word = sym PREEMPT,
-            honour = label { preempt::honour_pending() },
+            honour = label { gmp_honour_pending() },
         );
     }
 }
@@ -279,7 +285,7 @@ pub(crate) fn leave_interrupt_lock() {
     interrupts::enable();
     // What is asked for from here on is asked for by an interrupt, whose return honours it.
     if word == 0 {
-        preempt::honour_pending();
+        gmp_honour_pending();
     }
 }
 

@@ -28,7 +28,7 @@ use core::fmt;
 use bootloader_api::info::MemoryRegion;
 #[doc(hidden)]
 pub use pressure::free_cached_memory;
-pub(crate) use pressure::make_room;
+pub(crate) use pressure::{StackCache, make_room, set_stack_cache};
 pub use usage::{Usage, usage};
 pub(crate) use x86_64::{PhysAddr, VirtAddr};
 

@@ -1,8 +1,35 @@
 //! What happens when frames run out: cached memory is freed.
 
+use spin::Once;
+
 use super::{PAGE_SIZE, frame, stack};
 use crate::cpu::contexts;
-use crate::sched::platform;
+
+/// The owner of stacks that are kept for later: the scheduler, whose dead Gs keep theirs.
+#[derive(Debug)]
+pub(crate) struct StackCache {
+    /// Frees up to that many stacks. Returns how many.
+    pub(crate) free: fn(usize) -> usize,
+    /// How many stacks it keeps.
+    pub(crate) count: fn() -> usize,
+}
+
+static STACK_CACHE: Once<StackCache> = Once::new();
+
+/// Registers the owner of stacks that are kept for later. Called once, before Gs run.
+pub(crate) fn set_stack_cache(cache: StackCache) {
+    STACK_CACHE.call_once(|| cache);
+}
+
+/// How many stacks dead Gs keep.
+pub(super) fn cached_stacks() -> usize {
+    STACK_CACHE.get().map_or(0, |cache| (cache.count)())
+}
+
+/// Frees up to that many stacks of dead Gs. Returns how many.
+fn free_cached_stacks(at_most: usize) -> usize {
+    STACK_CACHE.get().map_or(0, |cache| (cache.free)(at_most))
+}
 
 /// Stacks of dead Gs taken from the scheduler at once.
 const STACKS_AT_ONCE: usize = 64;
@@ -19,7 +46,7 @@ pub(super) fn relieve(frames: usize) -> usize {
     let mut freed = 0;
     while freed < frames {
         freed += stack::give_back(frames - freed);
-        if freed < frames && platform::give_back_stacks(STACKS_AT_ONCE) == 0 {
+        if freed < frames && free_cached_stacks(STACKS_AT_ONCE) == 0 {
             break;
         }
     }

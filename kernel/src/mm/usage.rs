@@ -1,7 +1,6 @@
 //! What the memory is used for.
 
-use super::{PAGE_SIZE, frame, heap, stack};
-use crate::sched::platform;
+use super::{PAGE_SIZE, frame, heap, pressure, stack};
 
 /// What the memory of the machine is used for at one moment, in bytes unless noted otherwise.
 ///
@@ -29,7 +28,7 @@ pub struct Usage {
 #[must_use]
 pub fn usage() -> Usage {
     let stacks = stack::figures();
-    let kept_by_goroutines = platform::cached_stacks();
+    let kept_by_goroutines = pressure::cached_stacks();
     Usage {
         total: frame::total_frames() * PAGE_SIZE,
         free: frame::free_frames() * PAGE_SIZE,

@@ -18,9 +18,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "diagnostics",
         "exceptions end the machine, or a G; the watchdog hears of interrupts and late timers",
     ),
-    ("cpu::percpu", "arch::x86_64::preempt", "a preemption that was asked for happens when the last pin is lowered"),
     ("drivers::console::input", "diagnostics::inspection", "a key asks what the machine does"),
-    ("mm", "sched::platform", "dead Gs keep stacks, which are taken off them when memory is short"),
     ("sched::kthread", "drivers::console", "a timer serves a port that has no interrupt"),
     (
         "sched",

@@ -220,7 +220,8 @@ extern "sysv64" fn give_way() {
 
 /// Called by [`preempt_enable`](percpu::preempt_enable) when the count has become zero with a request pending.
 #[cold]
-pub(crate) fn honour_pending() {
+#[unsafe(export_name = "gmp_honour_pending")]
+fn honour_pending() {
     // A handler, whose return deals with the request, does not come here, since it counts itself. With interrupts off the
     // caller cannot be left.
     if !interrupts::are_enabled() {
