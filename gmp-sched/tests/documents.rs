@@ -1,0 +1,66 @@
+//! Every link of the documents leads to a file, and every linked name is defined in that file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The documents at the root and in `docs`.
+fn documents() -> Vec<PathBuf> {
+    let folders = [root(), root().join("docs")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// The links to files: text and address. A line break may separate the words of a text.
+fn links(text: &str) -> Vec<(&str, &str)> {
+    let ends = text.match_indices("](");
+    let link = ends.filter_map(|(end, _)| {
+        let begin = text[..end].rfind('[')?;
+        let address = &text[end + 2..];
+        let address = &address[..address.find(')')?];
+        Some((&text[begin + 1..end], address.split('#').next()?))
+    });
+    link.filter(|(_, address)| !address.is_empty() && !address.starts_with("http")).collect()
+}
+
+/// Whether `source` defines something of that name: a function, a type, a macro, a constant or a module.
+fn defines(source: &str, name: &str) -> bool {
+    let keywords = ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "macro_rules!"];
+    keywords.iter().any(|keyword| {
+        source.match_indices(&format!("{keyword} {name}")).any(|(at, found)| {
+            let next = source[at + found.len()..].chars().next();
+            next.is_none_or(|next| !next.is_alphanumeric() && next != '_')
+        })
+    })
+}
+
+#[test]
+fn links_lead_to_files_that_define_the_linked_names() {
+    let mut broken = Vec::new();
+    let mut count = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        for (label, address) in links(&text) {
+            count += 1;
+            let file = document.parent().unwrap().join(address);
+            if !file.exists() {
+                broken.push(format!("{}: there is no {address}", document.display()));
+                continue;
+            }
+            let is_source = file.extension().is_some_and(|extension| extension == "rs");
+            let name = label.strip_prefix('`').and_then(|label| label.strip_suffix('`'));
+            if is_source && let Some(name) = name.filter(|name| !name.ends_with(".rs")) {
+                let source = fs::read_to_string(&file).unwrap();
+                let is_module = file.ends_with(format!("{name}.rs")) || file.ends_with(format!("{name}/mod.rs"));
+                if !is_module && !defines(&source, name) {
+                    broken.push(format!("{}: {address} does not define {name}", document.display()));
+                }
+            }
+        }
+    }
+    assert!(count > 50, "only {count} links found");
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
