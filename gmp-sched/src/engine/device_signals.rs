@@ -1,10 +1,10 @@
-//! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], the G runs on.
+//! Waiting for devices without blocking an M: a G parks, an interrupt handler raises a [`Signal`], and the G is readied.
 //!
-//! Go asks the operating system which descriptors are ready (`netpoll`), and somebody has to ask: an idle M does, an M that
-//! has nothing else to do does, and sysmon does every 10 ms if neither came by. Here nothing has to be asked. The handler
-//! puts the signal on the *ready list* and sees to it that some M looks at once, also when every P is busy; so there is no
-//! blocking poll, no poll deadline and nothing to interrupt. In the search the ready list has the place of Go's
-//! non-blocking `netpoll`: after the global queue, before stealing.
+//! Go has to ask the operating system which descriptors are ready (`netpoll`): an idle M does, an M that finds no other work
+//! does, and sysmon does every 10 ms if no M has. Here nothing has to be asked. The handler puts the signal on the *ready
+//! list* and makes an M check that list at once, also when every P is busy. So there is no blocking poll, no poll deadline
+//! and nothing to interrupt. An M that searches for work checks the ready list where Go has its non-blocking `netpoll`:
+//! after the global queue, before stealing.
 //!
 //! # A signal
 //!
@@ -17,20 +17,20 @@
 //!  raise
 //! ```
 //!
-//! PARKING, WAITING, QUEUED and DELIVERED carry the ticket of the wait: with a short deadline the G may run on, and wait
-//! again, while the commit of its last wait is still under way on another M.
+//! PARKING, WAITING, QUEUED and DELIVERED contain the wait generation: if the deadline is short the G may run on, and wait
+//! again, while the commit of its last wait is still running on another M.
 //!
-//! From PARKING until it runs again the signal belongs to the G that waits. Another G that comes to wait meanwhile panics, and
-//! has changed nothing.
+//! From PARKING until it runs again the signal belongs to the G that waits. Another G that waits meanwhile panics, and
+//! changes nothing.
 //!
-//! A semaphore of one, like Go's `pollDesc.rg`: a raise that comes before the wait is kept, and so is one that comes after the
-//! wait has ended; those in between are one.
+//! A signal is a semaphore of one, like Go's `pollDesc.rg`: a raise before the wait is kept, and so is one after the wait has
+//! ended; several raises in between count as one.
 //!
-//! # None is lost
+//! # No raise is lost
 //!
-//! `raise` publishes the signal, fence, looks for an idle P. An M that goes idle gives its P up, fence, looks at the ready
-//! list. One of them sees the other. If there is an idle M the timekeeper is woken, which looks at everything before it
-//! sleeps again; else an M that runs a G is made to give way, and looks then.
+//! `raise` publishes the signal, then has a fence, then checks for an idle P. An M that goes idle gives up its P, then has a
+//! fence, then checks the ready list. One of them sees the other. If there is an idle M the timekeeper is woken, which checks
+//! everything before it sleeps again. Otherwise an M that runs a G is preempted, and checks then.
 
 use core::time::Duration;
 
@@ -48,7 +48,7 @@ use crate::entities::signal::{DELIVERED, EMPTY, PARKING, Poller, QUEUED, RAISED,
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// The word of a wait.
+/// The signal's word during a wait.
 fn with_ticket(state: u64, ticket: Ticket) -> u64 {
     ticket.0 << TAG.count_ones() | state
 }
@@ -57,22 +57,22 @@ fn ticket_of(word: u64) -> Ticket {
     Ticket(word >> TAG.count_ones())
 }
 
-/// What a wait finds that is about to begin.
+/// What a G finds that is about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A raise that nobody has waited for; the wait is over.
+    /// A raise that no G has waited for; the wait is over.
     Raised,
-    /// It has to be waited for.
+    /// No raise: it has to wait.
     Nothing,
-    /// A raise that somebody else has taken from the ready list and is about to keep.
+    /// A raise that another M has taken from the ready list and is about to keep.
     OnItsWay,
     /// Another G waits.
     Taken,
 }
 
 impl<P: Platform> Signal<P> {
-    /// Waits until it is raised; returns at once if it has been since the last wait. Blocks the calling G, not its M. Not
-    /// callable from interrupts. Go: `netpollblock`.
+    /// Waits until it is raised; returns at once if it has been raised since the last wait. Blocks the calling G, not its M.
+    /// Not callable from interrupts. Go: `netpollblock`.
     ///
     /// # Panics
     ///
@@ -83,7 +83,7 @@ impl<P: Platform> Signal<P> {
         debug_assert!(is_raised, "a wait without a deadline ends by the raise");
     }
 
-    /// [`wait`](Self::wait) until `deadline` at the latest; tells whether it was raised.
+    /// [`wait`](Self::wait) until `deadline` at the latest; returns whether it was raised.
     ///
     /// # Panics
     ///
@@ -110,7 +110,7 @@ impl<P: Platform> Signal<P> {
         }
     }
 
-    /// [`wait`](Self::wait) for `timeout` at most; tells whether it was raised.
+    /// [`wait`](Self::wait) for `timeout` at most; returns whether it was raised.
     ///
     /// # Panics
     ///
@@ -119,19 +119,19 @@ impl<P: Platform> Signal<P> {
         self.wait_until(BubbleRef::<P>::current().now().after(timeout))
     }
 
-    /// What a wait finds that is about to begin; takes the raise, if there is one.
+    /// What a G finds that is about to wait; takes the raise, if there is one.
     pub(crate) fn look(&'static self, pinned: &Pinned<P>) -> Found {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
-                    // Ordering: Acquire: what the handler did before is seen; partner: the exchange in `raise`.
+                    // Ordering: Acquire: sees what the handler did before; partner: the exchange in `raise`.
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
                     debug_assert!(taken.is_ok(), "only a wait takes a raise");
                     return Found::Raised;
                 }
                 EMPTY => return Found::Nothing,
-                // A wait ended by its deadline at the moment of the raise, and the signal is still on the ready list. Whoever
-                // takes it from there keeps the raise.
+                // A wait was ended by its deadline just before the raise, and the signal is still on the ready list. The M
+                // that takes it from there keeps the raise.
                 QUEUED => {
                     if !pinned.machine().scheduler().poll(pinned) {
                         return Found::OnItsWay;
@@ -142,31 +142,33 @@ impl<P: Platform> Signal<P> {
         }
     }
 
-    /// Parks the calling G; tells whether a raise or the deadline ended that, `None` if the signal has to be looked at again.
+    /// Parks the calling G; returns whether a raise ended the wait, and not the deadline. `None` if the caller has to check
+    /// the signal again.
     fn park(&'static self, caller: Caller<P>, deadline: Instant) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let ticket = self.announce(scheduler, me)?;
-        // `move`: once the timer is armed the G may run, and what it has on its stack may change.
+        // `move`: once the timer is armed the G may run, and the contents of its stack may change.
         let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, ticket, deadline);
         park_because(caller, WaitReason::IoWait, || WaitReason::IoWait, commit);
         self.end(scheduler, me, deadline)
     }
 
-    /// Takes the signal for a wait of `me`, the calling G; `None` if it has to be looked at again, and nothing has changed.
+    /// Takes the signal for a wait of `me`, the calling G. `None` if the caller has to check it again; nothing has changed
+    /// then.
     pub(crate) fn announce(&'static self, scheduler: &Scheduler<P>, me: &'static Goroutine<P>) -> Option<Ticket> {
         let ticket = me.open_wait();
         P::point(Site::Poller);
-        // Ordering: Acquire: who waits is written after the last wait was through with that; partners: the exchanges that
+        // Ordering: Acquire: the G is stored after the last wait has finished with that field; partners: the exchanges that
         // leave EMPTY, in `look` and `end`.
         self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;
         // Published by the exchange in `commit`, to `raise` and through it to `deliver`.
         self.goroutine.store(Some(me), Ordering::Relaxed);
-        // Counted until this G runs again, so that a raise on its way is never taken for a deadlock.
+        // Counted until this G runs again, so that a G whose raise is being delivered is never taken for a deadlock.
         scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
         Some(ticket)
     }
 
-    /// On the far side: `me` has left its stack. Tells `false` if it is to go on at once.
+    /// The commit, after `me` has left its stack. Returns `false` if it has to continue at once.
     pub(crate) fn commit(
         &'static self,
         pinned: &Pinned<P>,
@@ -179,13 +181,13 @@ impl<P: Platform> Signal<P> {
         }
         P::point(Site::Poller);
         let [parking, waiting] = [PARKING, WAITING].map(|state| with_ticket(state, ticket));
-        // Ordering: Release publishes who waits, and that the G has left its stack; partner: the exchange in `raise`.
+        // Ordering: Release publishes the G, and that it has left its stack; partner: the exchange in `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
-        // Raised meanwhile: the G goes on, unless its timer has readied it already.
+        // Raised meanwhile: the G continues, unless its timer has readied it already.
         waits || !me.claim(ticket)
     }
 
-    /// `me`, the calling G, runs again; tells what [`park`](Self::park) tells.
+    /// Called by `me` when it runs again; returns what [`park`](Self::park) returns.
     pub(crate) fn end(
         &'static self,
         scheduler: &Scheduler<P>,
@@ -197,21 +199,21 @@ impl<P: Platform> Signal<P> {
             me.timer.cancel(&Pinned::new());
         }
         P::point(Site::Poller);
-        // In another state the deadline ended the wait, or a raise did before it began, and a raise that has come since is for
-        // this wait too.
+        // In another state the deadline ended the wait, or there was a raise before it began. A raise that has come since
+        // counts for this wait, too.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
-        // Ordering: Acquire: what the handlers of all raises up to here did is seen; partner: the exchange in `raise`. Release:
-        // the next wait, of whichever G, comes after all this; partner: the exchange in `announce`.
+        // Ordering: Acquire: sees what the handlers of all raises so far did; partner: the exchange in `raise`. Release: the
+        // next wait, of any G, comes after all this; partner: the exchange in `announce`.
         let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
         Some(word & TAG == DELIVERED)
     }
 
-    /// Wakes the G that waits, or lets the next wait return at once. Does not block or allocate, takes no lock; callable
-    /// from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
+    /// Ends the wait of the G that waits, or makes the next wait return at once. Does not block or allocate, takes no lock;
+    /// callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
     #[doc(alias = "netpollready")]
     pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
         P::point(Site::Poller);
-        // Ordering: Release publishes what the handler did, also where the word stays as it is; partners: the exchanges in
+        // Ordering: Release publishes what the handler did, also if the word does not change; partners: the exchanges in
         // `look` and `end`.
         let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             Some(match word & TAG {
@@ -236,21 +238,22 @@ impl<P: Platform> Signal<P> {
         scheduler.break_idle();
     }
 
-    /// Taken from the ready list: gives the G that is to run on, if it still waits. If it does not, the raise is kept.
+    /// The signal has been taken from the ready list: returns the G to ready, if it still waits. If it does not, the raise
+    /// is kept.
     fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
-        // As long as it is queued it keeps the ticket.
+        // While it is queued its wait generation does not change.
         let ticket = ticket_of(self.word.load(Ordering::Relaxed));
         let waits = goroutine.claim(ticket);
         P::point(Site::Poller);
-        // Ordering: Release: the next wait, of whichever G, comes after all this; partner: the exchange in `announce`.
+        // Ordering: Release: the next wait, of any G, comes after all this; partner: the exchange in `announce`.
         self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);
         waits.then_some(goroutine)
     }
 }
 
 impl<P: Platform> Poller<P> {
-    /// Hands the Gs whose signals were raised to `each`, in the order of the raises.
+    /// Calls `each` with the Gs whose signals were raised, in the order of the raises.
     fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
         P::point(Site::Poller);
         // Ordering: Acquire; partner: the push in `raise`.
@@ -262,7 +265,7 @@ impl<P: Platform> Poller<P> {
             oldest_first = Some(signal);
         }
         while let Some(signal) = oldest_first {
-            // Read before the signal is free to be raised again.
+            // Read before the signal can be raised again.
             oldest_first = signal.next.load(Ordering::Relaxed);
             if let Some(goroutine) = signal.deliver() {
                 each(goroutine);
@@ -272,7 +275,7 @@ impl<P: Platform> Poller<P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Readies the Gs whose signals were raised, on the current P; tells whether there were any. Go: `netpoll(0)`.
+    /// Readies the Gs whose signals were raised, on the current P; returns whether there were any. Go: `netpoll(0)`.
     #[doc(alias = "netpoll")]
     #[inline]
     pub(crate) fn poll(&'static self, pinned: &Pinned<P>) -> bool {
@@ -287,13 +290,13 @@ impl<P: Platform> Scheduler<P> {
         any
     }
 
-    /// [`poll`](Self::poll) for sysmon, which has no P: each G goes to the global queue of its own scheduler.
+    /// [`poll`](Self::poll) for sysmon, which has no P: each G goes to the global queue of its scheduler.
     pub(crate) fn poll_without_processor(&'static self) {
         let pinned = Pinned::new();
         self.poller.take(|goroutine| ready_pinned(&pinned, goroutine));
     }
 
-    /// Has some M look at the ready list soon. Callable from interrupts. Go: `netpollBreak`.
+    /// Makes an M check the ready list soon. Callable from interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     fn break_idle(&'static self) {
         // Ordering: partner is the fence in `Machine::go_idle`.
@@ -305,7 +308,7 @@ impl<P: Platform> Scheduler<P> {
             P::unpark_thread(machine);
             return;
         }
-        // Every P is held, or about to be: the M here is as good as any, if it has one.
+        // Every P is held, or about to be held. The M of this CPU is as good as any other, if there is one.
         let holder = P::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);

@@ -1,4 +1,4 @@
-//! Stopping the world: every P but the caller's stands still, and no G but the caller runs, until it starts again.
+//! Stopping the world: every P except the caller's stops, and no G but the caller runs, until the world is started again.
 //!
 //! ```text
 //!   idle ──(taken by the stopper, under the lock)───────────────┐
@@ -8,16 +8,16 @@
 //!                                                              (its M comes back meanwhile)
 //! ```
 //!
-//! The stopper raises `stopping` and takes the idle Ps in one hold of the scheduler lock: from there on no P becomes idle
-//! and none is given to anybody. Who still has one comes upon the flag before it picks another G: on g0 in
-//! `find_runnable`, in a G at the end of a system call, and at [`give_way`](crate::engine::preempt::give_way). A G that runs is
-//! asked to come there by [`Platform::request_preemption`]; and its P is told that it is the global queue's turn, so
-//! that a G that leaves of its own accord goes by g0. So nothing on the way from G to G looks at the flag.
+//! The stopper sets `stopping` and takes the idle Ps in one critical section of the scheduler lock. From then on no P becomes
+//! idle and none is assigned. An M that holds a P checks the flag before it picks another G: on g0 in `find_runnable`, in a G
+//! at the end of a system call, and in [`give_way`](crate::engine::preempt::give_way). The stopper requests a preemption of
+//! running Gs by [`Platform::request_preemption`]. It also makes it the global queue's turn on their Ps, so that a G that
+//! leaves by itself leaves for g0. So a switch from G to G does not check the flag.
 //!
-//! Whoever gives the last P up unparks the stopper. It looks at the others again every 100 us, as in Go: for a P that it
-//! found running and whose M has begun a system call since, and for a request that came when the G could not be asked.
+//! The M that gives up the last P unparks the stopper. The stopper checks the others again every 100 us, as in Go: for a P
+//! that was running and whose M has begun a system call since, and for a request that came when the G could not be preempted.
 //!
-//! A P in a system call is stopped without its M: if the call lasts longer than the stop, it notices nothing.
+//! A P in a system call is stopped without its M: if the call lasts longer than the stop, the M does not notice.
 
 use core::time::Duration;
 
@@ -34,7 +34,7 @@ use crate::entities::scheduler::{Scheduler, Shared};
 pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Parking, Pinned, Platform};
 
-/// How long the stopper waits before it looks again at the Ps that have not stopped.
+/// How long the stopper waits before it checks the Ps again that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
 
 /// The right to stop the world. Go: holding `worldsema`.
@@ -44,18 +44,18 @@ pub(crate) struct Turn<P: Platform> {
 }
 
 impl<P: Platform> Turn<P> {
-    /// Waits until nobody else has it.
+    /// Waits until no other G has it.
     pub(crate) fn wait() -> Self {
         let pinned = Pinned::<P>::new();
         let scheduler = pinned.machine().scheduler();
         if !scheduler.world.take_turn(None) {
-            // Readied by whoever hands it on; or not parked at all, if it was given back in the meantime.
+            // Readied by the G that passes the right on; or not parked at all, if the right was released in the meantime.
             park_pinned(pinned, WaitReason::StoppingTheWorld, |_, me| !scheduler.world.take_turn(Some(me)));
         }
         Self { scheduler }
     }
 
-    /// Stops the world. The caller has the turn and is pinned once.
+    /// Stops the world. The caller has the right to, and is pinned once.
     pub(crate) fn stop(self, reason: StopReason) -> WorldStopped<P> {
         let pinned = Pinned::<P>::new();
         let start = P::now();
@@ -73,7 +73,7 @@ impl<P: Platform> Turn<P> {
 }
 
 impl<P: Platform> Drop for Turn<P> {
-    /// Hands it to who has waited longest.
+    /// Passes the right on to the G that has waited longest.
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
         let next = {
@@ -88,31 +88,32 @@ impl<P: Platform> Drop for Turn<P> {
     }
 }
 
-/// The world stands still, but for the G that has this; it starts again when this is dropped, on the same G.
+/// While this exists the world is stopped, except for the G that has it. When it is dropped, on the same G, the world starts
+/// again.
 ///
-/// Until then that G is pinned: it is not preempted, and may neither block, nor yield, nor make a system call (they
-/// panic). It may read whatever the others were at, allocate, print, spawn Gs and make Gs runnable, which run when the
-/// world starts. Gs that are in a system call go on with it, and wait at its end.
+/// Until then that G is pinned: it is not preempted, and panics if it blocks, yields or makes a system call. It may inspect
+/// other Gs, allocate, print, spawn Gs and ready Gs, which run when the world has started. Gs in a system call continue with
+/// it, and wait at its end.
 #[must_use = "the world starts again when this is dropped"]
 #[derive(Debug)]
 pub struct WorldStopped<P: Platform> {
-    // Dropped in this order: the next in turn is readied while pinned.
+    // Dropped in this order: the next stopper is readied while pinned.
     turn: Turn<P>,
     pub(crate) pinned: Pinned<P>,
 }
 
 /// Stops the world: when this returns, no G but the caller runs. Go: `stopTheWorld`.
 ///
-/// Waits its turn if somebody else has stopped it or is about to, first come, first served; then for every G to come to
-/// a place where it can be left. Where nothing preempts that is its next call of the scheduler. Blocks; not callable from
-/// interrupts.
+/// Waits if another G has stopped the world or is about to, first come, first served. Then waits until every G is at a point
+/// where it can be preempted; on platforms without preemption that is its next call of the scheduler. Blocks; not callable
+/// from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
 ///
 /// unsafe { native::enter() }.run(2, || {
 ///     let world = native::stop_the_world();
-///     // Nobody else runs here.
+///     // No other G runs here.
 ///     drop(world);
 /// });
 /// ```
@@ -135,20 +136,20 @@ impl<P: Platform> Drop for WorldStopped<P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Whether Ms are to give their Ps up. Go: `gcwaiting`.
+    /// Whether Ms have to give up their Ps. Go: `gcwaiting`.
     #[doc(alias = "gcwaiting")]
     #[inline(always)]
     pub(crate) fn is_stopping(&self) -> bool {
         self.world.stopping.load(Ordering::Relaxed)
     }
 
-    /// Whether the world stands still. Callable from interrupts.
+    /// Whether the world is stopped. Callable from interrupts.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.world.stopped.load(Ordering::Relaxed)
     }
 
-    /// How often and how long. Takes a lock; not callable from interrupts.
+    /// How often the world was stopped, and for how long. Takes a lock; not callable from interrupts.
     #[must_use]
     pub fn stops(&'static self) -> Stops {
         let _pinned = Pinned::<P>::new();
@@ -164,7 +165,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// From here on no P becomes idle, and none is given to anybody.
+    /// From here on no P becomes idle, and none is assigned.
     pub(crate) fn begin_to_stop(&'static self, stopper: &'static Machine<P>) {
         let mut shared = self.shared.lock();
         shared.unstopped = self.procs() - 1;
@@ -175,16 +176,16 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Asks those to stop that go on; tells whether all stand but `own`, the stopper's P.
+    /// Makes running Ps stop; returns whether all have stopped except `own`, the stopper's P.
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
-        // Ordering: what the others did before they stopped was done before they took the lock, which we take after them.
+        // Ordering: what the others did before they stopped was before they took the lock, which we take after them.
         let stands = self.shared.lock().unstopped == 0;
         self.world.stopped.store(stands, Ordering::Relaxed);
         stands
     }
 
-    /// `processor`, which is the caller's to dispose of, stands. Wakes the stopper if it was the last.
+    /// Marks `processor`, which belongs to the caller, as stopped. Wakes the stopper if it was the last.
     pub(crate) fn stop_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Stopped);
         self.count_stopped(shared);
@@ -199,10 +200,11 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// One round over the Ps that go on. Go: `preemptall`, and the grab of Ps in system calls.
+    /// Requests every running P to stop, and stops those in system calls. Go: `preemptall`, and the retake of Ps in system
+    /// calls.
     #[doc(alias = "preemptall")]
     fn ask_to_stop(&'static self, own: &'static Processor<P>) {
-        // Ordering: partner is the fence in a system call's end: either it sees the flag or we see that its P is held.
+        // Ordering: partner is the fence at the end of a system call: either it sees the flag or we see that its P is held.
         fence(Ordering::SeqCst);
         for processor in self.processors() {
             P::point(Site::Syscall);
@@ -220,7 +222,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// The world goes on. Go: `startTheWorldWithSema`.
+    /// Starts the world. Go: `startTheWorldWithSema`.
     pub(crate) fn start_again(&'static self, pinned: &Pinned<P>) {
         debug_assert!(self.is_stopped() && pinned.machine().processor().is_some());
         {
@@ -231,7 +233,7 @@ impl<P: Platform> Scheduler<P> {
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
             self.give_processors_back(&mut shared);
-            // Backwards: the idle list is used from the front.
+            // Backwards: the first P of the idle list is used first.
             for processor in self.processors().iter().rev() {
                 match processor.status() {
                     ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),
@@ -244,19 +246,20 @@ impl<P: Platform> Scheduler<P> {
                 }
             }
         }
-        // Ordering: as for all who put Ps on the idle list, partner is the fence of whoever sets a timer, in `tell_timekeeper`.
+        // Ordering: as for all code that puts Ps on the idle list, the partner is the fence of code that sets a timer, in
+        // `tell_timekeeper`.
         fence(Ordering::SeqCst);
         let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
         if let Some(earliest) = earliest {
             self.tell_timekeeper(earliest);
         }
-        // That M searches whatever there is to find, as in Go: what was queued before, and what others left to the spinner.
+        // That M searches for all work, as in Go: Gs queued before, and work that others left to the spinning caller.
         self.pass_search_on();
     }
 }
 
 impl<P: Platform> Machine<P> {
-    /// Gives the P up if the world is to stop; the caller looks for another afterwards. Called on g0. Go: `gcstopm`.
+    /// Gives up the P if the world is to stop; the caller searches for another afterwards. Called on g0. Go: `gcstopm`.
     #[doc(alias = "gcstopm")]
     #[cold]
     pub(crate) fn stop_for_world(&'static self) {
