@@ -9,6 +9,7 @@
 //! CPU waits for a bounded time, then closes the entry: who has entered is up, all others stop. So the numbers have no
 //! holes, and nothing that is late can do harm.
 
+use alloc::vec::Vec;
 use core::arch::global_asm;
 use core::hint::spin_loop;
 use core::ptr;
@@ -72,8 +73,9 @@ struct Prepared {
     tables: &'static gdt::Tables,
 }
 
-static PREPARED: Once<heapless::Vec<Prepared, MAX_CPUS>> = Once::new();
-static STACKS: Once<heapless::Vec<u64, MAX_CPUS>> = Once::new();
+// On the heap: arrays for all CPUs would be moved through the boot CPU's stack, several times in a build without optimisation.
+static PREPARED: Once<Vec<Prepared>> = Once::new();
+static STACKS: Once<Vec<u64>> = Once::new();
 
 /// The trampoline's page tables, one of each level. In the image, which lies below 4 GiB, as CR3 in real mode demands.
 static TABLES: SpinMutex<[PageTable; 4]> = SpinMutex::new([const { PageTable::new() }; 4]);
@@ -155,16 +157,17 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
 /// Makes ready what `count` CPUs need. Returns for how many there was memory: what the scheduler needs for them, and a
 /// little for the program, is left.
 fn prepare(count: usize) -> usize {
-    let mut prepared = heapless::Vec::new();
-    let mut stacks = heapless::Vec::new();
+    let (mut prepared, mut stacks) = (Vec::new(), Vec::new());
     for index in 1..=count {
         if frame::free_frames() < PREPARED_FRAMES + platform::frames_for_start(index + 1) {
             break;
         }
         let Ok((resources, stack)) = prepare_one(CpuId::new(index)) else { break };
-        if prepared.push(resources).is_err() || stacks.push(stack).is_err() {
+        if prepared.try_reserve(1).is_err() || stacks.try_reserve(1).is_err() {
             break;
         }
+        prepared.push(resources);
+        stacks.push(stack);
     }
     PREPARED.call_once(|| prepared);
     STACKS.call_once(|| stacks).len()
