@@ -41,7 +41,7 @@ pub struct Threads {
 /// ```
 /// use gmp_sched::native;
 ///
-/// SAFETY: no G uses a thread-local variable.
+/// // SAFETY: no G uses a thread-local variable.
 /// let threads = unsafe { native::enter() };
 /// assert_eq!(threads.run(2, || native::go(|| 6 * 7).join()), Ok(42));
 /// ```

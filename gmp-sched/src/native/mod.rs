@@ -8,7 +8,7 @@
 //! ```
 //! use gmp_sched::native;
 //!
-//! SAFETY: no G uses a thread-local variable.
+//! // SAFETY: no G uses a thread-local variable.
 //! let threads = unsafe { native::enter() };
 //! let sum = threads.run(4, || {
 //!     let halves: Vec<_> = (0..2u64).map(|half| native::go(move || (half * 50..half * 50 + 50).sum::<u64>())).collect();
