@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-/// A step of a protocol where another machine may act. [`Points::point`] stands before each of them.
+/// A step of a protocol, before which another M or CPU may act. [`Points::point`] is called before each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// Local ring and `runnext`: before a publish, a claim, a look.
@@ -39,13 +39,13 @@ pub trait Points: 'static {
         let _ = site;
     }
 
-    /// Stands before a spinlock of the scheduler is taken, where a platform that can tell may panic unless nothing can take
-    /// the CPU away from the caller: whoever has to wait for a lock on the CPU of a holder that was preempted waits for ever.
+    /// Called before a spinlock of the scheduler is taken. A platform that knows it may panic if the caller can be preempted:
+    /// a spinning waiter on the CPU of a preempted lock holder waits for ever.
     #[inline(always)]
     #[track_caller]
     fn assert_not_preemptible() {}
 
-    /// One turn of a loop that waits for another machine to let go of a lock. Callable from anywhere.
+    /// One turn of a loop that waits for another M or CPU to release a lock. Callable from anywhere.
     #[inline]
     fn relax() {
         core::hint::spin_loop();

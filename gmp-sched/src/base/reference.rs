@@ -102,7 +102,7 @@ pub(crate) fn push_forever<T>(
     loop {
         let old = head.load(Ordering::Relaxed);
         link(item).store(old, Ordering::Relaxed);
-        // Ordering: Release publishes the item and its link to whoever walks the list with Acquire loads.
+        // Ordering: Release publishes the item and its link; partner: the Acquire loads that walk the list.
         if head.replace(old, Some(item), Ordering::Release, Ordering::Relaxed) {
             return;
         }

@@ -41,9 +41,9 @@ impl StatusWord {
         }
     }
 
-    /// Called by the holder, or under the scheduler lock by whoever takes the P from the idle list or has stopped the world.
+    /// Called by the holder, or under the scheduler lock by an M that takes the P from the idle list or has stopped the world.
     pub(crate) fn set(&self, status: ProcessorStatus) {
-        // Ordering: Release, so that whoever claims the P from `Syscall` with the Acquire below sees its ring, caches
+        // Ordering: Release, so that an M that claims the P from `Syscall` with the Acquire below sees its ring, caches
         // and counters as the M that entered the system call left them.
         self.0.store(status as u32, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Tests of the library that run on every platform: on threads (`tests/library.rs`) and in the kernel
+//! Tests of the library that run on every platform: on threads (`tests/library`) and in the kernel
 //! (`qemu-tests/guest/src/library.rs`). Both include this file as a module.
 //!
 //! The including file has a module `platform` next to it, with the aliases of one platform and what else differs
@@ -11,6 +11,7 @@ mod channels;
 mod classics;
 mod limits;
 mod locks;
+mod ordered_selects;
 mod power_series;
 mod selects;
 mod slices;

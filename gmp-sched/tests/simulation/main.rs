@@ -9,6 +9,7 @@ mod channels;
 mod coroutine;
 mod device_signals;
 mod explore;
+mod hogs;
 mod preemption;
 mod scheduling;
 mod scope;

@@ -10,6 +10,7 @@ use gmp_sched::sim::{self, Config, Sim};
 use gmp_sched::sysmon::Sysmon;
 
 use crate::explore::{Random, explore};
+use crate::hogs::Hogs;
 
 /// How long a thread may have to wait for its turn, if there are more of them than CPUs: a few slices.
 fn for_a_cpu() -> Duration {
@@ -20,17 +21,7 @@ fn for_a_cpu() -> Duration {
 #[test]
 fn hogs_on_every_processor_do_not_keep_main_from_waking() {
     explore(|seed| {
-        let stop = Arc::new(AtomicBool::new(false));
-        let hogs: Vec<_> = (0..16)
-            .map(|_| {
-                let stop = stop.clone();
-                sim::go(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        sim::work(Duration::from_millis(1));
-                    }
-                })
-            })
-            .collect();
+        let hogs = Hogs::start(16, Duration::from_millis(1));
         for round in 0..3 {
             let before = sim::elapsed();
             let nap = Duration::from_micros(100 + seed % 1000 * round);
@@ -39,8 +30,7 @@ fn hogs_on_every_processor_do_not_keep_main_from_waking() {
             // A timer's G does not wait for any slice to end.
             assert!(late < Duration::from_millis(6) + for_a_cpu(), "woke {late:?} late");
         }
-        stop.store(true, Ordering::Relaxed);
-        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        hogs.stop();
     });
 }
 

@@ -11,6 +11,7 @@ use gmp_sched::platform::Pinned;
 use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore, explore_with};
+use crate::hogs::Hogs;
 
 /// Trees of Gs that do everything a G can do.
 fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
@@ -232,23 +233,12 @@ fn deadlock_of_locked_gs_is_detected() {
 #[test]
 fn hogs_do_not_keep_the_world_from_stopping() {
     explore(|seed| {
-        let stop = Arc::new(AtomicBool::new(false));
-        let hogs: Vec<_> = (0..16)
-            .map(|_| {
-                let stop = stop.clone();
-                sim::go(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        sim::work(Duration::from_millis(200));
-                    }
-                })
-            })
-            .collect();
+        let hogs = Hogs::start(16, Duration::from_millis(200));
         for round in 0..3 {
             sim::sleep(Duration::from_micros(100 + seed % 1000 * round));
             drop(sim::stop_the_world());
         }
-        stop.store(true, Ordering::Relaxed);
-        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        hogs.stop();
         let longest = sim::longest_stop();
         assert!(longest < Duration::from_millis(8), "stopping the world took {longest:?}");
     });

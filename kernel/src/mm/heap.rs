@@ -35,9 +35,9 @@ impl LargeHeap {
     /// If it would not lie within the window.
     fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end() as usize;
-        let start = end.checked_next_multiple_of(layout.align()).ok_or(OutOfMemory)?;
-        let last = start.checked_add(layout.size()).ok_or(OutOfMemory)?;
-        let is_in_window = last as u64 <= HEAP + WINDOW_BYTES;
+        // Neither overflows: `refuse_wrapping` has tried it with the end of the window.
+        let start = end.next_multiple_of(layout.align());
+        let is_in_window = (start + layout.size()) as u64 <= HEAP + WINDOW_BYTES;
         is_in_window.then_some((start - end) / STEP_BYTES * STEP_BYTES).ok_or(OutOfMemory)
     }
 
@@ -69,8 +69,8 @@ impl LargeHeap {
 /// `linked_list_allocator` wraps around there, and it would write outside of the heap.
 fn refuse_wrapping(layout: Layout) -> Result<(), OutOfMemory> {
     let window_end = (HEAP + WINDOW_BYTES) as usize;
-    let aligned = window_end.checked_next_multiple_of(layout.align()).ok_or(OutOfMemory)?;
-    aligned.checked_add(layout.size()).map(|_| ()).ok_or(OutOfMemory)
+    let aligned = window_end.checked_next_multiple_of(layout.align());
+    aligned.and_then(|aligned| aligned.checked_add(layout.size())).map(drop).ok_or(OutOfMemory)
 }
 
 /// Takes memory from the large heap. Grows it in steps, with preemption possible in between.

@@ -1,0 +1,64 @@
+//! Ordered selects: the first case that is ready, at one instant.
+
+use gmp_sched::select;
+
+use super::platform::{Chan, channel, go};
+
+/// A sender finds both cases of a select that waits on one channel, at one instant.
+fn ordered_select_takes_the_first_of_two_cases_on_one_channel() {
+    const ROUNDS: usize = 200;
+    let (sender, receiver) = channel(0);
+    let sending = go(move || {
+        for _ in 0..ROUNDS {
+            sender.send(()).unwrap();
+        }
+    });
+    for _ in 0..ROUNDS {
+        select! {
+            ordered;
+            recv(receiver) => {}
+            recv(receiver) => panic!("the second of two cases that were ready at once"),
+        }
+    }
+    sending.join().unwrap();
+}
+shared_test!(ordered_select_takes_the_first_of_two_cases_on_one_channel);
+
+fn ordered_select_takes_the_first_ready_case() {
+    let (one, two, three) = (Chan::new(1), Chan::new(1), Chan::new(1));
+    for _ in 0..50 {
+        two.send(2).unwrap();
+        three.send(3).unwrap();
+        let value = select! {
+            ordered;
+            recv(one.receiver()) -> value => value,
+            recv(two.receiver()) -> value => value,
+            recv(three.receiver()) -> value => value,
+        };
+        assert_eq!((value, three.recv()), (Ok(2), Ok(3)));
+    }
+}
+shared_test!(ordered_select_takes_the_first_ready_case);
+
+/// A value sent after `done` was closed is never received by an ordered select with `done` as its first case.
+fn ordered_select_checks_all_cases_at_one_instant() {
+    for round in 0..200 {
+        let (close, done) = channel::<()>(0);
+        let (sender, work) = channel(4);
+        let consumer = go(move || {
+            loop {
+                select! {
+                    ordered;
+                    recv(done) => return,
+                    recv(work) -> late => assert_eq!(late, Ok(false), "came after the close, was taken before it"),
+                }
+            }
+        });
+        (0..round % 20).for_each(|_| sender.send(false).unwrap());
+        drop(close);
+        // The receiver is gone.
+        while sender.try_send(true).is_ok() {}
+        consumer.join().unwrap();
+    }
+}
+shared_test!(ordered_select_checks_all_cases_at_one_instant);
