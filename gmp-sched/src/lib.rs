@@ -17,19 +17,20 @@
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
 //! | | `status`, `wait_reason` | what a G is doing, why it waits | `waitReason` |
 //! | | `timers`, `waiter`, `signal`, `slice`, `watch`, `locked`, `world_stop`, `bubble` | what the mechanisms of these names keep in a G, an M, a P, the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
-//! | `engine` | [`schedule`], `find`, `steal` | the g0 loop, yield, the search for work | `schedule`, `findRunnable`, `stealWork` |
+//! | `engine` | `schedule`, `pick`, `steal` | the g0 loop, what runs next, stealing | `schedule`, `findRunnable`, `stealWork` |
+//! | | `enqueue`, [`mod@yield_now`] | where a runnable G goes, giving way | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`] | leaving a G, the far-side commit, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | [`idle`] | idle Ps and Ms, wake-ups, and why none is lost | `wakep`, `startm`, `stopm` |
-//! | | [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
+//! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | [`device_signals`] | Gs that wait for devices | `netpoll`, `pollDesc` |
-//! | | `arm_timers`, `due`, [`mod@sleep`] | the timers of each P, and when their Gs run | `timers`, `timeSleep` |
+//! | | `arm_timers`, `due_timers`, [`mod@sleep`] | the timers of each P, and when their Gs run | `timers`, `timeSleep` |
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
 //! | | `observe`, `tracing` | which Gs are watched; taking a trace | `runtime/trace` |
 //! | | `machines`, `reuse`, `stacks`, `bubbles` | making Ms; reuse of dead Gs and of stacks; the Gs of a bubble that wait | `newm`, `gfget`, `gfput`, `malg` |
-//! | `lifecycle` | [`mod@spawn`], [`join`], `body`, [`mod@exit`], `children` | a G's beginning and end | `newproc`, `goexit` |
+//! | `lifecycle` | [`mod@spawn`], [`join`], `body`, `finish`, [`mod@exit`], `children` | a G's beginning and end | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, and waiting for each other | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, functions that run later; contexts and time limits | `time`, `context` |
@@ -76,7 +77,7 @@ pub mod synctest;
 
 pub use base::run_queue;
 pub use engine::{
-    device_signals, idle, lock_os_thread, park, preempt, procs, schedule, sleep, stop_the_world, syscall, sysmon,
+    device_signals, idle, lock_os_thread, park, preempt, procs, sleep, stop_the_world, syscall, sysmon, yield_now,
 };
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};

@@ -125,14 +125,14 @@ macro_rules! platform_aliases {
             $crate::spawn::try_go(body)
         }
 
-        /// Lets the other Gs of this P run first. See [`schedule::yield_now`]($crate::schedule::yield_now).
+        /// Lets the other Gs of this P run first. See [`yield_now::yield_now`]($crate::yield_now::yield_now).
         ///
         /// # Panics
         ///
         /// The caller is not a G.
         #[inline(always)]
         pub fn yield_now() {
-            $crate::schedule::yield_now::<$platform>();
+            $crate::yield_now::yield_now::<$platform>();
         }
 
         /// Ends the calling G. See [`exit::exit`]($crate::exit::goexit).

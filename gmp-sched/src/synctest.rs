@@ -41,7 +41,8 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::engine::caller::Caller;
-use crate::engine::park::{park_because, park_pinned, queue, ready_pinned};
+use crate::engine::enqueue::enqueue_next;
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::lifecycle::join::JoinHandle;
@@ -139,8 +140,7 @@ pub fn wait<P: Platform>() {
     }
     census.waiting = Some(caller.me);
     drop(census);
-    let reason = WaitReason::SynctestWait;
-    park_because(caller, reason, || reason, |_, _| true);
+    drop(park_with(caller, WaitReason::SynctestWait, |_, _| true));
 }
 
 /// Sleeps, then [waits](wait) until nothing is left to do at that time: timers that are due at the end of the sleep have
@@ -201,10 +201,10 @@ impl<P: Platform> Bubble<P> {
             }
             if census.active != 0 {
                 census.driver = Some(pinned.goroutine());
-                park_pinned(pinned, WaitReason::SynctestRun, |_, _| {
+                drop(park_with(Caller::of(pinned), WaitReason::SynctestRun, |_, _| {
                     drop(census);
                     true
-                });
+                }));
                 continue;
             }
             let earliest = self.timers.earliest();
@@ -235,7 +235,7 @@ impl<P: Platform> Bubble<P> {
             // As in Go, tests must not rely on the order of simultaneous events.
             readied.shuffle(|| pinned.processor().random() >> 31 != 0);
             while let Some(goroutine) = readied.pop_front() {
-                queue(&pinned, goroutine);
+                enqueue_next(&pinned, goroutine);
             }
             self.blocked(&pinned);
         }

@@ -104,14 +104,14 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
                     Some(next) => Some((next, Slice::Inherited)),
                     None => model.ring.pop_front().map(|first| (first, Slice::New)),
                 };
-                let popped = if matches!(step, Step::Pop) { queue.pop() } else { queue.pop_alone() };
+                let popped = if matches!(step, Step::Pop) { queue.pop() } else { queue.take(false) };
                 assert_eq!(popped.map(|(item, slice)| (number(item), slice)), expected);
             }
             Step::PopAndPushBack => {
                 let expected = if model.next.is_some() { None } else { model.ring.pop_front() };
                 if let Some(first) = expected {
                     assert_eq!(queue.pop().map(|(item, slice)| (number(item), slice)), Some((first, Slice::New)));
-                    queue.push_back_after_pop(item(count));
+                    queue.push_back(item(count)).expect("the pop made room");
                     model.ring.push_back(count);
                 }
             }

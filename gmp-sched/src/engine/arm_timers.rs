@@ -2,21 +2,22 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::engine::park::{make_runnable, queue};
+use crate::engine::enqueue::enqueue_next;
+use crate::engine::park::make_runnable;
 use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
 
 impl<P: Platform> Timer<P> {
-    /// Runs what is due beside it, on the current P, whoever looks after it.
+    /// Runs the due timers of the wheel that it is in, on the current P, whichever M owns them.
     pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
         let Some(home) = self.home.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
         if home.earliest() != Instant::NEVER {
             let now = P::now();
             while let Some(action) = home.pop_due(now) {
                 if let Some(readied) = action.run(pinned, now) {
-                    queue(pinned, readied);
+                    enqueue_next(pinned, readied);
                 }
             }
         }
@@ -24,7 +25,7 @@ impl<P: Platform> Timer<P> {
 }
 
 impl<P: Platform> Action<P> {
-    /// Does it, for it is `now`; gives the G that this made runnable, for the caller to run or to queue.
+    /// Runs the action at `now`; returns the G that this made runnable, for the caller to run or to enqueue.
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
@@ -38,7 +39,7 @@ impl<P: Platform> Action<P> {
     }
 }
 
-/// Has `action` done at `when`, for `goroutine`: among the timers of the current P, or of the G's bubble.
+/// Sets `timer` to run `action` at `when`, for `goroutine`: among the timers of the current P, or of the G's bubble.
 /// `timer` is armed by nobody else.
 #[inline]
 pub(crate) fn arm<P: Platform>(

@@ -39,7 +39,7 @@ use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::arm_timers::arm;
 use crate::engine::caller::Caller;
-use crate::engine::park::{park_because, ready_pinned};
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
 use crate::entities::scheduler::Scheduler;
@@ -96,7 +96,7 @@ impl<P: Platform> Signal<P> {
                 Found::Nothing => {}
                 Found::OnItsWay => {
                     drop(pinned);
-                    crate::engine::schedule::yield_now::<P>();
+                    crate::engine::yield_now::yield_now::<P>();
                     continue;
                 }
                 Found::Taken => {
@@ -149,7 +149,7 @@ impl<P: Platform> Signal<P> {
         let ticket = self.announce(scheduler, me)?;
         // `move`: once the timer is armed the G may run, and the contents of its stack may change.
         let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, ticket, deadline);
-        park_because(caller, WaitReason::IoWait, || WaitReason::IoWait, commit);
+        drop(park_with(caller, WaitReason::IoWait, commit));
         self.end(scheduler, me, deadline)
     }
 

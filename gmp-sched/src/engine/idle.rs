@@ -6,7 +6,7 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::base::points::Site;
-use crate::engine::due::is_timer_due;
+use crate::engine::due_timers::is_timer_due;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;

@@ -19,7 +19,7 @@ use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::points::Site;
 use crate::engine::caller::Here;
-use crate::engine::due::await_next;
+use crate::engine::due_timers::await_next;
 use crate::engine::observe;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -109,7 +109,7 @@ impl<P: Platform> Machine<P> {
             self.scheduler().secure_successor()?;
             me.set_locked_machine(Some(self));
             self.locked.goroutine.store(Some(me), Ordering::Relaxed);
-            processor.look_at_next_pick();
+            processor.request_slow_pick();
         }
         let depth = self.locked.depth.load(Ordering::Relaxed);
         self.locked.depth.store(depth.checked_add(1).expect("fewer than 2^32 locks"), Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl<P: Platform> Machine<P> {
     pub(crate) fn hold(&self, processor: &'static Processor<P>) {
         self.set_processor(Some(processor));
         if self.locked_goroutine().is_some() {
-            processor.look_at_next_pick();
+            processor.request_slow_pick();
         }
     }
 }
@@ -194,7 +194,7 @@ impl<P: Platform> Machine<P> {
         if let Some(processor) = self.processor() {
             processor.advance_tick();
             await_next(pinned, processor, P::now());
-            processor.look_at_next_pick();
+            processor.request_slow_pick();
         }
     }
 
@@ -277,7 +277,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     scheduler.put_global_one(&mut shared, goroutine);
     drop(shared);
     match processor {
-        Some(processor) => processor.set_global_turn(),
+        Some(processor) => processor.request_global_check(),
         // The caller is in a system call whose P was handed off, or outside of the scheduler.
         None => scheduler.wake_processor(),
     }

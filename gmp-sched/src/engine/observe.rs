@@ -21,9 +21,8 @@ impl<P: Platform> Scheduler<P> {
     /// Has every G of `processor` watched, or only a sample.
     pub(crate) fn observe_all(&self, processor: &Processor<P>, all: bool) {
         processor.watch.set_all(all);
-        self.choose_requeue(processor);
         // Should that be lost, the next G of that P that is watched says it again.
-        processor.look_at_next_pick();
+        processor.request_slow_pick();
     }
 }
 
@@ -73,6 +72,6 @@ fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Go
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
     if processor.watch.wants_all() {
         // Where it tells how it leaves.
-        processor.look_at_next_pick();
+        processor.request_slow_pick();
     }
 }

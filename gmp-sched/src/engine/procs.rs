@@ -122,7 +122,7 @@ impl<P: Platform> WorldStopped<P> {
             processor.status.set(ProcessorStatus::Stopped);
         }
         scheduler.set_procs(procs);
-        scheduler.processors_ever().iter().for_each(|processor| scheduler.choose_requeue(processor));
+        scheduler.processors_ever().iter().for_each(|processor| processor.set_alone(scheduler.procs() == 1));
         shared.machines_wanted = procs;
         drop(shared);
         let earliest = heir.timers.earliest();

@@ -82,48 +82,34 @@ fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Gorout
 #[doc(alias = "gfput")]
 #[inline]
 pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    let scheduler = goroutine.scheduler();
-    if goroutine.stack_size() == StackSize::Chosen {
-        strip(scheduler, goroutine);
-        return;
-    }
-    match pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine)).and_then(Machine::processor) {
-        Some(processor) => recycle_standard(pinned, processor, goroutine),
-        // On another thread than an M of its scheduler, or in a system call whose P was given away.
-        None => scheduler.free.lock().with_stack.push_front(goroutine),
-    }
+    let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
+    recycle_on(here.and_then(Machine::processor), goroutine);
 }
 
-/// [`recycle`] for a caller that knows which P its M holds, and that the stack is of the standard size.
+/// [`recycle`] for a caller that knows the P that its M holds, if that is an M of the G's scheduler.
 #[inline(always)]
-pub(crate) fn recycle_standard<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-) {
-    debug_assert_eq!(goroutine.stack_size(), StackSize::Standard);
-    if processor.free.is_full() {
-        recycle_on_full(pinned, processor, goroutine);
-    } else {
-        processor.free.push(goroutine);
+pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, goroutine: &'static Goroutine<P>) {
+    if goroutine.stack_size() == StackSize::Chosen {
+        return strip(goroutine.scheduler(), goroutine);
+    }
+    match processor {
+        Some(processor) if processor.free.is_full() => recycle_on_full(processor, goroutine),
+        Some(processor) => processor.free.push(goroutine),
+        // Not on an M of its scheduler, or in a system call whose P was taken.
+        None => goroutine.scheduler().free.lock().with_stack.push_front(goroutine),
     }
 }
 
-/// [`recycle_standard`] for a P that has a whole batch beside the spare one, if there is one: that goes to the common list, and the
-/// other becomes the spare one.
+/// The local list is full: makes it the spare batch, and spills the old spare batch, if there is one, to the global list.
 #[cold]
 #[inline(never)]
-fn recycle_on_full<P: Platform>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-) {
+fn recycle_on_full<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
     let own = &processor.free;
     let spare = own.spare.swap(own.first.load(Ordering::Relaxed), Ordering::Relaxed);
     own.set(None);
     own.push(goroutine);
     if let Some(spare) = spare {
-        pinned.machine().scheduler().free.lock().batches.push_front(spare);
+        goroutine.scheduler().free.lock().batches.push_front(spare);
     }
 }
 

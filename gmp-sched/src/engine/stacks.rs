@@ -4,16 +4,17 @@ use crate::context;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::platform::Platform;
 
-/// Gives the stack of `dead`, which has left nothing there, to `next`, if that has not begun, and takes that one for it; both
-/// are of the standard size. So Gs that run one after the other run on one stack, which is in the caches, and those that nobody
-/// needs are never touched. `dead` is free, or the calling G, which is left for `next` at once.
+/// Exchanges the stacks of `dead`, which has left nothing on its stack, and `next`, if that has not begun to run and both stacks
+/// have the standard size. So Gs that run one after the other use one stack, which is in the caches, and the memory of a stack
+/// that is not needed is never touched. `dead` is free, or the calling G, which leaves for `next` for ever.
 #[inline(always)]
 pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
-    let (used, unused) = (dead.stack_top(), next.stack_top());
-    if !context::is_fresh(&next.context, unused) {
+    let unused = next.stack_top();
+    if !context::is_fresh(&next.context, unused) || next.stack_size() != StackSize::Standard {
         return;
     }
-    debug_assert!(dead.stack_size() == StackSize::Standard && next.stack_size() == StackSize::Standard);
+    debug_assert_eq!(dead.stack_size(), StackSize::Standard);
+    let used = dead.stack_top();
     dead.set_stack_top(unused);
     next.set_stack_top(used);
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]

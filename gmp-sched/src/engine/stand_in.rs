@@ -7,7 +7,6 @@ use loom::thread::{self, Thread};
 
 use crate::base::atomic::Ordering;
 use crate::engine::caller::Caller;
-use crate::engine::switch::Commit;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
@@ -22,9 +21,12 @@ fn address<P: Platform>(goroutine: &Goroutine<P>) -> usize {
 }
 
 /// In place of a switch: runs `commit`, as the far side does, and comes back when somebody has readied the calling G.
-pub(crate) fn leave<P: Platform>(caller: Caller<P>, commit: Commit<P>) -> Pinned<P> {
+pub(crate) fn leave<P: Platform>(
+    caller: Caller<P>,
+    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
+) -> Pinned<P> {
     let Caller { pinned, me, .. } = caller;
-    wait(me, || commit.run(&pinned, me));
+    wait(me, || commit(&pinned, me));
     me.set_status(Status::Running);
     pinned
 }

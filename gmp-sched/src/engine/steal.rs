@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::base::instant::Instant;
-use crate::engine::due::take_due;
+use crate::engine::due_timers::take_due;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::{Processor, has_due_timer};
 use crate::entities::processor_status::ProcessorStatus;

@@ -25,7 +25,7 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::points::Site;
 use crate::engine::caller::Caller;
 use crate::engine::idle::Errand;
-use crate::engine::park::{park_pinned, ready_pinned};
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -50,7 +50,8 @@ impl<P: Platform> Turn<P> {
         let scheduler = pinned.machine().scheduler();
         if !scheduler.world.take_turn(None) {
             // Readied by the G that passes the right on; or not parked at all, if the right was released in the meantime.
-            park_pinned(pinned, WaitReason::StoppingTheWorld, |_, me| !scheduler.world.take_turn(Some(me)));
+            let caller = Caller::of(pinned);
+            drop(park_with(caller, WaitReason::StoppingTheWorld, |_, me| !scheduler.world.take_turn(Some(me))));
         }
         Self { scheduler }
     }
@@ -216,7 +217,7 @@ impl<P: Platform> Scheduler<P> {
             if let Some(processor) = machine.processor()
                 && !core::ptr::eq(processor, own)
             {
-                processor.look_at_next_pick();
+                processor.request_slow_pick();
                 P::request_preemption(machine);
             }
         }

@@ -23,7 +23,7 @@ use crate::engine::caller::Caller;
 use crate::engine::idle::Errand;
 use crate::engine::observe;
 use crate::engine::preempt::{give_way, is_wanted};
-use crate::engine::switch::{Commit, leave_for_g0};
+use crate::engine::switch::leave;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
@@ -132,17 +132,17 @@ impl<P: Platform> Drop for Syscall<P> {
     /// Go: `exitsyscall`.
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
-        let me = pinned.machine().running_goroutine();
+        let machine = pinned.machine();
+        let me = machine.running_goroutine();
         if take_processor_back(&pinned, me) {
-            // What was asked for during the call, when the G could not give way.
-            let machine = pinned.machine();
+            // What was requested during the call, when the G could not give way.
             if has_to_stop(machine.scheduler()) || is_wanted(machine) {
                 drop(give_way(pinned));
             }
             return;
         }
         // Go: `exitsyscallNoP`.
-        drop(leave_for_g0(pinned, me, Commit::new(requeue_without_processor, 0)));
+        drop(leave(pinned, machine, me, None, requeue_without_processor));
     }
 }
 
@@ -176,12 +176,8 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
     scheduler.is_stopping()
 }
 
-/// Far side of a return from a system call to a machine that is busy: on g0, without a P.
-pub(crate) fn requeue_without_processor<P: Platform>(
-    pinned: Pinned<P>,
-    goroutine: &'static Goroutine<P>,
-    _: usize,
-) -> Pinned<P> {
+/// Commit of a return from a system call for which there is no P: on g0, which has none either.
+pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
     if scheduler.is_tracing() {
@@ -210,7 +206,6 @@ pub(crate) fn requeue_without_processor<P: Platform>(
     }
     P::point(Site::Idle);
     scheduler.wake_processor();
-    pinned
 }
 
 impl<P: Platform> Scheduler<P> {

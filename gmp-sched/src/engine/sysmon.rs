@@ -43,10 +43,10 @@ impl<P: Platform> Sysmon<P> {
         let mut retaken = false;
         for processor in self.scheduler.processors() {
             match processor.status() {
-                ProcessorStatus::Running => watch_slice(self.scheduler, processor, now),
+                ProcessorStatus::Running => check_slice(self.scheduler, processor, now),
                 ProcessorStatus::Syscall => {
                     if !P::TIMER_INTERRUPTS {
-                        processor.watch_slice(now, None);
+                        processor.check_slice(now, None);
                     }
                     retaken |= watch_syscall(self.scheduler, processor, now);
                 }
@@ -72,11 +72,11 @@ impl<P: Platform> Sysmon<P> {
 }
 
 /// Requests a preemption if a slice is over, on platforms without a tick.
-fn watch_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, now: Instant) {
+fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, now: Instant) {
     if P::TIMER_INTERRUPTS {
         return;
     }
-    processor.watch_slice(now, None);
+    processor.check_slice(now, None);
     let holder =
         scheduler.machines().find(|machine| machine.processor().is_some_and(|held| core::ptr::eq(held, processor)));
     if let Some(machine) = holder.filter(|machine| preempt::is_wanted(machine)) {

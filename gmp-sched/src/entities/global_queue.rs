@@ -47,7 +47,7 @@ mod tests {
 
     use crate::base::atomic::Ordering;
     use crate::base::list::List;
-    use crate::engine::find::take_global_batch;
+    use crate::engine::pick::take_global_batch;
     use crate::entities::goroutine::Goroutine;
     use crate::entities::scheduler::Scheduler;
     use crate::native::Native;

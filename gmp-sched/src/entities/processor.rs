@@ -1,7 +1,6 @@
 //! P: the right to run Gs, and the state that an M needs while it runs them.
 
 use core::fmt;
-use core::hint::cold_path;
 use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -10,9 +9,7 @@ pub use crate::base::id::ProcessorId;
 use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
-use crate::base::run_queue::{RunQueue, Slice};
-use crate::engine::schedule::RequeueLocal;
-use crate::engine::switch::ChosenFarSide;
+use crate::base::run_queue::RunQueue;
 use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::Goroutine;
 pub use crate::entities::processor_status::ProcessorStatus;
@@ -25,7 +22,7 @@ use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
 use crate::record::trace::Tracer;
 
-/// Every so many ticks a P looks at the global queue first, so that two Gs that keep readying each other cannot starve
+/// Every so many ticks a P checks the global queue first, so that two Gs that keep readying each other cannot starve
 /// it. Go: the `61` in `findRunnable`.
 pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
 
@@ -43,15 +40,14 @@ pub struct Processor<P: Platform> {
     clock: AtomicU64,
     /// Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     tick: AtomicU32,
-    /// The tick at which the global queue comes first.
+    /// The tick at which the global queue is checked before the local one.
     global_tick: AtomicU32,
-    /// The tick from which on a pick looks further than the local queue: that of the global queue's turn, or one that
-    /// has come already because a timer may be due. Lowered by the handler of the timer's interrupt, too.
-    look_tick: AtomicU32,
-    /// Until when Gs of timers may run one after the other, in nanoseconds; see `due`.
-    pub(crate) row_until: AtomicU64,
-    /// The tick of the last of them; of no slice any more when others were let before them.
-    pub(crate) row_tick: AtomicU32,
+    /// The tick at which the next pick is a slow one: `global_tick`, or an earlier one. Also lowered by interrupt handlers.
+    slow_pick_tick: AtomicU32,
+    /// Until when Gs of due timers run one after the other, in nanoseconds; see `due_timers`.
+    pub(crate) due_batch_until: AtomicU64,
+    /// The tick of the last of them; an old one if another G was picked before the next of them.
+    pub(crate) due_batch_tick: AtomicU32,
     /// System calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
     /// Other Ms may run and read them.
@@ -70,8 +66,6 @@ pub struct Processor<P: Platform> {
     pub(crate) latency: LatencyCounter,
     pub(crate) tracer: Tracer,
     pub(crate) watch: Watch,
-    /// How a G that yields is put back; see `schedule`.
-    pub(crate) requeue: ChosenFarSide<P>,
     /// See [`is_alone`](Self::is_alone).
     alone: AtomicBool,
 }
@@ -92,9 +86,9 @@ impl<P: Platform> Processor<P> {
             clock: AtomicU64::new(0),
             tick: AtomicU32::new(0),
             global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
-            look_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
-            row_until: AtomicU64::new(0),
-            row_tick: AtomicU32::new(0),
+            slow_pick_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
+            due_batch_until: AtomicU64::new(0),
+            due_batch_tick: AtomicU32::new(0),
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
             slice: SliceWatch::new(),
@@ -107,7 +101,6 @@ impl<P: Platform> Processor<P> {
             latency: LatencyCounter::new(),
             tracer: Tracer::new(),
             watch: Watch::new(),
-            requeue: ChosenFarSide::new::<RequeueLocal>(),
             alone: AtomicBool::new(false),
         }
     }
@@ -130,7 +123,7 @@ impl<P: Platform> Processor<P> {
         self.clock.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// What has it. The answer may be outdated.
+    /// Its status. From another M the answer may be outdated.
     #[must_use]
     pub fn status(&self) -> ProcessorStatus {
         self.status.get()
@@ -168,46 +161,43 @@ impl<P: Platform> Processor<P> {
         self.tick.store(self.tick.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether it is the global queue's turn, or timers are to be looked at.
+    /// Whether the next pick has to be a slow one, by g0; see `pick`.
     #[inline(always)]
-    pub(crate) fn is_look_wanted(&self) -> bool {
-        // A comparison with the tick of the next turn in place of Go's `schedtick % 61`: same turns, no division. Not for
-        // equality: a handler that lowers the other tick may interrupt `advance_tick` half way.
-        self.tick().wrapping_sub(self.look_tick.load(Ordering::Relaxed)).cast_signed() >= 0
+    pub(crate) fn needs_slow_pick(&self) -> bool {
+        // A comparison with a tick in place of Go's `schedtick % 61`: the same ticks, and no division. Not for equality: the
+        // handler that lowers `slow_pick_tick` may interrupt `advance_tick` half way.
+        self.tick().wrapping_sub(self.slow_pick_tick.load(Ordering::Relaxed)).cast_signed() >= 0
     }
 
-    /// Has the next pick look whether a timer is due. By the M that holds this P, or a handler on its CPU.
-    pub(crate) fn look_at_next_pick(&self) {
-        self.look_tick.store(self.tick(), Ordering::Relaxed);
+    /// Makes the next pick a slow one. Called by the M that holds this P, or a handler on its CPU; by others, if it may be
+    /// lost when the holder begins a slow pick at this moment.
+    pub(crate) fn request_slow_pick(&self) {
+        self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// A pick looks now. What asks for another look from here on is not overwritten.
-    pub(crate) fn begin_look(&self, is_traced: bool) {
-        // While all is watched each pick looks, to tell how the G leaves.
-        if is_traced {
-            cold_path();
-            return self.look_at_next_pick();
+    /// A slow pick begins; requests made after this point survive it. Returns whether the global queue is to be checked before
+    /// the local one, which is scheduled anew then, [`GLOBAL_QUEUE_INTERVAL`] ticks later.
+    pub(crate) fn begin_slow_pick(&self) -> bool {
+        let is_check_due = self.is_global_check_due();
+        if is_check_due {
+            self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
+            self.watch.take_turn();
         }
-        self.look_tick.store(self.global_tick.load(Ordering::Relaxed), Ordering::Relaxed);
+        // While a trace is taken every pick is slow.
+        let next = if self.watch.wants_all() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
+        self.slow_pick_tick.store(next, Ordering::Relaxed);
+        is_check_due
     }
 
-    /// Whether it is the global queue's turn.
-    pub(crate) fn is_global_turn(&self) -> bool {
+    /// Whether the next pick checks the global queue before the local one.
+    pub(crate) fn is_global_check_due(&self) -> bool {
         self.tick().wrapping_sub(self.global_tick.load(Ordering::Relaxed)).cast_signed() >= 0
     }
 
-    /// Makes it the global queue's turn, so that the next pick on this P goes the long way, on which it comes upon what
-    /// concerns a stop or a locked G. By the M that holds this P; by others, if it does no harm that it is lost when the
-    /// holder sets its next turn at this moment.
-    pub(crate) fn set_global_turn(&self) {
+    /// Makes the next pick check the global queue first. Called as [`request_slow_pick`](Self::request_slow_pick).
+    pub(crate) fn request_global_check(&self) {
         self.global_tick.store(self.tick(), Ordering::Relaxed);
-        self.look_tick.store(self.tick(), Ordering::Relaxed);
-    }
-
-    /// The global queue has had its turn.
-    pub(crate) fn set_next_global_turn(&self) {
-        self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
-        self.watch.take_turn();
+        self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
     /// Whether this is the only P in use, so that its holder has nobody to wake. Nearer at hand than the number of all.
@@ -219,17 +209,6 @@ impl<P: Platform> Processor<P> {
     /// When the number of Ps is chosen.
     pub(crate) fn set_alone(&self, alone: bool) {
         self.alone.store(alone, Ordering::Relaxed);
-    }
-
-    /// The next G from the local queue.
-    #[inline(always)]
-    pub(crate) fn pop_local(&self) -> Option<(&'static Goroutine<P>, Slice)> {
-        // The only P in use has no thieves: those hold other Ps, and these come into use while the world stands.
-        let (goroutine, slice) = if self.is_alone() { self.queue.pop_alone() } else { self.queue.pop() }?;
-        if slice == Slice::New {
-            self.advance_tick();
-        }
-        Some((goroutine, slice))
     }
 
     /// A random number. Go: `cheaprand`; here xorshift64*.

@@ -169,7 +169,7 @@ impl<P: Platform> Scheduler<P> {
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
                 processor.watch.set_scheduler(scheduler.number);
-                scheduler.choose_requeue(processor);
+                processor.set_alone(scheduler.procs() == 1);
             }
             for processor in scheduler.processors() {
                 scheduler.put_idle_processor(&mut shared, processor);

@@ -12,7 +12,6 @@
 //! when it would have been due. And "has it fired?" has one answer, given under the wheel's lock.
 
 use core::fmt;
-use core::ops::DerefMut;
 use core::time::Duration;
 
 use crate::base::atomic::{AtomicU64, Ordering};
@@ -100,8 +99,7 @@ impl<P: Platform> Timer<P> {
     }
 }
 
-/// What is done when a timer is due, on the M that finds it: while pinned, briefly, without blocking or allocating. Never
-/// while a G is leaving and holds a lock until it has left: it may be the lock that is taken here.
+/// What is done when a timer is due, on the M that finds it: while pinned, briefly, without blocking or allocating.
 #[derive(Debug)]
 pub(crate) enum Action<P: Platform> {
     /// Ends the wait of a G and readies it, unless another waker has.
@@ -193,29 +191,12 @@ impl<P: Platform> Timers<P> {
         Instant::from_nanos(self.earliest.load(Ordering::Relaxed))
     }
 
-    /// Takes the lock.
-    #[inline(always)]
-    pub(crate) fn lock(&self) -> impl DerefMut<Target = Wheel<P>> {
-        P::point(Site::Timers);
-        self.wheel.lock()
-    }
-
     /// Sets a timer; returns whether it is the earliest now, so that the timer owner, which goes by
     /// [`earliest`](Self::earliest), has to be told.
     #[inline]
     pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
-        self.insert_locked(&mut self.lock(), when, timer, action)
-    }
-
-    /// [`insert`](Self::insert) for a caller that holds the lock.
-    #[inline(always)]
-    pub(crate) fn insert_locked(
-        &'static self,
-        wheel: &mut Wheel<P>,
-        when: Instant,
-        timer: &'static Timer<P>,
-        action: Action<P>,
-    ) -> bool {
+        P::point(Site::Timers);
+        let mut wheel = self.wheel.lock();
         timer.home.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
         let when = wheel.insert(timer, when);
@@ -253,37 +234,24 @@ impl<P: Platform> Timers<P> {
     }
 
     /// Takes out the earliest timer, if it is due.
+    #[inline(always)]
     pub(crate) fn pop_due(&self, now: Instant) -> Option<Action<P>> {
         if self.earliest() > now {
             return None;
         }
-        self.pop_due_if(&mut self.lock(), now, |_| true)
-    }
-
-    /// Takes out the earliest timer, if it is due and `is_wanted` returns `true` for its action. Called under the lock.
-    #[inline(always)]
-    pub(crate) fn pop_due_if(
-        &self,
-        wheel: &mut Wheel<P>,
-        now: Instant,
-        is_wanted: impl FnOnce(Action<P>) -> bool,
-    ) -> Option<Action<P>> {
-        let due = wheel.first_due(now).map(|first| (first.element.action.get(), first));
-        let action = match due {
-            Some((action, first)) if is_wanted(action) => {
-                let (timer, when) = (first.element, first.when());
-                wheel.take(first);
-                // Only timers of programs are periodic.
-                if let Action::Fire(..) = action
-                    && let Some(next) = timer.next(when, now)
-                {
-                    wheel.insert(timer, next);
-                }
-                Some(action)
+        P::point(Site::Timers);
+        let mut wheel = self.wheel.lock();
+        let action = wheel.pop_due(now).map(|(timer, when)| {
+            let action = timer.action.get();
+            // Only timers of programs are periodic.
+            if let Action::Fire(..) = action
+                && let Some(next) = timer.next(when, now)
+            {
+                wheel.insert(timer, next);
             }
-            _ => None,
-        };
-        self.publish_earliest(wheel);
+            action
+        });
+        self.publish_earliest(&wheel);
         action
     }
 }

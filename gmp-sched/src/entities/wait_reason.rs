@@ -153,3 +153,37 @@ impl fmt::Display for WaitReason {
         f.write_str(Self::WORDS[*self as usize])
     }
 }
+
+/// What a park waits for. Lists of Gs show the reason. For a G in a bubble it matters also where the wait is, that is, whether
+/// only Gs and timers of that bubble can end it; this is asked of no other G.
+pub(crate) struct WaitFor<'a> {
+    reason: WaitReason,
+    is_within_bubble: &'a dyn Fn() -> bool,
+}
+
+impl<'a> WaitFor<'a> {
+    /// A wait for what may be of the G's bubble or not.
+    #[inline(always)]
+    pub(crate) fn new(reason: WaitReason, is_within_bubble: &'a dyn Fn() -> bool) -> Self {
+        Self { reason, is_within_bubble }
+    }
+
+    #[inline(always)]
+    pub(crate) fn reason(&self) -> WaitReason {
+        self.reason
+    }
+
+    /// The reason of a G in a bubble.
+    #[cold]
+    pub(crate) fn reason_in_bubble(&self) -> WaitReason {
+        if (self.is_within_bubble)() { self.reason.within_bubble() } else { self.reason }
+    }
+}
+
+impl From<WaitReason> for WaitFor<'_> {
+    /// A wait for what is of no bubble, or whose reason alone says whether the wait is durable.
+    #[inline(always)]
+    fn from(reason: WaitReason) -> Self {
+        Self { reason, is_within_bubble: &|| false }
+    }
+}

@@ -23,12 +23,13 @@ use core::ptr;
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
 use crate::engine::caller::Caller;
-use crate::engine::park::{park_because, ready_pinned};
-use crate::engine::switch::{Commit, leave_for, nothing};
+use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::switch::leave;
 use crate::entities::bubble::Bubble;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
+use crate::entities::wait_reason::WaitFor;
 use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::spawn::{prepare, start_next};
@@ -316,7 +317,7 @@ fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
     if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
         return switch_through_queues(caller, next);
     }
-    let (processor, me) = (caller.processor, caller.me);
+    let Caller { pinned, machine, processor, me } = caller;
     let bubble = me.bubble();
     let is_new = next.status() == Status::Idle;
     if is_new {
@@ -324,18 +325,18 @@ fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
         processor.counters.spawned.add(1);
     } else if !is_same(bubble, next.bubble()) || bubble.is_some() && !next.is_waiting_in_bubble() {
         // A G resumed from outside of its bubble must be counted as active there.
-        return switch_through_queues(caller, next);
+        return switch_through_queues(Caller { pinned, machine, processor, me }, next);
     }
     me.set_waiting(WaitReason::Coroutine, processor.watch.unwatched(), processor.clock());
     if let Some(bubble) = bubble {
         // One wait of the two begins and another ends, so the number of active Gs is unchanged.
-        me.set_waiting_in_bubble(WaitReason::CoroutineDurable, true);
+        me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
             bubble.entered_for_another();
         }
     }
     next.set_status(Status::Runnable);
-    drop(leave_for(caller, next, Commit::new(nothing, 0)));
+    drop(leave(pinned, machine, me, Some(next), |_, _| ()));
 }
 
 /// Whether both are in the same bubble, or both in none.
@@ -351,15 +352,15 @@ fn switch_through_queues<P: Platform>(caller: Caller<P>, next: &'static Goroutin
     let bubble = caller.me.bubble();
     let is_new = next.status() == Status::Idle;
     let is_durable = is_new || is_same(bubble, next.bubble());
-    let in_bubble = || if is_durable { WaitReason::CoroutineDurable } else { WaitReason::Coroutine };
-    park_because(caller, WaitReason::Coroutine, in_bubble, move |pinned, me| {
+    let is_within_bubble = || is_durable;
+    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, &is_within_bubble), move |pinned, me| {
         if is_new {
             start_next(pinned, next, me.bubble());
         } else {
             ready_pinned(pinned, next);
         }
         true
-    });
+    }));
 }
 
 impl<T: Send + 'static, P: Platform> fmt::Debug for Pull<T, P> {

@@ -18,13 +18,13 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
-use crate::context::{self, Entry};
-use crate::engine::switch::Remains;
-use crate::entities::goroutine::{BodyFunctions, Goroutine};
+use crate::context::{self, Entry, Transfer};
+use crate::engine::switch::arrive;
+use crate::entities::goroutine::{BodyFunctions, Goroutine, StackSize};
 use crate::entities::inline_body::{ALIGN, ROOM};
 use crate::lifecycle::children::Children;
+use crate::lifecycle::finish::{StackUse, finish, finish_scoped};
 use crate::lifecycle::join::{Audience, finished};
-use crate::lifecycle::spawn;
 use crate::platform::{Pinned, Platform};
 
 /// Bytes that a closure or result may take at most; larger ones belong into a `Box`.
@@ -103,18 +103,7 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    install_with::<P, F, T>(end, closure, 0, run::<P, F, T, false>, Types::<T>::functions());
-}
-
-/// [`install`] for a G whose stack has a size of its own.
-pub(crate) fn install_on_chosen<P, F, T>(end: StackEnd<'_, P>, closure: F)
-where
-    P: Platform,
-    F: FnOnce() -> T + Send,
-    T: Send,
-{
-    // With something on its stack it is none that can be exchanged.
-    install_with::<P, F, T>(end, closure, ALIGN, run::<P, F, T, true>, Types::<T>::functions());
+    install_with::<P, F, T>(end, closure, run::<P, F, T>, Types::<T>::functions());
 }
 
 /// [`install`] for a child of a scope.
@@ -125,18 +114,13 @@ where
     T: Send,
 {
     end.goroutine.scope.store(core::ptr::from_ref(children).expose_provenance(), Ordering::Relaxed);
-    install_with::<P, F, T>(end, closure, 0, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
+    install_with::<P, F, T>(end, closure, run_scoped::<P, F, T>, Types::<T>::scoped_functions());
 }
 
-/// Has the G begin with `run`, that many bytes below where its stack could begin.
+/// Has the G begin with `run`.
 #[inline(always)]
-fn install_with<P, F, T>(
-    end: StackEnd<'_, P>,
-    closure: F,
-    unused: usize,
-    run: Entry,
-    functions: &'static BodyFunctions<P>,
-) where
+fn install_with<P, F, T>(end: StackEnd<'_, P>, closure: F, run: Entry, functions: &'static BodyFunctions<P>)
+where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
@@ -154,49 +138,43 @@ fn install_with<P, F, T>(
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
     // SAFETY: the bytes below the places of both are free stack, as above; both are multiples of 16. The slot is the caller's.
     unsafe {
-        context::prepare(&goroutine.context, top - unused, run);
+        context::prepare(&goroutine.context, top, run);
     }
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
 }
 
-/// The first function of a G, and the last: completes the switch that brought it here, runs the closure, ends the G. One for
-/// each kind of closure, so that nothing is called in between that would save registers which nobody wants back.
-extern "sysv64" fn run<P, F, T, const IS_STACK_CHOSEN: bool>(
-    subject: usize,
-    argument: usize,
-    function: usize,
-    context: usize,
-) -> !
+/// The first and last function of a G: completes the switch that brought it here, runs the closure, ends the G.
+extern "sysv64" fn run<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    spawn::arrive_first::<P>(subject, argument, function);
-    let me = owner(context);
+    drop(arrive::<P>(Transfer { function, subject, argument }));
+    let me = owner::<P>(context);
     let panicked = run_closure::<P, F, T>(me);
     let drop_result = |me| drop(take_result::<T, P>(me));
-    let remains = if IS_STACK_CHOSEN { Remains::OnStack } else { remains::<T>() };
-    spawn::finish::<P, IS_STACK_CHOSEN>(me, panicked, remains, core::mem::needs_drop::<T>().then_some(drop_result))
+    finish(me, panicked, stack_use::<P, T>(me), core::mem::needs_drop::<T>().then_some(drop_result))
 }
 
-/// [`run`] of a child of a scope.
+/// [`run`] for a child of a scope.
 extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    spawn::arrive_first::<P>(subject, argument, function);
-    let me = owner(context);
+    drop(arrive::<P>(Transfer { function, subject, argument }));
+    let me = owner::<P>(context);
     let panicked = run_closure::<P, F, T>(me);
     let drop_result = |me| drop(take_result::<T, P>(me));
-    spawn::finish_scoped(Pinned::<P>::new(), me, panicked, remains::<T>(), drop_result, children(me))
+    finish_scoped(me, panicked, stack_use::<P, T>(me), drop_result, children(me))
 }
 
-/// What a G leaves on its stack that ends with such a result.
-const fn remains<T>() -> Remains {
-    if fits::<Outcome<T>>() { Remains::Nothing } else { Remains::OnStack }
+/// Whether the stack of a G that ends with such a result is free then.
+#[inline(always)]
+fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
+    if fits::<Outcome<T>>() && me.stack_size() == StackSize::Standard { StackUse::Free } else { StackUse::Kept }
 }
 
 /// The G whose context that is.

@@ -11,7 +11,7 @@ use core::mem;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::engine::caller::Caller;
-use crate::engine::park::{park_because, ready_pinned};
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
@@ -84,15 +84,10 @@ impl<P: Platform> Children<P> {
         loop {
             let caller = Caller::<P>::new();
             let Some(state) = self.prepare_wait(caller.me) else { break };
-            park_because(
-                caller,
-                WaitReason::Scope,
-                || WaitReason::Scope,
-                move |_, _| {
-                    drop(state);
-                    true
-                },
-            );
+            drop(park_with(caller, WaitReason::Scope, move |_, _| {
+                drop(state);
+                true
+            }));
         }
         mem::forget(must_wait);
     }

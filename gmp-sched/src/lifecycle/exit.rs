@@ -4,11 +4,11 @@ use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
 use crate::base::id::GoroutineId;
 use crate::engine::caller::Caller;
-use crate::engine::switch::{Commit, Remains, leave_for_good};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::lifecycle::body;
 use crate::lifecycle::children::wait_for_all;
+use crate::lifecycle::finish::{StackUse, end};
 use crate::platform::{Pinned, Platform};
 
 /// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.
@@ -73,19 +73,13 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     wait_for_all::<P>();
     let caller = Caller::<P>::new();
-    let Caller { ref pinned, processor, me, .. } = caller;
-    body::fail_with(pinned, me, reason);
-    processor.counters.finished.add(1);
-    if let Some(bubble) = me.bubble() {
-        bubble.left(pinned, me);
-    }
-    processor.counters.abandoned.add(1);
-    leave_for_good(caller, Remains::OnStack, Commit::new(quarantine, 0))
+    body::fail_with(&caller.pinned, caller.me, reason);
+    caller.processor.counters.abandoned.add(1);
+    end(caller, StackUse::Kept, quarantine)
 }
 
-/// Far side of an abandoned G's last switch. The completion word stays as it is: its handle takes that for a G which has
-/// not left its stack yet, and leaves the slot to the far side, that is, to nobody.
-fn quarantine<P: Platform>(pinned: Pinned<P>, goroutine: &'static Goroutine<P>, _: usize) -> Pinned<P> {
+/// Commit of an abandoned G. The completion word keeps saying that the G has not left its stack, so its handle leaves the slot to
+/// this function, which never releases it.
+fn quarantine<P: Platform>(_: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Dead);
-    pinned
 }

@@ -20,10 +20,11 @@ pub use crate::base::error::JoinError;
 use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::caller::Caller;
-use crate::engine::park::{park_because, ready_pinned};
+use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::reuse::recycle;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::wait_reason::WaitFor;
 use crate::lifecycle::body;
 use crate::platform::{Pinned, Platform};
 
@@ -110,13 +111,6 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The wait reason of a joiner in a bubble: durable if this G is in that bubble. It may have left already, but then the
-    /// wait is over.
-    #[cold]
-    fn reason_in_bubble(&self) -> WaitReason {
-        if BubbleRef::of(self.goroutine).is_current() { WaitReason::Join.within_bubble() } else { WaitReason::Join }
-    }
-
     /// Waits for the G and returns its result. Blocks the calling G; not callable from interrupts.
     ///
     /// # Errors
@@ -128,8 +122,10 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     /// The caller is not a G.
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
-            let in_bubble = || self.reason_in_bubble();
-            park_because(Caller::new(), WaitReason::Join, in_bubble, |_, me| wait_for(self.goroutine, me));
+            // The G may leave the bubble meanwhile, but then the wait is over.
+            let is_within_bubble = || BubbleRef::of(self.goroutine).is_current();
+            let wait = WaitFor::new(WaitReason::Join, &is_within_bubble);
+            drop(park_with(Caller::new(), wait, |_, me| wait_for(self.goroutine, me)));
         }
         // The result is there, and only the handle, which is ours, may take it.
         let result = body::take_result(self.goroutine);
@@ -202,7 +198,11 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
     // Ordering: Release publishes the result to the handle; Acquire makes a joiner's parked context visible.
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => Audience::Handle,
-        DETACHED => Audience::Nobody,
+        DETACHED => {
+            // No other G accesses the word any more. For `left`.
+            me.completion.store(DETACHED, Ordering::Relaxed);
+            Audience::Nobody
+        }
         waiter => {
             #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
             // SAFETY: values other than the four constants are stored by `join` only, from a `&'static Goroutine<P>`.
@@ -215,8 +215,9 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
 
 /// Records that the G has left its stack, on the far side of its last switch. Returns whether the caller must release the
 /// slot.
-pub(crate) fn left<P: Platform>(goroutine: &'static Goroutine<P>, audience: Audience) -> bool {
+pub(crate) fn left<P: Platform>(goroutine: &'static Goroutine<P>) -> bool {
     P::point(Site::Join);
     // Ordering: see `release_slot`.
-    audience == Audience::Nobody || goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED
+    goroutine.completion.load(Ordering::Acquire) == DETACHED
+        || goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED
 }

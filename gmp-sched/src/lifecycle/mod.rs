@@ -3,5 +3,6 @@
 pub(crate) mod body;
 pub(crate) mod children;
 pub mod exit;
+pub(crate) mod finish;
 pub mod join;
 pub mod spawn;

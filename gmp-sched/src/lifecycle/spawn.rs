@@ -3,13 +3,12 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
-use crate::base::error::{JoinError, OutOfResources};
+use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
-use crate::engine::caller::{Caller, Here, refuse};
+use crate::engine::caller::Here;
+use crate::engine::enqueue::{enqueue_next, put_next};
 use crate::engine::observe;
-use crate::engine::park::{put_next, queue};
 use crate::engine::reuse;
-use crate::engine::switch::{Commit, FarSide, Remains, arrive_words, leave_for_good};
 use crate::entities::bubble::Bubble;
 pub use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
@@ -19,7 +18,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::lifecycle::body::{self, StackEnd};
 use crate::lifecycle::children::Children;
-use crate::lifecycle::join::{ATTACHED, Audience, JoinHandle, finished, left};
+use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
@@ -53,7 +52,7 @@ where
     Ok(start(machine, processor, goroutine, end, body))
 }
 
-/// Makes a named slot of the caller's a G, next on the current P.
+/// Turns a slot that the caller owns into a runnable G and puts it into `runnext`.
 #[inline(always)]
 fn start<P, F, T>(
     machine: &'static Machine<P>,
@@ -73,7 +72,7 @@ where
     JoinHandle::new(goroutine)
 }
 
-/// Begins the life of a G whose body is in place; gives the calling G, which is its creator.
+/// Begins the life of a G whose body is in place; returns the calling G, which is its creator.
 #[inline(always)]
 fn begin<P: Platform>(
     machine: &'static Machine<P>,
@@ -87,7 +86,7 @@ fn begin<P: Platform>(
     creator
 }
 
-/// Makes a new G of the calling G's runnable: next on the current P.
+/// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G.
 #[inline(always)]
 fn enter<P: Platform>(
     machine: &'static Machine<P>,
@@ -187,7 +186,7 @@ pub(crate) fn start_next<P: Platform>(
     bubble: Option<&'static Bubble<P>>,
 ) {
     if let Some(goroutine) = start_prepared(pinned, goroutine, bubble) {
-        queue(pinned, goroutine);
+        enqueue_next(pinned, goroutine);
     }
 }
 
@@ -284,17 +283,13 @@ impl<'a, P: Platform> Builder<'a, P> {
         T: Send + 'static,
     {
         let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
-        if self.stack_size == STACK_SIZE {
-            let goroutine = reuse::take(machine, processor)?;
-            goroutine.set_name(self.name);
-            return Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body));
-        }
-        let goroutine = reuse::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?;
+        let goroutine = if self.stack_size == STACK_SIZE {
+            reuse::take(machine, processor)?
+        } else {
+            reuse::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
+        };
         goroutine.set_name(self.name);
-        body::install_on_chosen(StackEnd::of(goroutine), body);
-        let creator = begin(machine, processor, goroutine);
-        enter(machine, processor, creator, goroutine);
-        Ok(JoinHandle::new(goroutine))
+        Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body))
     }
 }
 
@@ -332,133 +327,5 @@ impl<P: Platform> Scheduler<P> {
         goroutine.set_status(Status::Runnable);
         self.inject(goroutine);
         Ok(())
-    }
-}
-
-/// The first step of a new G: completes the switch that brought it here.
-#[inline(always)]
-pub(crate) fn arrive_first<P: Platform>(subject: usize, argument: usize, function: usize) {
-    drop(arrive_words::<P>(function, subject, argument));
-}
-
-/// The last steps of the calling G: its result is in place. `drop_result` is for results that have something to drop.
-#[inline(always)]
-pub(crate) fn finish<P: Platform, const IS_STACK_CHOSEN: bool>(
-    me: &'static Goroutine<P>,
-    panicked: bool,
-    remains: Remains,
-    drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
-) -> ! {
-    let mut pinned = Pinned::new();
-    // From here on two ways: the last steps of either know which it is.
-    if finished(&pinned, me) == Audience::Handle {
-        return_never::<P, BuryJoined<IS_STACK_CHOSEN>>(pinned, me, remains);
-    }
-    if panicked {
-        drop(pinned);
-        fatal_panic(me);
-    }
-    if let Some(drop_result) = drop_result {
-        // Drops run as the G itself, which may do anything.
-        drop(pinned);
-        if P::run_body(|| drop_result(me)).is_err_and(JoinError::is_failure) {
-            fatal_panic(me);
-        }
-        pinned = Pinned::new();
-    }
-    return_never::<P, BuryDetached<IS_STACK_CHOSEN>>(pinned, me, remains)
-}
-
-#[cold]
-#[inline(never)]
-fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
-    let scheduler = Pinned::<P>::new().machine().scheduler();
-    P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
-}
-
-/// [`finish`] of a child of a scope: nothing that it borrowed is used any more when it is taken off the count.
-pub(crate) fn finish_scoped<P: Platform>(
-    pinned: Pinned<P>,
-    me: &'static Goroutine<P>,
-    panicked: bool,
-    remains: Remains,
-    drop_result: impl FnOnce(&'static Goroutine<P>),
-    children: &Children<P>,
-) -> ! {
-    let audience = finished(&pinned, me);
-    let pinned = match audience {
-        Audience::Handle => pinned,
-        Audience::Nobody => {
-            drop(pinned);
-            let dropped = P::run_body(|| drop_result(me));
-            if panicked || dropped.is_err_and(JoinError::is_failure) {
-                children.panicked();
-            }
-            Pinned::new()
-        }
-    };
-    children.remove(&pinned);
-    return_alone(pinned, me, remains, audience)
-}
-
-#[inline(always)]
-fn return_never<P: Platform, Bury: FarSide<P>>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains) -> ! {
-    let machine = pinned.machine();
-    let processor = machine.held_processor();
-    if !P::COUNTS_PINS && machine.scheduler().is_stopped() {
-        // It has leaked its `WorldStopped`: nobody else can start the world again.
-        refuse(pinned, ());
-    }
-    processor.counters.finished.add(1);
-    if let Some(bubble) = me.bubble() {
-        bubble.left(&pinned, me);
-    }
-    leave_for_good(Caller { pinned, machine, processor, me }, remains, Commit::on::<Bury>(processor))
-}
-
-/// [`return_never`], apart from what depends on the types of a body.
-#[inline(never)]
-fn return_alone<P: Platform>(pinned: Pinned<P>, me: &'static Goroutine<P>, remains: Remains, audience: Audience) -> ! {
-    match audience {
-        Audience::Handle => return_never::<P, BuryJoined<false>>(pinned, me, remains),
-        Audience::Nobody => return_never::<P, BuryDetached<false>>(pinned, me, remains),
-    }
-}
-
-/// Far side of the last switch of a G that left its result to its handle.
-struct BuryJoined<const IS_STACK_CHOSEN: bool>;
-
-impl<P: Platform, const IS_STACK_CHOSEN: bool> FarSide<P> for BuryJoined<IS_STACK_CHOSEN> {
-    #[inline(always)]
-    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
-        bury::<P, IS_STACK_CHOSEN>(pinned, processor, goroutine, Audience::Handle);
-    }
-}
-
-/// Far side of the last switch of a G that has no handle.
-struct BuryDetached<const IS_STACK_CHOSEN: bool>;
-
-impl<P: Platform, const IS_STACK_CHOSEN: bool> FarSide<P> for BuryDetached<IS_STACK_CHOSEN> {
-    #[inline(always)]
-    fn arrived(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, processor: &'static Processor<P>) {
-        bury::<P, IS_STACK_CHOSEN>(pinned, processor, goroutine, Audience::Nobody);
-    }
-}
-
-/// A G has been left that does not come back.
-#[inline(always)]
-pub(crate) fn bury<P: Platform, const IS_STACK_CHOSEN: bool>(
-    pinned: &Pinned<P>,
-    processor: &'static Processor<P>,
-    goroutine: &'static Goroutine<P>,
-    audience: Audience,
-) {
-    goroutine.set_status(Status::Dead);
-    if left(goroutine, audience) {
-        if IS_STACK_CHOSEN {
-            reuse::recycle(pinned, goroutine);
-        } else {
-            reuse::recycle_standard(pinned, processor, goroutine);
-        }
     }
 }

@@ -14,7 +14,7 @@ use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
 use crate::engine::device_signals::{Found, Signal};
-use crate::engine::due::take_due;
+use crate::engine::due_timers::take_due;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;

@@ -2,8 +2,8 @@
 
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};
-use crate::engine::find::find_runnable;
 use crate::engine::park::ready_pinned;
+use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, take_processor_back};
 
 /// The fences of submit.1 and idle.2, and the checks after them. There is a third P, so that an M may search while another

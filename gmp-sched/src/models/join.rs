@@ -11,8 +11,8 @@ use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::lifecycle::body::{put_result, take_result};
+use crate::lifecycle::finish::release;
 use crate::lifecycle::join::{Audience, JoinHandle, finished, has_result, release_slot, wait_for};
-use crate::lifecycle::spawn::bury;
 use crate::platform::Pinned;
 
 /// Stands for what is on the stack of the G that finishes, and of the one that waits for it.
@@ -65,7 +65,7 @@ impl Finishing {
             }
             // Its last steps; then the far side of the switch.
             stacks.frames.used();
-            bury::<Model, false>(pinned, pinned.processor(), goroutine, audience);
+            release(pinned, goroutine);
             then(pinned);
             reuse(pinned, &stacks);
         })

@@ -110,24 +110,6 @@ fn owner_wraps_around_while_a_thief_steals() {
         taken.check(&queue, [thief.join().unwrap()], pushed);
     });
 }
-
-/// A G that yields is put into the entry that the next one left, in a full ring.
-#[test]
-fn owner_yields_while_a_thief_steals() {
-    explore(|| {
-        let items = items::<5>();
-        let queue = queue_of(&items[..4]);
-        let thief = thief(&queue, false);
-        let mut taken = Taken::default();
-        let mut pushed = 4;
-        if taken.pop(&queue) {
-            queue.push_back_after_pop(items[4]);
-            pushed += 1;
-        }
-        taken.check(&queue, [thief.join().unwrap()], pushed);
-    });
-}
-
 #[test]
 fn two_thieves() {
     explore(|| {

@@ -7,8 +7,8 @@ use super::checked::Checked;
 use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::atomic::Ordering;
-use crate::engine::find::find_runnable;
 use crate::engine::park::ready_pinned;
+use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
 use crate::entities::machine::Machine;
 use crate::platform::Pinned;
@@ -53,7 +53,7 @@ fn retake_against_the_return_from_a_system_call() {
             if take_processor_back(pinned, me) {
                 licence.used();
             } else {
-                drop(requeue_without_processor(Pinned::new(), me, 0));
+                requeue_without_processor(pinned, me);
                 caller.set_current(None);
                 find_runnable(pinned, caller);
             }
@@ -135,7 +135,7 @@ fn return_from_a_system_call_against_the_deadlock_check() {
         run_as(returning, |pinned| {
             let me = pinned.goroutine();
             if !take_processor_back(pinned, me) {
-                drop(requeue_without_processor(Pinned::new(), me, 0));
+                requeue_without_processor(pinned, me);
                 returning.set_current(None);
                 find_runnable(pinned, returning);
             }

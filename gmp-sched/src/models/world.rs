@@ -8,8 +8,8 @@ use super::platform::{Model, Setting, is_asked, is_unparked, run_as, run_next, s
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
+use crate::engine::enqueue::requeue_next;
 use crate::engine::park::ready_pinned;
-use crate::engine::preempt::requeue_next;
 use crate::engine::syscall::{
     enter_blocking, enter_syscall, has_to_stop, requeue_without_processor, take_processor_back,
 };
@@ -93,7 +93,7 @@ fn give_way(machine: &'static Machine<Model>) {
 /// The far side of giving way for a stop, and what the M does then.
 fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     if let Some(me) = machine.current_goroutine() {
-        drop(requeue_next(Pinned::new(), me, 0));
+        requeue_next(&Pinned::new(), me);
         machine.set_current(None);
     }
     run_next(pinned, machine);
@@ -103,7 +103,7 @@ fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
 fn come_back(pinned: &Pinned<Model>, machine: &'static Machine<Model>, ground: &Checked) {
     let me: &'static Goroutine<Model> = machine.running_goroutine();
     if !take_processor_back(pinned, me) {
-        drop(requeue_without_processor(Pinned::new(), me, 0));
+        requeue_without_processor(&Pinned::new(), me);
         machine.set_current(None);
         run_next(pinned, machine);
     } else if has_to_stop(machine.scheduler()) {

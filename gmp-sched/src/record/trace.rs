@@ -156,12 +156,6 @@ impl Tracer {
     pub(crate) fn new() -> Self {
         Self { active: AtomicRef::none(), ring: AtomicRef::none() }
     }
-
-    /// Whether a trace is being taken.
-    #[inline(always)]
-    pub(crate) fn is_active(&self) -> bool {
-        self.active.load(Ordering::Relaxed).is_some()
-    }
 }
 
 impl fmt::Debug for Tracer {

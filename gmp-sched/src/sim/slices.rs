@@ -18,7 +18,7 @@
 //!
 //! A tick that begins takes the first G from the ring, unless it begins with
 //!
-//! - a G whose timer is due. Such Gs run one after the other for a row ([`ROW`]) and what is left of the tick of the last one.
+//! - a G whose timer is due. Such Gs run one after the other for a row ([`BATCH_BUDGET`]) and what is left of the tick of the last one.
 //!   When that ends, the others have their turn: what is in `runnext` goes behind the ring, unless it is a G that was displaced in
 //!   the same tick, which did not begin with a timer, and then the next tick does;
 //! - a G from the global queue, or a locked one: one tick in [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
@@ -39,7 +39,7 @@ use core::cell::{Cell, RefCell};
 use super::Sim;
 use super::world::current;
 use crate::base::atomic::Ordering;
-use crate::engine::due::ROW;
+use crate::engine::due_timers::BATCH_BUDGET;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
@@ -48,7 +48,7 @@ use crate::platform::{Platform, SLICE};
 /// The longest tick while others wait, in ns.
 const TICK: u64 = 5 * (SLICE.as_nanos() as u64 + LATE);
 /// The longest row of Gs whose timers are due, with the last of them.
-const TIMERS: u64 = ROW.as_nanos() as u64 + TICK;
+const TIMERS: u64 = BATCH_BUDGET.as_nanos() as u64 + TICK;
 /// The longest that the same G is the first in a ring.
 const RING: u64 = TICK + TIMERS + TICK + TIMERS;
 /// The longest that a P puts off the turn of the global queue.
@@ -105,7 +105,7 @@ impl Wait {
         let sum = |wait: u64, goes_on: bool| if goes_on { wait + passed } else { 0 };
         self.in_tick = sum(self.in_tick, tick == self.tick && (ring_waits || all_wait));
         self.in_ring = sum(self.in_ring, taken == self.taken && ring_waits);
-        self.for_all = sum(self.for_all, all_wait && processor.is_global_turn());
+        self.for_all = sum(self.for_all, all_wait && processor.is_global_check_due());
         (self.tick, self.taken) = (tick, taken);
         for (what, wait, most) in [
             ("a tick goes on while others wait", self.in_tick, TICK),

@@ -14,19 +14,7 @@ use std::path::Path;
 use source::{Source, sources};
 
 /// What runs up, each with the reason why it may.
-const EXCEPTIONS: &[Exception] = &[
-    Exception {
-        file: "entities/processor.rs",
-        names: "engine::switch::ChosenFarSide",
-        reason: "a yield saves some instructions by a commit that is chosen beforehand",
-    },
-    Exception {
-        file: "entities/processor.rs",
-        names: "engine::schedule::RequeueLocal",
-        reason: "the initial value of that commit",
-    },
-    Exception { file: "entities/scheduler.rs", names: "Scheduler::choose_requeue", reason: "chooses that commit" },
-];
+const EXCEPTIONS: &[Exception] = &[];
 
 /// A path that `file` names, or a method that it calls.
 struct Exception {

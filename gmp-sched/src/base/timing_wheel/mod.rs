@@ -160,7 +160,7 @@ impl<T: Timed> TimingWheel<T> {
 
     /// The first element, if it is due at `now`, for [`take`](Self::take).
     #[inline(always)]
-    pub(crate) fn first_due(&mut self, now: Instant) -> Option<First<T>> {
+    fn first_due(&mut self, now: Instant) -> Option<First<T>> {
         loop {
             let slot = self.first;
             let Slot { first, earliest } = self.slots.get_mut(slot)?;
@@ -191,7 +191,7 @@ impl<T: Timed> TimingWheel<T> {
 
     /// Takes out the element that [`first_due`](Self::first_due) has just returned.
     #[inline(always)]
-    pub(crate) fn take(&mut self, first: First<T>) {
+    fn take(&mut self, first: First<T>) {
         let First { element, next, when, slot } = first;
         self.unlink(slot, element, next);
         if ptr::eq(next, element) {
@@ -208,7 +208,8 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// Takes out the first element, if it is due at `now`; returns when it was due, too.
-    fn pop_due(&mut self, now: Instant) -> Option<(&'static T, Instant)> {
+    #[inline(always)]
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(&'static T, Instant)> {
         let first = self.first_due(now)?;
         let popped = (first.element, first.when());
         self.take(first);

@@ -84,12 +84,15 @@ impl<P: Platform> Goroutine<P> {
         self.status.store(parked.to_bits(), Ordering::Relaxed);
     }
 
-    /// Records the reason of its wait, which is in a bubble. The status is waiting already.
-    pub(crate) fn set_waiting_in_bubble(&self, reason: WaitReason, is_durable: bool) {
+    /// Records the reason of its wait, which is in a bubble; returns whether the wait is durable. The status is waiting
+    /// already.
+    #[cold]
+    pub(crate) fn set_waiting_in_bubble(&self, reason: WaitReason) -> bool {
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
-        if is_durable {
+        if reason.is_durable() {
             self.status.store(self.status.load(Ordering::Relaxed) | IN_BUBBLE, Ordering::Relaxed);
         }
+        reason.is_durable()
     }
 
     /// Whether it waits durably in a bubble.

@@ -392,7 +392,7 @@ impl<P: Platform> Context<P> {
         let limit = Limit::from(self).and(when);
         let caller = Caller::<P>::new();
         let ticket = caller.me.open_wait();
-        wait_until(caller, WaitReason::Context, || WaitReason::Context, ticket, limit, || ());
+        wait_until(caller, WaitReason::Context, ticket, limit, || ());
         // If both are over, the sleep is complete.
         if when <= now::<P>() { Ok(()) } else { self.check() }
     }

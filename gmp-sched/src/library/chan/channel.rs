@@ -15,11 +15,12 @@ use super::ring::Ring;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::caller::Caller;
-use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::park::ready_pinned;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::wait_reason::WaitFor;
 use crate::library::cancel::{ContextError, Limit};
-use crate::library::waiter::wait_until;
+use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 
 /// A channel with its values. Go: `hchan`.
@@ -359,8 +360,8 @@ impl<T, P: Platform> Channel<T, P> {
         let me = caller.me;
         me.waiter.prepare(me, Ticket::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
-        let in_bubble = || self.header.wait_reason_in_bubble(side);
-        drop(park_with(caller, self.header.wait_reason(side), in_bubble, held.into_commit()));
+        let is_within_bubble = || self.header.waits_within_bubble();
+        drop(wait(caller, WaitFor::new(self.header.wait_reason(side), &is_within_bubble), || drop(held)));
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
@@ -381,8 +382,9 @@ impl<T, P: Platform> Channel<T, P> {
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
-        let in_bubble = || self.header.wait_reason_in_bubble(side);
-        if wait_until(caller, self.header.wait_reason(side), in_bubble, ticket, limit, || drop(held)).is_none() {
+        let is_within_bubble = || self.header.waits_within_bubble();
+        let wait_for = WaitFor::new(self.header.wait_reason(side), &is_within_bubble);
+        if wait_until(caller, wait_for, ticket, limit, || drop(held)).is_none() {
             // The timer or the context claimed the wait, so no other G accesses the slot any more.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);

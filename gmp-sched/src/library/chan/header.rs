@@ -2,7 +2,6 @@
 //!
 //! So a select can check, lock and queue on channels of all types with the same code.
 
-use core::mem::ManuallyDrop;
 use core::ptr;
 
 #[cfg(not(gmp_loom))]
@@ -11,7 +10,6 @@ use super::spinning::SpinningLock as RawLock;
 use super::stand_in::BlockingLock as RawLock;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::points::Site;
-use crate::engine::switch::Commit;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
@@ -241,15 +239,14 @@ impl<P: Platform> Header<P> {
 
     /// The wait reason of a G that waits on that side.
     #[inline(always)]
-    pub(super) fn wait_reason(&self, side: Side) -> WaitReason {
+    pub(crate) fn wait_reason(&self, side: Side) -> WaitReason {
         self.wait_reasons[side as usize]
     }
 
-    /// [`wait_reason`](Self::wait_reason) for a G in a bubble: durable if the channel is of that bubble.
-    pub(crate) fn wait_reason_in_bubble(&self, side: Side) -> WaitReason {
-        let reason = self.wait_reason(side);
+    /// Whether a G in a bubble that waits for this channel waits durably: the channel is of that bubble.
+    pub(crate) fn waits_within_bubble(&self) -> bool {
         // Ordering: Relaxed: for the channel of a timer, this is written before another G can use the timer.
-        if self.waits_within_bubble.load(Ordering::Relaxed) { reason.within_bubble() } else { reason }
+        self.waits_within_bubble.load(Ordering::Relaxed)
     }
 
     /// Sets whether waiting for this channel of a timer is durable. The timer checks who may use it.
@@ -297,17 +294,6 @@ impl<P: Platform> Held<'_, P> {
         // Ordering: Release; partner: `word`.
         self.header.word.store(self.header.word().0 | RESTRICTED | CLOSED, Ordering::Release);
         Some([self.header.senders.take_all(), self.header.receivers.take_all()])
-    }
-
-    /// Returns a commit that releases the lock on the far side of a park.
-    #[inline(always)]
-    pub(super) fn into_commit(self) -> Commit<P> {
-        let held = ManuallyDrop::new(self);
-        #[expect(unsafe_code, reason = "the channel has to be there when its lock is freed")]
-        // SAFETY: the parked G borrows the channel, and runs again only after another G has locked it after this commit.
-        unsafe {
-            held.header.lock.unlock_commit()
-        }
     }
 
     /// Removes `waiter` from the queue of that side; returns whether it was still queued.

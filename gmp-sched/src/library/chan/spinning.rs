@@ -5,8 +5,6 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::{Points, Site};
-use crate::engine::switch::Commit;
-use crate::platform::Platform;
 
 /// Exponential backoff between attempts to take a spinlock, up to some microseconds.
 ///
@@ -78,18 +76,6 @@ impl<S: Points> SpinningLock<S> {
     pub(crate) fn try_lock_again(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `unlock`.
         self.locked.load(Ordering::Relaxed) == 0 && self.locked.swap(1, Ordering::Acquire) == 0
-    }
-
-    /// Returns a commit that releases the lock on the far side of a park.
-    ///
-    /// # Safety
-    ///
-    /// The lock is valid until another G has taken it after the commit.
-    #[inline(always)]
-    #[expect(unsafe_code, reason = "passes the lock on as an address")]
-    pub(crate) unsafe fn unlock_commit<P: Platform>(&self) -> Commit<P> {
-        // SAFETY: by the caller.
-        unsafe { Commit::unlock(&self.locked) }
     }
 
     /// Releases the lock. The caller holds it.

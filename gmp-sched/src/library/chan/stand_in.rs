@@ -8,7 +8,6 @@ use core::marker::PhantomData;
 use loom::sync::{Mutex, MutexGuard};
 
 use crate::base::points::Points;
-use crate::engine::switch::Commit;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 
@@ -44,18 +43,5 @@ impl<S: Points> BlockingLock<S> {
     pub(super) fn unlock(&self) {
         let guard = self.guard.take();
         drop(guard);
-    }
-
-    /// # Safety
-    ///
-    /// The lock is valid until another thread has taken it after the commit.
-    pub(super) unsafe fn unlock_commit<P: Platform>(&self) -> Commit<P> {
-        fn unlock<P: Platform, S: Points>(pinned: Pinned<P>, _: &'static Goroutine<P>, lock: usize) -> Pinned<P> {
-            // SAFETY: by the caller of `unlock_commit`, which exposed the address.
-            let lock = unsafe { &*core::ptr::with_exposed_provenance::<BlockingLock<S>>(lock) };
-            lock.unlock();
-            pinned
-        }
-        Commit::new(unlock::<P, S>, core::ptr::from_ref(self).expose_provenance())
     }
 }

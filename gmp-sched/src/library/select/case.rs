@@ -275,7 +275,7 @@ impl<'a, P: Platform> Case<'a, P> {
 
     /// Whether only the bubble of the calling G, which is in one, can make it ready.
     pub(super) fn waits_within_bubble(&self) -> bool {
-        self.header.wait_reason_in_bubble(self.side).is_durable()
+        self.header.waits_within_bubble() || self.header.wait_reason(self.side).is_durable()
     }
 
     /// The address of its channel.

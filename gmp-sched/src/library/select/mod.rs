@@ -55,14 +55,16 @@ pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 
+use crate::base::atomic::Ordering;
 use crate::engine::caller::Caller;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
+use crate::entities::wait_reason::WaitFor;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::chan::{Attempt, unlock_and_ready};
-use crate::library::waiter::{wait_for_any, wait_until};
+use crate::library::waiter::{wait, wait_until};
 use crate::platform::{Pinned, Platform};
 
 /// A select over any number of cases. Go: `reflect.Select`.
@@ -382,10 +384,10 @@ where
     }
     // As in `park`.
     let cases = &*cases;
-    let in_bubble = || reason_in_bubble(cases.as_ref(), WaitReason::Select);
-    let unlock = || unlock_each(cases.as_ref());
-    let (pinned, waker) = wait_for_any(caller, WaitReason::Select, in_bubble, unlock);
-    leave_queues(&pinned, cases.as_ref(), waker).expect("one of them is the waker")
+    let me = caller.me;
+    let is_within_bubble = || are_within_bubble(cases.as_ref());
+    let pinned = wait(caller, WaitFor::new(WaitReason::Select, &is_within_bubble), || unlock_each(cases.as_ref()));
+    leave_queues(&pinned, cases.as_ref(), me.woken_by.load(Ordering::Relaxed)).expect("one of them is the waker")
 }
 
 /// [`wait_for_one`] for a number of cases that is known only at run time.
@@ -459,12 +461,14 @@ fn park<P: Platform>(
     // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So they
     // are only read here.
     let cases_shared = &*cases;
-    let in_bubble = || reason_in_bubble(cases_shared, reason);
+    let me = caller.me;
+    let is_within_bubble = || are_within_bubble(cases_shared);
+    let wait_for = WaitFor::new(reason, &is_within_bubble);
     let unlock = || unlock_all(cases_shared, locked);
     let (pinned, waker) = match limit {
-        None => wait_for_any(caller, reason, in_bubble, unlock),
+        None => (wait(caller, wait_for, unlock), me.woken_by.load(Ordering::Relaxed)),
         Some(limit) => {
-            let waker = wait_until(caller, reason, in_bubble, ticket, *limit, unlock);
+            let waker = wait_until(caller, wait_for, ticket, *limit, unlock);
             (Pinned::new(), waker)
         }
     };
@@ -483,8 +487,8 @@ impl<P: Platform> Drop for Kept<'_, '_, P> {
     }
 }
 
-/// The wait reason of a G in a bubble: durable if each channel is of that bubble or never ready.
+/// Whether a G in a bubble waits durably: each channel is of that bubble or never ready.
 #[cold]
-fn reason_in_bubble<P: Platform>(cases: &[Case<'_, P>], reason: WaitReason) -> WaitReason {
-    if cases.iter().all(Case::waits_within_bubble) { reason.within_bubble() } else { reason }
+fn are_within_bubble<P: Platform>(cases: &[Case<'_, P>]) -> bool {
+    cases.iter().all(Case::waits_within_bubble)
 }

@@ -6,6 +6,8 @@ use crate::base::atomic::Ordering;
 use crate::engine::caller::Caller;
 use crate::entities::bubble::{BubbleRef, may_be_used};
 use crate::entities::goroutine::{Ticket, WaitReason};
+#[cfg(not(all(test, gmp_loom)))]
+use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
 use crate::library::waiter::WaitQueue;
@@ -58,7 +60,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     #[inline(always)]
     pub(super) fn wait_within<G>(
         self,
-        is_its_own: impl FnOnce() -> bool,
+        is_its_own: impl Fn() -> bool,
         mut guard: G,
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
@@ -77,11 +79,11 @@ impl<'a, P: Platform> Blocking<'a, P> {
         }
         #[cfg(not(all(test, gmp_loom)))]
         {
-            let in_bubble = || if is_its_own() { reason.within_bubble() } else { reason };
+            let wait_for = WaitFor::new(reason, &is_its_own);
             match limit {
-                None => drop(wait(caller, reason, in_bubble, || drop(guard))),
+                None => drop(wait(caller, wait_for, || drop(guard))),
                 Some(limit) => {
-                    wait_until(caller, reason, in_bubble, ticket, *limit, || drop(guard))?;
+                    wait_until(caller, wait_for, ticket, *limit, || drop(guard))?;
                 }
             }
         }

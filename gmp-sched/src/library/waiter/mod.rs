@@ -22,17 +22,18 @@
 
 mod queue;
 
-use core::mem::ManuallyDrop;
 use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
 use crate::engine::caller::Caller;
-use crate::engine::park::{park_because, park_with, ready_pinned};
-use crate::engine::switch::commit_closure;
-use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::engine::park::{park_with, ready_pinned};
+#[cfg(doc)]
+use crate::entities::goroutine::Goroutine;
+use crate::entities::goroutine::Ticket;
 use crate::entities::timers::Action;
+use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
 use crate::platform::{Pinned, Platform};
@@ -46,48 +47,34 @@ impl<P: Platform> Waiter<P> {
     }
 }
 
-/// Parks the caller, which has put its waiter into one queue, with [`Ticket::SOLE`].
+/// Parks the caller, which has put its waiter into one queue, or waiters with one ticket into several: then
+/// [`Goroutine::woken_by`] is the one through which it was woken.
 ///
-/// `unlock` releases the queue's lock on the far side, where the G may be readied. The caller is pinned once. For a G in a
-/// bubble `in_bubble` returns the wait reason.
+/// `unlock` releases the queues' locks on the far side, where the G may be readied. Returns pinned.
 #[inline(always)]
-pub(crate) fn wait<P: Platform>(
+pub(crate) fn wait<'a, P: Platform>(
     caller: Caller<P>,
-    reason: WaitReason,
-    in_bubble: impl FnOnce() -> WaitReason,
+    wait: impl Into<WaitFor<'a>>,
     unlock: impl FnOnce(),
 ) -> Pinned<P> {
-    let unlock = ManuallyDrop::new(|_: &Pinned<P>, _: &'static Goroutine<P>| unlock());
-    park_with(caller, reason, in_bubble, commit_closure(&unlock))
+    park_with(caller, wait, |_, _| {
+        unlock();
+        true
+    })
 }
 
-/// [`wait`] of a G that has put waiters into several queues, with one wait generation. Returns the waiter that was woken,
-/// which the waker stores in the G.
-#[inline(always)]
-pub(crate) fn wait_for_any<P: Platform>(
+/// [`wait`] until `limit` at most; returns the waiter that was woken, or `None` if the limit ended the wait. The waiters have
+/// the wait generation `ticket`. The caller removes those that are still queued.
+pub(crate) fn wait_until<'a, 'l, P: Platform>(
     caller: Caller<P>,
-    reason: WaitReason,
-    in_bubble: impl FnOnce() -> WaitReason,
-    unlock: impl FnOnce(),
-) -> (Pinned<P>, Option<&'static Waiter<P>>) {
-    let me = caller.me;
-    let pinned = wait(caller, reason, in_bubble, unlock);
-    (pinned, me.woken_by.load(Ordering::Relaxed))
-}
-
-/// [`wait`] until `limit` at most; returns `None` if the limit ended the wait. The waiters have the wait generation
-/// `ticket`. The caller removes those that are still queued.
-pub(crate) fn wait_until<'a, P: Platform>(
-    caller: Caller<P>,
-    reason: WaitReason,
-    in_bubble: impl FnOnce() -> WaitReason,
+    wait: impl Into<WaitFor<'a>>,
     ticket: Ticket,
-    limit: impl Into<Limit<'a, P>>,
+    limit: impl Into<Limit<'l, P>>,
     unlock: impl FnOnce(),
 ) -> Option<&'static Waiter<P>> {
     let (limit, me) = (limit.into(), caller.me);
     me.woken_by.store(None, Ordering::Relaxed);
-    park_because(caller, reason, in_bubble, |pinned, me| {
+    drop(park_with(caller, wait, |pinned, me| {
         let arm_deadline = || {
             if limit.deadline() != Instant::NEVER {
                 arm(pinned, me, limit.deadline(), &me.timer, Action::Wake(me, ticket));
@@ -99,7 +86,7 @@ pub(crate) fn wait_until<'a, P: Platform>(
         }
         unlock();
         true
-    });
+    }));
     if let Some(node) = limit.node() {
         // Takes the lock under which the far side queued and armed, so the far side has done both.
         node.dequeue(me);
@@ -133,8 +120,7 @@ mod tests {
         let guard = queue.lock();
         me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        let reason = WaitReason::Parked;
-        drop(wait(caller, reason, || reason, || drop(guard)));
+        drop(wait(caller, WaitReason::Parked, || drop(guard)));
     }
 
     fn wait_in_for(queue: &Queue, time: Duration) -> bool {
@@ -145,8 +131,7 @@ mod tests {
         let ticket = me.open_wait();
         me.waiter.prepare(me, ticket, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        let reason = WaitReason::Parked;
-        let woken = wait_until(caller, reason, || reason, ticket, deadline, || drop(guard)).is_some();
+        let woken = wait_until(caller, WaitReason::Parked, ticket, deadline, || drop(guard)).is_some();
         queue.lock().remove(&me.waiter);
         woken
     }

@@ -140,14 +140,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a lock that was waited for is taken without Acquire",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Relaxed) == 0",
-        Model("lock::lock_released_by_a_commit_is_taken_by_one_of_two_waiters"),
+        Model("lock::released_lock_is_taken_by_one_of_two_waiters"),
     ),
     mutant(
         "library/chan/spinning.rs",
         "a lock that is free when it is looked at is taken without asking again",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Acquire) <= 1",
-        Model("lock::lock_released_by_a_commit_is_taken_by_one_of_two_waiters"),
+        Model("lock::released_lock_is_taken_by_one_of_two_waiters"),
     ),
     mutant(
         "library/chan/spinning.rs",
@@ -155,13 +155,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.locked.store(0, Ordering::Release);",
         "        self.locked.store(0, Ordering::Relaxed);",
         Model("lock::holder_of_a_lock_sees_what_the_previous_one_did"),
-    ),
-    mutant(
-        "engine/switch.rs",
-        "the far side frees a lock without Release",
-        "    word.store(0, Ordering::Release);",
-        "    word.store(0, Ordering::Relaxed);",
-        Model("lock::lock_released_by_a_commit_is_taken_by_one_of_two_waiters"),
     ),
     mutant(
         "library/select/mod.rs",
@@ -175,8 +168,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/select/mod.rs",
         "a select that parks frees one lock too few",
-        "    let unlock = || unlock_each(cases.as_ref());",
-        "    let unlock = || unlock_each(&cases.as_ref()[1..]);",
+        "|| unlock_each(cases.as_ref()))",
+        "|| unlock_each(&cases.as_ref()[1..]))",
         Model("channel::whole_select_takes_one_of_two_values"),
     ),
 ];

@@ -180,7 +180,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_a_spinning_m_that_gives_up"),
     ),
     mutant(
-        "engine/find.rs",
+        "engine/pick.rs",
         "a spinning M that finds work does not wake the next",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",
@@ -188,7 +188,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
     mutant(
-        "engine/find.rs",
+        "engine/pick.rs",
         "a spinning M that finds work wakes the next before it is off the count",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",

@@ -85,4 +85,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "goroutine.completion.swap(DONE, Ordering::Release) == DETACHED",
         Model("join::"),
     ),
+    mutant(
+        "lifecycle/join.rs",
+        "the far side reuses a slot that it finds released without Acquire",
+        "goroutine.completion.load(Ordering::Acquire) == DETACHED",
+        "goroutine.completion.load(Ordering::Relaxed) == DETACHED",
+        Model("join::"),
+    ),
+    mutant(
+        "lifecycle/join.rs",
+        "a G without a handle keeps its slot",
+        "            me.completion.store(DETACHED, Ordering::Relaxed);",
+        "            let _ = me;",
+        Model("join::"),
+    ),
 ];

@@ -15,8 +15,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/stacks.rs",
         "a G that has begun is given another stack",
-        "if !context::is_fresh(&next.context, unused) {",
-        "if false {",
+        "!context::is_fresh(&next.context, unused) || ",
+        "",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
@@ -29,21 +29,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
-        "entities/processor.rs",
+        "engine/pick.rs",
         "a P takes Gs from its ring as if there were no other",
-        "if self.is_alone() { self.queue.pop_alone() }",
-        "if true { self.queue.pop_alone() }",
+        "self.queue.take(!self.is_alone())",
+        "self.queue.take(false)",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
         "base/run_queue.rs",
         "an owner without thieves takes an element twice",
-        "        self.head.store(head.wrapping_add(1), Ordering::Release);",
+        "        self.head.store(next, Ordering::Release);",
         "",
         Properties("behaves_like"),
     ),
     mutant(
-        "engine/find.rs",
+        "engine/pick.rs",
         "a batch from the global queue loses Gs",
         ".take(share));",
         ".take(share).skip(1));",
@@ -68,7 +68,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
-        "engine/find.rs",
+        "engine/pick.rs",
         "a P takes less than its share of the global queue",
         "(shared.global.len() + 1) / scheduler.procs()",
         "shared.global.len() / scheduler.procs()",

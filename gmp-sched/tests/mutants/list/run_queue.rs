@@ -35,15 +35,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/run_queue.rs",
-        "a push after a pop publishes the slot without Release",
-        "        self.tail.store(tail.wrapping_add(1), Ordering::Release);
-    }",
-        "        self.tail.store(tail.wrapping_add(1), Ordering::Relaxed);
-    }",
-        Model("run_queue::owner_yields"),
-    ),
-    mutant(
-        "base/run_queue.rs",
         "a push does not wait for thieves to have read the slot",
         "        let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
@@ -60,26 +51,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "pop takes without a claim",
-        "            if self.head.compare_exchange(head, head.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return item.map(|item| (item, Slice::New));
-            }",
-        "            self.head.store(head.wrapping_add(1), Ordering::Release);
-            return item.map(|item| (item, Slice::New));",
+        "            return self.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();",
+        "            self.head.store(next, Ordering::Release);
+            return true;",
         Model("run_queue::two_thieves"),
     ),
     mutant(
         "base/run_queue.rs",
         "pop takes runnext although a thief has it",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {",
-        "        if next.is_some() {
-            self.next.store(None, Ordering::Release);",
+        "            return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);",
+        "            self.next.store(None, Ordering::Release);
+            return true;",
         Model("run_queue::run_next"),
     ),
     mutant(
         "base/run_queue.rs",
         "pop empties runnext without Release",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed) {",
-        "        if next.is_some() && self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed) {",
+        "            return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);",
+        "            return self.next.replace(next, None, Ordering::Acquire, Ordering::Relaxed);",
         Model("run_queue::queue_with_an_element_is_never_seen_empty"),
     ),
     mutant(

@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/preempt.rs",
+        "engine/slice.rs",
         "slices never end",
         "        self.slice.ends.store(u64::from(self.tick()), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {",
@@ -20,14 +20,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "timers_displace_hogs", 200),
     ),
     mutant(
-        "engine/preempt.rs",
+        "engine/slice.rs",
         "those that are spawned at the end of a slice prolong it again and again",
         "if self.queue.next().is_some() && self.slice.prolong(tick, now) {",
         "if self.queue.next().is_some() && (self.slice.prolong(tick, now) || true) {",
         Simulation("simulation/preemption", "hogs_that_spawn_hogs", 60),
     ),
     mutant(
-        "engine/due.rs",
+        "engine/due_timers.rs",
         "what Gs of timers ready comes before the ring",
         "processor.queue.next().is_some_and(|next| !processor.is_displaced(next))",
         "processor.queue.next().is_some_and(|next| !processor.is_displaced(next) && false)",

@@ -107,7 +107,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/preempt.rs",
         "a slice does not end during a system call",
-        "            left.watch_slice(now, running);",
+        "            left.check_slice(now, running);",
         "            let _ = (left, running);",
         Simulation("simulation/preemption", "system_calls_in_a_row", 60),
     ),
@@ -137,7 +137,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Nobody("the G gives way sooner than it has to, and then begins a slice."),
     ),
     mutant(
-        "engine/park.rs",
+        "engine/enqueue.rs",
         "a G that is woken from outside is on no queue for a moment",
         "            let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);",

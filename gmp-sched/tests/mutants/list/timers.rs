@@ -169,10 +169,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/sleep.rs",
         "a G that sleeps can be woken before it has left its stack",
-        "    processor.counters.parks.add(1);",
-        "    drop(wheel);
-    let mut wheel = processor.timers.lock();
-    processor.counters.parks.add(1);",
+        "    drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
+        arm(pinned, me, when, &me.timer, Action::Wake(me, Ticket::SOLE));
+        true
+    }));",
+        "    arm(&caller.pinned, caller.me, when, &caller.me.timer, Action::Wake(caller.me, Ticket::SOLE));
+    drop(park_with(caller, WaitReason::Sleep, |_, _| true));",
         Simulation("simulation/time", "shortest_sleeps_end_after_the_sleeper_has_left", 300),
     ),
     mutant(
@@ -253,17 +255,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "engine/due.rs",
+        "engine/due_timers.rs",
         "timers that are due again and again keep all others from running",
-        "processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
-        "false && processor.row_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
+        "processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
+        "false && processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
         Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_other_gs", 100),
     ),
     mutant(
-        "engine/due.rs",
+        "engine/due_timers.rs",
         "timers that are due again and again starve the global queue",
-        " || pinned.machine().scheduler().has_work_for_all();\n    let is_turn",
-        ";\n    let is_turn",
+        " || pinned.machine().scheduler().has_shared_work();\n    let others_are",
+        ";\n    let others_are",
         Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_the_global_queue", 100),
     ),
 ];

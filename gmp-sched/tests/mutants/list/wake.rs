@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("wake::wake_from_another_scheduler_against_going_idle"),
     ),
     mutant(
-        "engine/park.rs",
+        "engine/enqueue.rs",
         "nobody is woken for a G that is readied from outside",
         "            self.put_global_one(&mut shared, goroutine);
         }

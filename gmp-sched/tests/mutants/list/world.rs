@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
-        "engine/find.rs",
+        "engine/pick.rs",
         "an M that looks for work does not see that the world is to stop",
         "        if scheduler.is_stopping() {
             machine.stop_for_world();

@@ -1,0 +1,122 @@
+//! Due timers: when the Gs that they ready run.
+//!
+//! The timing wheel of the P is their queue: a G stays in it until it can run. So Gs whose timers are due at the same time run
+//! in due order, before everything else on the P, and none of them is pushed out of `runnext` by the next. (Go readies all of
+//! them at once, each into `runnext`: the last runs first and the others run behind the whole ring.)
+//!
+//! | who finds a due timer | what happens |
+//! |---|---|
+//! | an M that picks a G, on g0 | it runs the G, within the batch budget ([`next_due`]) |
+//! | the timer's interrupt, when the running G has run undisturbed for long enough | the G of the timer displaces it (`preempt`) |
+//! | the timer's interrupt, just after a displacement | the next pick is a slow one ([`Processor::request_slow_pick`]), and at the end of the undisturbed time the running G is displaced |
+//! | a thief without other work | it runs the G |
+//!
+//! While a timer is due sooner than the running G may be displaced, no interrupt is armed: each pick is a slow one, which reads
+//! the clock. So a thousand timers that are due at once cost no interrupts, and where none is due soon no pick reads the clock.
+
+use core::time::Duration;
+
+use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
+use crate::engine::enqueue::put_last;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::platform::{Pinned, Platform};
+
+/// The batch budget: for how long a P runs the Gs of due timers one after the other while other Gs wait. Then one of the others
+/// runs, which may be displaced after the undisturbed time.
+pub(crate) const BATCH_BUDGET: Duration = Duration::from_micros(100);
+
+/// Returns the next G of the current P whose timer is due, for the caller to run; `None` also if the batch budget is used up.
+/// Called on g0. Go: `timers.check`.
+#[inline(always)]
+pub(crate) fn next_due<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if processor.timers.earliest() == Instant::NEVER {
+        return None;
+    }
+    let now = P::now();
+    processor.set_clock(now);
+    let has_budget = has_budget(pinned, processor, now);
+    let next = if has_budget { take_due(pinned, processor, now) } else { None };
+    await_next(pinned, processor, now);
+    if next.is_some() {
+        processor.begin_due();
+    } else if !has_budget {
+        end_batch(pinned, processor);
+    }
+    next
+}
+
+/// The batch budget is used up: lets the ring run next, or the global queue. The G in `runnext` goes behind the ring: if the Gs
+/// of timers readied one in each batch, the ring would never be served. Only a displaced G runs at once, in its slice, which
+/// ends.
+#[cold]
+fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+    processor.due_batch_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed);
+    if processor.queue.next().is_some_and(|next| !processor.is_displaced(next))
+        && let Some(next) = processor.queue.pop_next()
+    {
+        put_last(pinned.machine().scheduler(), processor, next);
+    }
+}
+
+/// Whether the Gs of due timers may run before other Gs.
+fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
+    now.as_nanos() < processor.due_batch_until.load(Ordering::Relaxed) || begin_batch(pinned, processor, now)
+}
+
+/// The budget is used up: begins the next batch if another G has run since the last one, or none waits. Returns whether it
+/// began. The others are the local queue, the global queue and ready devices: each would starve if it did not count here.
+fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
+    let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
+    let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();
+    if !others_are_next {
+        processor.due_batch_until.store(now.after(BATCH_BUDGET).as_nanos(), Ordering::Relaxed);
+    }
+    !others_are_next
+}
+
+/// Takes the first G whose timer on `of`, which need not be the current P, is due.
+#[inline(always)]
+pub(crate) fn take_due<P: Platform>(
+    pinned: &Pinned<P>,
+    of: &'static Processor<P>,
+    now: Instant,
+) -> Option<&'static Goroutine<P>> {
+    while let Some(action) = of.timers.pop_due(now) {
+        let readied = action.run(pinned, now);
+        if readied.is_some() {
+            return readied;
+        }
+    }
+    None
+}
+
+/// A G is about to run on the current P, undisturbed for a while: makes sure that the next timer is noticed when it is due.
+pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
+    let earliest = processor.timers.earliest();
+    if earliest <= now && !processor.is_alone() {
+        // More than this P can run at once.
+        pinned.machine().scheduler().submitted_among_others();
+    }
+    if !P::TIMER_INTERRUPTS {
+        return;
+    }
+    let undisturbed_until = now.after(P::undisturbed());
+    if earliest < undisturbed_until {
+        processor.request_slow_pick();
+        P::arm_timer(pinned, processor, undisturbed_until);
+    } else if earliest != Instant::NEVER {
+        P::arm_timer(pinned, processor, earliest);
+    }
+}
+
+/// Whether any P has a timer that is due.
+pub(crate) fn is_timer_due<P: Platform>(scheduler: &'static Scheduler<P>) -> bool {
+    let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
+    earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= P::now())
+}

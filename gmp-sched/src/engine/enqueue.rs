@@ -1,0 +1,160 @@
+//! Where a runnable G goes.
+//!
+//! | a G that | goes to |
+//! |---|---|
+//! | was readied or spawned | `runnext`; the G that was there, to the tail of the ring |
+//! | yields | the tail of the ring; of the global queue, if that has work, so that its Gs run first |
+//! | was preempted at the end of its slice | the tail of the global queue |
+//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`; back among the timers, if it had displaced another G because of a timer |
+//! | finds the ring full | the tail of the global queue, with half of the ring |
+//! | was readied by an M without a P, a thread that is no M, or in another scheduler | the global queue of its own scheduler |
+//! | is locked to its M | the list of locked Gs beside the global queue |
+//!
+//! After each of these an idle P is woken if nobody spins (see `idle`), so that the G does not wait beside an idle P.
+
+use crate::base::list::List;
+use crate::engine::observe;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
+use crate::entities::timers::Action;
+use crate::platform::{Pinned, Platform};
+
+/// Enqueues a G of this M's scheduler that has just become runnable, where the current P picks it next.
+pub(crate) fn enqueue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    let machine = pinned.machine();
+    enqueue_on(machine, machine.processor(), goroutine);
+}
+
+/// [`enqueue_next`] for a caller that knows its M and the P that this holds, if any.
+#[inline(always)]
+pub(crate) fn enqueue_on<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: Option<&'static Processor<P>>,
+    goroutine: &'static Goroutine<P>,
+) {
+    debug_assert!(machine.is_of_scheduler_of(goroutine), "{goroutine:?} is of another scheduler");
+    match processor {
+        Some(processor) => put_next(machine, processor, goroutine),
+        // In a system call whose P was taken.
+        None => machine.scheduler().inject(goroutine),
+    }
+}
+
+/// Puts a runnable G into `runnext` of the current P.
+#[inline]
+pub(crate) fn put_next<P: Platform>(
+    machine: &'static Machine<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    if let Some(kicked) = processor.queue.push_next(goroutine) {
+        put_last(machine.scheduler(), processor, kicked);
+    }
+    if !processor.is_alone() {
+        machine.scheduler().submitted_among_others();
+    }
+}
+
+/// Puts a runnable G at the tail of the current P's ring. The caller wakes an idle P if need be.
+#[inline]
+pub(crate) fn put_last<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    if processor.queue.push_back(goroutine).is_err() {
+        overflow(scheduler, processor, goroutine);
+    }
+}
+
+/// The ring is full: moves half of it and `goroutine` to the global queue, under one hold of the lock. Go: `runqputslow`.
+#[cold]
+#[inline(never)]
+fn overflow<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    let mut batch = List::new();
+    // If thieves have made room in the meantime it goes into the ring after all.
+    while !processor.queue.drain_half(|taken| batch.push_back(taken)) {
+        if processor.queue.push_back(goroutine).is_ok() {
+            return scheduler.submitted();
+        }
+    }
+    batch.push_back(goroutine);
+    processor.counters.overflows.add(1);
+    scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
+    scheduler.submitted();
+}
+
+// Commits, which make a G runnable that has just been left.
+
+/// Commit of a yield while the global queue is empty.
+#[inline(always)]
+pub(crate) fn requeue_last<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    goroutine: &'static Goroutine<P>,
+) {
+    goroutine.set_status(Status::Runnable);
+    if processor.queue.push_back(goroutine).is_err() {
+        overflow(pinned.machine().scheduler(), processor, goroutine);
+    } else if !processor.is_alone() {
+        pinned.machine().scheduler().submitted_among_others();
+    }
+}
+
+/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work.
+pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    let scheduler = pinned.machine().scheduler();
+    observe::runnable_again(pinned.processor(), goroutine);
+    goroutine.set_status(Status::Runnable);
+    scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
+    scheduler.submitted();
+}
+
+/// Commit of a displacement, and of a G that is stopped with the world.
+pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    if goroutine.is_locked() {
+        return requeue_global(pinned, goroutine);
+    }
+    let machine = pinned.machine();
+    let processor = machine.held_processor();
+    observe::runnable_again(processor, goroutine);
+    goroutine.set_status(Status::Runnable);
+    put_next(machine, processor, goroutine);
+}
+
+/// Commit of the displacement of a G that displaced another G before, because of a timer: it takes turns with the other Gs
+/// whose timers are due. (In `runnext` it would push that other G, or be pushed, to behind the whole ring.)
+pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    observe::runnable_again(pinned.processor(), goroutine);
+    goroutine.set_status(Status::Runnable);
+    pinned.processor().timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
+    pinned.machine().scheduler().submitted();
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Puts a runnable G on the global queue and wakes an idle P for it. Callable without a P. Go: `injectglist`.
+    #[doc(alias = "injectglist")]
+    pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<P>) {
+        self.put_global_one(&mut self.shared.lock(), goroutine);
+        self.wake_processor();
+    }
+
+    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is no M of this scheduler.
+    pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
+        {
+            // Under one hold: while every M is idle, a G that neither waits nor is on a queue would look like a deadlock of
+            // the other Gs to `check_dead`.
+            let mut shared = self.shared.lock();
+            goroutine.set_status(Status::Runnable);
+            self.put_global_one(&mut shared, goroutine);
+        }
+        self.wake_processor();
+    }
+}

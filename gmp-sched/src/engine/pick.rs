@@ -1,0 +1,225 @@
+//! What runs next: *the* order. Every place where an M chooses a G calls a function of this file.
+//!
+//! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
+//! |---|---|---|
+//! | 1 | the earliest due timer of this P, within the batch budget of `due_timers` | `pp.timers.check` |
+//! | 2 | every 61st tick: poll the devices, then the first G of the global queue | `schedtick % 61` |
+//! | 3 | `runnext`, then the local ring | `runqget` |
+//! | 4 | a batch from the global queue | `globrunqgetbatch` |
+//! | 5 | devices that are ready | `netpoll(0)` |
+//! | 6 | the other Ps: half of a ring, a due timer, `runnext` (see `steal`); at most half of the busy Ps spin | `stealWork` |
+//! | 7 | none: give the P up, check everything once more, park the M (see `idle`) | `stopm` |
+//!
+//! - [`find_runnable`] takes all seven steps. It runs on g0 only.
+//! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. Steps 1 and 2 are
+//!   skipped because the P knows that they would find nothing: one comparison of two words
+//!   ([`Processor::needs_slow_pick`]) says so. Otherwise, and if the local queue is empty, g0 takes all steps.
+//! - [`pick_event`] takes steps 1 and 5, for a wakeup preemption: the G of a timer or device displaces a running G.
+//!
+//! A slow pick, by g0, is requested
+//!
+//! | when | by |
+//! |---|---|
+//! | step 2 is due | the tick: [`Processor::begin_slow_pick`] |
+//! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler, `due_timers` |
+//! | a device is ready | the same handler, in `preempt` |
+//! | the world is to stop | `world` |
+//! | the G is locked to its M, which runs no other G | `locked` |
+//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, in `slice` |
+//! | a trace is being taken, so that each departure is recorded | `observe` |
+
+use core::{iter, mem};
+
+use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
+use crate::base::list::List;
+use crate::base::run_queue::{RING_CAPACITY, Slice};
+use crate::engine::due_timers::{next_due, take_due};
+use crate::engine::slice::end_inherited_slice;
+use crate::engine::steal::steal;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
+use crate::entities::processor::{Processor, has_due_timer};
+use crate::entities::scheduler::Scheduler;
+use crate::platform::{Pinned, Platform};
+
+/// Returns a G to run; blocks the M until there is one. Called on g0.
+#[doc(alias = "findRunnable")]
+pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static Machine<P>) -> &'static Goroutine<P> {
+    let scheduler = machine.scheduler();
+    loop {
+        let Some(processor) = machine.processor() else {
+            machine.wait_for_processor(pinned);
+            continue;
+        };
+        // Before the checks below, so that a request made after one of them survives.
+        let is_check_due = processor.begin_slow_pick();
+        if scheduler.is_stopping() {
+            machine.stop_for_world();
+            continue;
+        }
+        let due = next_due(pinned, processor);
+        if due.is_some() && is_check_due {
+            processor.request_global_check();
+        }
+        let found = due
+            .or_else(|| is_check_due.then(|| check_global_queue(pinned, scheduler, processor)).flatten())
+            .or_else(|| processor.pop_local())
+            .or_else(|| take_global_batch(scheduler, processor))
+            .or_else(|| poll_devices(pinned, scheduler, processor))
+            .or_else(|| may_spin(scheduler, machine).then(|| steal(pinned, processor)).flatten());
+        let Some(goroutine) = found else {
+            machine.go_idle(pinned);
+            continue;
+        };
+        stop_spinning(machine);
+        if !goroutine.is_locked() {
+            return goroutine;
+        }
+        machine.start_locked(goroutine);
+    }
+}
+
+/// Returns the next G of the local queue for a G that leaves to switch to, or `None` if g0 has to pick.
+///
+/// The G that leaves may hold a lock until the far side of the switch, so nothing here takes a lock that it may hold.
+#[inline(always)]
+pub(crate) fn pick_next<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if processor.needs_slow_pick() {
+        end_inherited_slice(pinned, processor);
+        return None;
+    }
+    if !P::TIMER_INTERRUPTS && has_due_timer(processor) {
+        return None;
+    }
+    processor.pop_local()
+}
+
+/// What makes a G runnable that displaces a running one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A timer that is due.
+    Timer,
+    /// A device that is ready.
+    Device,
+}
+
+/// Returns the G of a due timer, else one whose device is ready.
+pub(crate) fn pick_event<P: Platform>(
+    pinned: &Pinned<P>,
+    processor: &'static Processor<P>,
+    now: Instant,
+) -> Option<(&'static Goroutine<P>, Event)> {
+    if let Some(goroutine) = take_due(pinned, processor, now) {
+        return Some((goroutine, Event::Timer));
+    }
+    let scheduler = pinned.machine().scheduler();
+    poll_devices(pinned, scheduler, processor).map(|goroutine| (goroutine, Event::Device))
+}
+
+/// Step 2.
+fn check_global_queue<P: Platform>(
+    pinned: &Pinned<P>,
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    scheduler.poll(pinned);
+    if scheduler.global_length.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let mut shared = scheduler.shared.lock();
+    // A locked G first: without this check only a P that has run out of work would take it.
+    let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
+    drop(shared);
+    processor.advance_tick();
+    processor.counters.global_takes.add(1);
+    Some(goroutine)
+}
+
+/// Step 4: takes a fair share of the global queue, the first G to run and the rest for the local ring, which is empty. Go:
+/// `globrunqgetbatch`.
+pub(crate) fn take_global_batch<P: Platform>(
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    if scheduler.global_length.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let mut shared = scheduler.shared.lock();
+    let Some(first) = shared.global.pop_front() else {
+        return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
+    };
+    let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
+    // Moved to a local variable, so that it is kept in registers during the loop.
+    let mut global = mem::replace(&mut shared.global, List::new());
+    // The ring is empty and only its owner, this M, fills it: there is room.
+    let taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));
+    shared.global = global;
+    scheduler.publish_global_length(&shared);
+    drop(shared);
+    processor.advance_tick();
+    processor.counters.global_takes.add(1 + u64::from(taken));
+    Some(first)
+}
+
+/// Step 5: readies the Gs whose devices are ready, and returns one of them.
+fn poll_devices<P: Platform>(
+    pinned: &Pinned<P>,
+    scheduler: &'static Scheduler<P>,
+    processor: &'static Processor<P>,
+) -> Option<&'static Goroutine<P>> {
+    let any = scheduler.poll(pinned);
+    any.then(|| processor.pop_local()).flatten()
+}
+
+impl<P: Platform> Processor<P> {
+    /// Step 3: takes the next G of the local queue. A G from the ring begins a slice, one from `runnext` inherits the current
+    /// one.
+    #[inline(always)]
+    pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<P>> {
+        // While this is the only P in use no M holds another, so there are no thieves, and none appear before the world
+        // has been stopped.
+        let (goroutine, slice) = self.queue.take(!self.is_alone())?;
+        if slice == Slice::New {
+            self.advance_tick();
+        }
+        Some(goroutine)
+    }
+}
+
+impl<P: Platform> Scheduler<P> {
+    /// Whether there is work that belongs to no P (steps 2 and 5).
+    #[inline(always)]
+    pub(crate) fn has_shared_work(&self) -> bool {
+        self.global_length.load(Ordering::Relaxed) != 0 || self.poller.is_ready()
+    }
+}
+
+/// Limits the spinning Ms to half of the busy Ps: more would only take CPUs from the Ms that have work.
+fn may_spin<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
+    if machine.is_spinning() {
+        return true;
+    }
+    let spinning = scheduler.spinning.load(Ordering::Relaxed) as usize;
+    let idle = scheduler.idle_processors.load(Ordering::Relaxed) as usize;
+    if 2 * spinning >= scheduler.procs() - idle.min(scheduler.procs()) {
+        return false;
+    }
+    machine.spinning.store(true, Ordering::Relaxed);
+    scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+    true
+}
+
+/// Ends the spinning of an M that has found work. If it was the last to spin and a P is idle, another M begins to spin, because
+/// there may be more work where this was found. Go: `resetspinning`.
+#[doc(alias = "resetspinning")]
+fn stop_spinning<P: Platform>(machine: &'static Machine<P>) {
+    if machine.spinning.swap(false, Ordering::Relaxed) {
+        let scheduler = machine.scheduler();
+        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        scheduler.wake_processor();
+    }
+}

@@ -1,0 +1,132 @@
+//! Time slices: for how long the G that runs on a P may run on.
+//!
+//! A slice is not timed when it begins: a switch arms no timer and reads no clock. While a CPU runs a thread its timer fires at
+//! least once a slice, and the handler compares the P's tick with the one that it saw last time: if they are equal, one slice
+//! has lasted all the time between. (Go's sysmon does the same from a thread of its own, `retake`.) So a G runs between one and
+//! three slices before it is preempted: the handler may come a slice after the G has begun, and just before the slice is
+//! over. An idle CPU has no timer tick.
+//!
+//! A G that shares the slice, because it was in `runnext` or has displaced another, may prolong it, once in each tick of the P.
+//! The next time the slice ends, the G in `runnext` goes behind the ring. So a tick of the P lasts at most five slices while
+//! other Gs wait: the bound of `sim::slices`.
+//!
+//! A slice goes on during a system call. The G gives way at the end of the call; if that takes long, sysmon takes the P.
+//! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]) sysmon checks in place of the handler, and a slice that
+//! is over ends when a G leaves: see [`end_inherited_slice`].
+
+use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
+use crate::engine::enqueue::put_last;
+use crate::engine::steal::steal_at_once;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::entities::slice::NONE;
+use crate::platform::{Pinned, Platform};
+
+impl<P: Platform> Processor<P> {
+    /// Ends the current slice if it has lasted too long. `running` is the G that runs in it, if known.
+    pub(crate) fn check_slice(&self, now: Instant, running: Option<&'static Goroutine<P>>) {
+        self.set_clock(now);
+        self.watch.take_turn();
+        let (slice, tick) = (&self.slice, self.tick());
+        if slice.seen.load(Ordering::Relaxed) != tick {
+            slice.begin(tick, now);
+        } else if now.since(Instant::from_nanos(slice.since.load(Ordering::Relaxed))) >= P::slice() {
+            let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
+            // It has not had a slice of its own yet: it goes on in the time that the displaced G did not have.
+            let has_just_begun =
+                running.is_some_and(|running| slice.is_of_another(running)) && now.since(displaced_at) < P::slice();
+            if !(has_just_begun && slice.prolong(tick, displaced_at)) {
+                self.end_slice();
+            }
+        }
+    }
+
+    /// The current slice is over: its G gives way at the next point where it can be left.
+    pub(crate) fn end_slice(&self) {
+        self.slice.ends.store(u64::from(self.tick()), Ordering::Relaxed);
+        if !P::TIMER_INTERRUPTS {
+            // May be lost if the holder of the P begins a slow pick at this moment; then sysmon requests it again.
+            self.request_slow_pick();
+        }
+    }
+
+    /// The slice need not be ended any more.
+    pub(crate) fn forget_slice(&self) {
+        self.slice.ends.store(NONE, Ordering::Relaxed);
+    }
+
+    /// A G whose timer was due begins to run: in a slice of its own, unless a displaced G is to continue the current one.
+    pub(crate) fn begin_due(&self) {
+        let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
+            && self.slice.displaced.load(Ordering::Relaxed).is_some();
+        if !is_shared {
+            self.advance_tick();
+            self.slice.of_due.store(u64::from(self.tick()), Ordering::Relaxed);
+        }
+        self.due_batch_tick.store(self.tick(), Ordering::Relaxed);
+    }
+
+    /// Whether the current slice is that of `goroutine`, which was displaced, and did not begin with a G whose timer was due.
+    pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<P>) -> bool {
+        let (slice, tick) = (&self.slice, self.tick());
+        slice.seen.load(Ordering::Relaxed) == tick
+            && slice.of_due.load(Ordering::Relaxed) != u64::from(tick)
+            && slice.displaced.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
+    }
+
+    /// The G that runs has used up the slice. The G in `runnext` prolongs it, if nothing has before; else it goes behind the
+    /// ring, whose first G begins the next slice.
+    pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<P>) {
+        let (tick, now) = (self.tick(), P::now());
+        if self.queue.next().is_some() && self.slice.prolong(tick, now) {
+            self.slice.displaced.store(None, Ordering::Relaxed);
+        } else {
+            if let Some(next) = self.queue.pop_next() {
+                put_last(scheduler, self, next);
+            }
+            self.slice.begin(tick.wrapping_add(1), now);
+        }
+        // Last: until the slice is prolonged, the handler of a tick may end it once more.
+        self.forget_slice();
+    }
+
+    /// Until when no timer may displace the running G.
+    pub(crate) fn undisturbed_until(&self) -> Instant {
+        Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)).after(P::undisturbed())
+    }
+
+    /// Whether the current slice is over. From another M the answer may be stale.
+    pub(crate) fn is_slice_over(&self) -> bool {
+        self.slice.ends.load(Ordering::Relaxed) == u64::from(self.tick())
+    }
+}
+
+/// The slice of a G that leaves is over, on a platform that does not preempt it by interrupt: the G in `runnext`, which it
+/// readied, does not inherit the slice. The Gs of the ring run first, those of other Ps if the ring is empty, and the global
+/// queue is checked, as if the G had been preempted.
+#[inline(always)]
+pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+    if !P::TIMER_INTERRUPTS && processor.is_slice_over() {
+        put_runnext_last(pinned, processor);
+    }
+}
+
+/// Takes no lock that the G which leaves may hold until the far side.
+#[cold]
+#[inline(never)]
+fn put_runnext_last<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+    let scheduler = pinned.machine().scheduler();
+    processor.forget_slice();
+    if processor.queue_length() == 0
+        && let Some(stolen) = steal_at_once(pinned, processor)
+    {
+        put_last(scheduler, processor, stolen);
+    }
+    if let Some(next) = processor.queue.pop_next() {
+        processor.counters.preemptions.add(1);
+        put_last(scheduler, processor, next);
+    }
+    processor.request_global_check();
+}

@@ -1,0 +1,117 @@
+//! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch.
+
+use crate::base::error::JoinError;
+use crate::engine::caller::Caller;
+use crate::engine::pick::pick_next;
+use crate::engine::reuse;
+use crate::engine::stacks::exchange_stacks;
+use crate::engine::switch::leave_forever;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::status::Status;
+use crate::lifecycle::children::Children;
+use crate::lifecycle::join::{Audience, finished, left};
+use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
+
+/// Whether the stack of a G that ends may become that of the next G at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StackUse {
+    /// Nothing on it is used any more.
+    Free,
+    /// It holds the G's result, or what the G held when it was abandoned.
+    Kept,
+}
+
+/// Ends the calling G, whose result is in place. `drop_result` is for results that need dropping.
+///
+/// # Panics
+///
+/// The caller has stopped the world, or is pinned.
+#[inline(always)]
+pub(crate) fn finish<P: Platform>(
+    me: &'static Goroutine<P>,
+    panicked: bool,
+    stack: StackUse,
+    drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
+) -> ! {
+    let mut pinned = Pinned::new();
+    let audience = finished(&pinned, me);
+    if audience == Audience::Nobody {
+        if panicked {
+            drop(pinned);
+            fatal_panic(me);
+        }
+        if let Some(drop_result) = drop_result {
+            // The drop runs as the G itself, which may block.
+            drop(pinned);
+            if P::run_body(|| drop_result(me)).is_err_and(JoinError::is_failure) {
+                fatal_panic(me);
+            }
+            pinned = Pinned::new();
+        }
+    }
+    end(Caller::of(pinned), stack, release)
+}
+
+#[cold]
+#[inline(never)]
+fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
+    let scheduler = Pinned::<P>::new().machine().scheduler();
+    P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
+}
+
+/// [`finish`] of a child of a scope: when it is removed from `children`, nothing that it borrowed is used any more.
+pub(crate) fn finish_scoped<P: Platform>(
+    me: &'static Goroutine<P>,
+    panicked: bool,
+    stack: StackUse,
+    drop_result: impl FnOnce(&'static Goroutine<P>),
+    children: &Children<P>,
+) -> ! {
+    let mut pinned = Pinned::new();
+    let audience = finished(&pinned, me);
+    if audience == Audience::Nobody {
+        drop(pinned);
+        let dropped = P::run_body(|| drop_result(me));
+        if panicked || dropped.is_err_and(JoinError::is_failure) {
+            children.panicked();
+        }
+        pinned = Pinned::new();
+    }
+    children.remove(&pinned);
+    end(Caller::of(pinned), stack, release)
+}
+
+/// Counts the end of the calling G and leaves it for ever.
+#[inline(always)]
+pub(crate) fn end<P: Platform>(
+    caller: Caller<P>,
+    stack: StackUse,
+    commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
+) -> ! {
+    let Caller { pinned, machine, processor, me } = caller;
+    processor.counters.finished.add(1);
+    if let Some(bubble) = me.bubble() {
+        bubble.left(&pinned, me);
+    }
+    let next = pick_next(&pinned, processor);
+    match next {
+        Some(next) if stack == StackUse::Free => exchange_stacks(me, next),
+        Some(_) => {}
+        None => {
+            processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
+            // A locked G always leaves for g0.
+            machine.set_free();
+        }
+    }
+    leave_forever(pinned, machine, me, next, commit)
+}
+
+/// Commit of a G that has finished: releases its slot, unless its handle will.
+#[inline(always)]
+pub(crate) fn release<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
+    goroutine.set_status(Status::Dead);
+    if left(goroutine) {
+        reuse::recycle_on(pinned.machine().processor(), goroutine);
+    }
+}
