@@ -46,16 +46,17 @@ pub(crate) fn next_due<P: Platform>(
     if next.is_some() {
         processor.begin_due();
     } else if !has_budget {
-        end_batch(pinned, processor);
+        end_batch(pinned, processor, now);
     }
     next
 }
 
-/// The batch budget is used up: lets the ring run next, or the global queue. The G in `runnext` goes behind the ring: if the Gs
-/// of timers readied one in each batch, the ring would never be served. Only a displaced G runs at once, in its slice, which
-/// ends.
+/// The batch budget is used up: lets the ring run next, or the global queue, undisturbed for a while: the next timer may be due
+/// at once. The G in `runnext` goes behind the ring: if the Gs of timers readied one in each batch, the ring would never be
+/// served. Only a displaced G runs at once, in its slice, which ends.
 #[cold]
-fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
+fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
+    processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
     processor.due_batch_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed);
     if processor.queue.next().is_some_and(|next| !processor.is_displaced(next))
         && let Some(next) = processor.queue.pop_next()

@@ -7,8 +7,8 @@
 //! # Displacement (wakeup preemption)
 //!
 //! A G whose timer is due does not wait for the slice to end: it displaces the running G, which runs next, in the rest of the
-//! slice that they now share. After a displacement the P runs undisturbed for a while ([`Platform::undisturbed`]), so the
-//! number of displacements in a slice is bounded. (Not after a slice begins: a timer that is due then would be late although
+//! slice that they now share. After a displacement, and after a batch of due timers, the P runs undisturbed for a while
+//! ([`Platform::undisturbed`]), so the number of displacements in a slice is bounded, and each G makes progress. (Not after a slice begins: a timer that is due then would be late although
 //! nothing was displaced.) What happens in the meantime, and to many timers that are due at once: see `due_timers`.
 
 use crate::base::instant::Instant;

@@ -13,7 +13,8 @@ pub(crate) struct SliceWatch<T: 'static> {
     pub(crate) since: AtomicU64,
     /// Whether the slice has been prolonged.
     pub(crate) is_prolonged: AtomicBool,
-    /// When a G was last displaced on the P.
+    /// When a G was last displaced on the P, or the batch budget of due timers was used up: from then on it runs undisturbed for a
+    /// while.
     pub(crate) displaced_at: AtomicU64,
     /// The owner of the slice, if another G runs in it because its timer displaced the owner.
     pub(crate) displaced: AtomicRef<T>,

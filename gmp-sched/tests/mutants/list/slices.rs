@@ -33,4 +33,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "processor.queue.next().is_some_and(|next| !processor.is_displaced(next) && false)",
         Simulation("simulation/preemption", "sleepers_that_ready_others", 100),
     ),
+    mutant(
+        "engine/due_timers.rs",
+        "the G that runs after a batch of due timers may be displaced at once",
+        "    processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);",
+        "    let _ = now;",
+        Simulation("simulation/preemption", "sleepers_that_ready_others", 100),
+    ),
 ];
