@@ -11,7 +11,6 @@ use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, enter_syscall, requeue_without_processor, take_processor_back};
 use crate::entities::machine::Machine;
-use crate::platform::Pinned;
 
 /// Enters a system call as the G that runs on `machine`.
 fn enter(machine: &'static Machine<Model>) {

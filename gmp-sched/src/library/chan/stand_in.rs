@@ -8,8 +8,6 @@ use core::marker::PhantomData;
 use loom::sync::{Mutex, MutexGuard};
 
 use crate::base::points::Points;
-use crate::entities::goroutine::Goroutine;
-use crate::platform::{Pinned, Platform};
 
 /// Has the interface of [`SpinningLock`](super::spinning::SpinningLock).
 #[derive(Debug)]
