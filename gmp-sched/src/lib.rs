@@ -16,7 +16,7 @@
 //! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`] | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
 //! | | `status`, `wait_reason` | what a G is doing, why it waits | `waitReason` |
-//! | | `timers`, `waiter`, `signal`, `slice`, `watch`, `locked`, `world_stop`, `bubble` | what the mechanisms of these names keep in a G, an M, a P, the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
+//! | | `timers`, `waiter`, `signal`, `slice`, `sampler`, `locked`, `world_stop`, `bubble` | what the mechanisms of these names keep in a G, an M, a P, the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | `schedule`, `pick`, `steal` | the g0 loop, what runs next, stealing | `schedule`, `findRunnable`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | where a runnable G goes, giving way | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`] | leaving a G, the far-side commit, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
@@ -28,9 +28,9 @@
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
-//! | | `observe`, `tracing` | which Gs are watched; taking a trace | `runtime/trace` |
+//! | | `sampling`, `tracing` | recording a sample of Gs; taking a trace | `runtime/trace` |
 //! | | `machines`, `reuse`, `stacks`, `bubbles` | making Ms; reuse of dead Gs and of stacks; the Gs of a bubble that wait | `newm`, `gfget`, `gfput`, `malg` |
-//! | `lifecycle` | [`mod@spawn`], [`join`], `body`, `finish`, [`mod@exit`], `children` | a G's beginning and end | `newproc`, `goexit` |
+//! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | a G's beginning and end | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, and waiting for each other | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, functions that run later; contexts and time limits | `time`, `context` |
@@ -82,7 +82,7 @@ pub use engine::{
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};
 pub use library::{cancel, chan, coroutine, future, scope, select, sync, time};
-pub use lifecycle::body::BODY_LIMIT;
+pub use lifecycle::closure::BODY_LIMIT;
 pub use lifecycle::join::{JoinError, JoinHandle};
 pub use lifecycle::{exit, join, spawn};
 pub use record::counters::Counts;

@@ -40,7 +40,7 @@ use core::time::Duration;
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::list::List;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_next;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::bubble::Bubble;
@@ -98,7 +98,7 @@ pub fn test<P: Platform, T: Send + 'static>(body: impl FnOnce() -> T + Send + 's
 fn enter<P: Platform, T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<(&'static Bubble<P>, JoinHandle<T, P>), OutOfResources> {
-    let Caller { pinned, me, .. } = Caller::<P>::new();
+    let CurrentGoroutine { pinned, me, .. } = CurrentGoroutine::<P>::new();
     if me.bubble().is_some() {
         drop(pinned);
         panic!("synctest.Run called from within a synctest bubble");
@@ -127,7 +127,7 @@ fn enter<P: Platform, T: Send + 'static>(
 /// The caller is in no bubble, or another G of the bubble is in this function.
 #[doc(alias = "Wait")]
 pub fn wait<P: Platform>() {
-    let caller = Caller::<P>::new();
+    let caller = CurrentGoroutine::<P>::new();
     let Some(bubble) = caller.me.bubble() else {
         drop(caller);
         panic!("goroutine is not in a bubble");
@@ -201,7 +201,7 @@ impl<P: Platform> Bubble<P> {
             }
             if census.active != 0 {
                 census.driver = Some(pinned.goroutine());
-                drop(park_with(Caller::of(pinned), WaitReason::SynctestRun, |_, _| {
+                drop(park_with(CurrentGoroutine::of(pinned), WaitReason::SynctestRun, |_, _| {
                     drop(census);
                     true
                 }));

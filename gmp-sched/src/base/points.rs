@@ -18,7 +18,7 @@ pub enum Site {
     /// The timers of a P or their `earliest`.
     Timers,
     /// A signal of a device, or the list of those that were raised.
-    Poller,
+    DeviceSignal,
     /// The completion word between a G and its join handle.
     Join,
     /// A CPU's ready list or idle bit.

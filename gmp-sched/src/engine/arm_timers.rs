@@ -29,8 +29,8 @@ impl<P: Platform> Action<P> {
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
-            Self::Wake(goroutine, ticket) => {
-                let won = goroutine.claim(ticket);
+            Self::Wake(goroutine, generation) => {
+                let won = goroutine.claim(generation);
                 won.then(|| make_runnable(pinned, goroutine)).flatten()
             }
             Self::Fire(target, setting) => target.0.fire(pinned, setting, now),

@@ -30,7 +30,7 @@ impl<P: Platform> Scheduler<P> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;
         }
-        if self.poller.waiting.load(Ordering::Relaxed) != 0 {
+        if self.signals.waiting.load(Ordering::Relaxed) != 0 {
             return None;
         }
         let no_timer = self.processors().iter().all(|processor| processor.timers.earliest() == Instant::NEVER);

@@ -38,23 +38,23 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::arm_timers::arm;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::bubble::BubbleRef;
-use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
-use crate::entities::signal::{DELIVERED, EMPTY, PARKING, Poller, QUEUED, RAISED, TAG, WAITING};
+use crate::entities::signal::{DELIVERED, EMPTY, PARKING, QUEUED, RAISED, SignalList, TAG, WAITING};
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
 /// The signal's word during a wait.
-fn with_ticket(state: u64, ticket: Ticket) -> u64 {
-    ticket.0 << TAG.count_ones() | state
+fn with_generation(state: u64, generation: WaitGeneration) -> u64 {
+    generation.0 << TAG.count_ones() | state
 }
 
-fn ticket_of(word: u64) -> Ticket {
-    Ticket(word >> TAG.count_ones())
+fn generation_of(word: u64) -> WaitGeneration {
+    WaitGeneration(word >> TAG.count_ones())
 }
 
 /// What a G finds that is about to wait.
@@ -91,7 +91,7 @@ impl<P: Platform> Signal<P> {
     pub fn wait_until(&'static self, deadline: Instant) -> bool {
         loop {
             let pinned = Pinned::<P>::new();
-            match self.look(&pinned) {
+            match self.check(&pinned) {
                 Found::Raised => return true,
                 Found::Nothing => {}
                 Found::OnItsWay => {
@@ -104,7 +104,7 @@ impl<P: Platform> Signal<P> {
                     panic!("two Gs wait for one signal");
                 }
             }
-            if let Some(raised) = self.park(Caller::of(pinned), deadline) {
+            if let Some(raised) = self.park(CurrentGoroutine::of(pinned), deadline) {
                 return raised;
             }
         }
@@ -120,7 +120,7 @@ impl<P: Platform> Signal<P> {
     }
 
     /// What a G finds that is about to wait; takes the raise, if there is one.
-    pub(crate) fn look(&'static self, pinned: &Pinned<P>) -> Found {
+    pub(crate) fn check(&'static self, pinned: &Pinned<P>) -> Found {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
@@ -144,28 +144,34 @@ impl<P: Platform> Signal<P> {
 
     /// Parks the calling G; returns whether a raise ended the wait, and not the deadline. `None` if the caller has to check
     /// the signal again.
-    fn park(&'static self, caller: Caller<P>, deadline: Instant) -> Option<bool> {
+    fn park(&'static self, caller: CurrentGoroutine<P>, deadline: Instant) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
-        let ticket = self.announce(scheduler, me)?;
+        let generation = self.announce(scheduler, me)?;
         // `move`: once the timer is armed the G may run, and the contents of its stack may change.
-        let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, ticket, deadline);
+        let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, generation, deadline);
         drop(park_with(caller, WaitReason::IoWait, commit));
         self.end(scheduler, me, deadline)
     }
 
     /// Takes the signal for a wait of `me`, the calling G. `None` if the caller has to check it again; nothing has changed
     /// then.
-    pub(crate) fn announce(&'static self, scheduler: &Scheduler<P>, me: &'static Goroutine<P>) -> Option<Ticket> {
-        let ticket = me.open_wait();
-        P::point(Site::Poller);
+    pub(crate) fn announce(
+        &'static self,
+        scheduler: &Scheduler<P>,
+        me: &'static Goroutine<P>,
+    ) -> Option<WaitGeneration> {
+        let generation = me.open_wait();
+        P::point(Site::DeviceSignal);
         // Ordering: Acquire: the G is stored after the last wait has finished with that field; partners: the exchanges that
-        // leave EMPTY, in `look` and `end`.
-        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // leave EMPTY, in `check` and `end`.
+        self.word
+            .compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
         // Published by the exchange in `commit`, to `raise` and through it to `deliver`.
         self.goroutine.store(Some(me), Ordering::Relaxed);
         // Counted until this G runs again, so that a G whose raise is being delivered is never taken for a deadlock.
-        scheduler.poller.waiting.fetch_add(1, Ordering::Relaxed);
-        Some(ticket)
+        scheduler.signals.waiting.fetch_add(1, Ordering::Relaxed);
+        Some(generation)
     }
 
     /// The commit, after `me` has left its stack. Returns `false` if it has to continue at once.
@@ -173,18 +179,18 @@ impl<P: Platform> Signal<P> {
         &'static self,
         pinned: &Pinned<P>,
         me: &'static Goroutine<P>,
-        ticket: Ticket,
+        generation: WaitGeneration,
         deadline: Instant,
     ) -> bool {
         if deadline != Instant::NEVER {
-            arm(pinned, me, deadline, &me.timer, Action::Wake(me, ticket));
+            arm(pinned, me, deadline, &me.timer, Action::Wake(me, generation));
         }
-        P::point(Site::Poller);
-        let [parking, waiting] = [PARKING, WAITING].map(|state| with_ticket(state, ticket));
+        P::point(Site::DeviceSignal);
+        let [parking, waiting] = [PARKING, WAITING].map(|state| with_generation(state, generation));
         // Ordering: Release publishes the G, and that it has left its stack; partner: the exchange in `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
         // Raised meanwhile: the G continues, unless its timer has readied it already.
-        waits || !me.claim(ticket)
+        waits || !me.claim(generation)
     }
 
     /// Called by `me` when it runs again; returns what [`park`](Self::park) returns.
@@ -194,11 +200,11 @@ impl<P: Platform> Signal<P> {
         me: &'static Goroutine<P>,
         deadline: Instant,
     ) -> Option<bool> {
-        scheduler.poller.waiting.fetch_sub(1, Ordering::Relaxed);
+        scheduler.signals.waiting.fetch_sub(1, Ordering::Relaxed);
         if deadline != Instant::NEVER {
             me.timer.cancel(&Pinned::new());
         }
-        P::point(Site::Poller);
+        P::point(Site::DeviceSignal);
         // In another state the deadline ended the wait, or there was a raise before it began. A raise that has come since
         // counts for this wait, too.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
@@ -212,12 +218,12 @@ impl<P: Platform> Signal<P> {
     /// callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
     #[doc(alias = "netpollready")]
     pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
-        P::point(Site::Poller);
+        P::point(Site::DeviceSignal);
         // Ordering: Release publishes what the handler did, also if the word does not change; partners: the exchanges in
-        // `look` and `end`.
+        // `check` and `end`.
         let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             Some(match word & TAG {
-                WAITING => with_ticket(QUEUED, ticket_of(word)),
+                WAITING => with_generation(QUEUED, generation_of(word)),
                 QUEUED | DELIVERED => word,
                 _ => RAISED,
             })
@@ -225,9 +231,9 @@ impl<P: Platform> Signal<P> {
         if found.is_ok_and(|word| word & TAG != WAITING) {
             return;
         }
-        let ready = &scheduler.poller.ready;
+        let ready = &scheduler.signals.ready;
         loop {
-            P::point(Site::Poller);
+            P::point(Site::DeviceSignal);
             let first = ready.load(Ordering::Relaxed);
             self.next.store(first, Ordering::Relaxed);
             // Ordering: Release publishes the link and all before it; partner: the swap in `poll`.
@@ -243,19 +249,19 @@ impl<P: Platform> Signal<P> {
     fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
         // While it is queued its wait generation does not change.
-        let ticket = ticket_of(self.word.load(Ordering::Relaxed));
-        let waits = goroutine.claim(ticket);
-        P::point(Site::Poller);
+        let generation = generation_of(self.word.load(Ordering::Relaxed));
+        let waits = goroutine.claim(generation);
+        P::point(Site::DeviceSignal);
         // Ordering: Release: the next wait, of any G, comes after all this; partner: the exchange in `announce`.
-        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);
+        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);
         waits.then_some(goroutine)
     }
 }
 
-impl<P: Platform> Poller<P> {
+impl<P: Platform> SignalList<P> {
     /// Calls `each` with the Gs whose signals were raised, in the order of the raises.
     fn take(&self, mut each: impl FnMut(&'static Goroutine<P>)) {
-        P::point(Site::Poller);
+        P::point(Site::DeviceSignal);
         // Ordering: Acquire; partner: the push in `raise`.
         let mut newest_first = self.ready.swap(None, Ordering::Acquire);
         let mut oldest_first = None;
@@ -279,11 +285,11 @@ impl<P: Platform> Scheduler<P> {
     #[doc(alias = "netpoll")]
     #[inline]
     pub(crate) fn poll(&'static self, pinned: &Pinned<P>) -> bool {
-        if !self.poller.is_ready() {
+        if !self.signals.is_ready() {
             return false;
         }
         let mut any = false;
-        self.poller.take(|goroutine| {
+        self.signals.take(|goroutine| {
             ready_pinned(pinned, goroutine);
             any = true;
         });
@@ -293,7 +299,7 @@ impl<P: Platform> Scheduler<P> {
     /// [`poll`](Self::poll) for sysmon, which has no P: each G goes to the global queue of its scheduler.
     pub(crate) fn poll_without_processor(&'static self) {
         let pinned = Pinned::new();
-        self.poller.take(|goroutine| ready_pinned(&pinned, goroutine));
+        self.signals.take(|goroutine| ready_pinned(&pinned, goroutine));
     }
 
     /// Makes an M check the ready list soon. Callable from interrupts. Go: `netpollBreak`.
@@ -301,7 +307,7 @@ impl<P: Platform> Scheduler<P> {
     fn break_idle(&'static self) {
         // Ordering: partner is the fence in `Machine::go_idle`.
         fence(Ordering::SeqCst);
-        P::point(Site::Poller);
+        P::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
             && let Some(machine) = self.timekeeper.load(Ordering::Acquire)
         {

@@ -13,7 +13,7 @@
 //! After each of these an idle P is woken if nobody spins (see `idle`), so that the G does not wait beside an idle P.
 
 use crate::base::list::List;
-use crate::engine::observe;
+use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -111,7 +111,7 @@ pub(crate) fn requeue_last<P: Platform>(
 /// Commit of a preemption at the end of a slice, and of a yield while the global queue has work.
 pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let scheduler = pinned.machine().scheduler();
-    observe::runnable_again(pinned.processor(), goroutine);
+    sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
     scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
     scheduler.submitted();
@@ -124,7 +124,7 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     }
     let machine = pinned.machine();
     let processor = machine.held_processor();
-    observe::runnable_again(processor, goroutine);
+    sampling::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
     put_next(machine, processor, goroutine);
 }
@@ -132,7 +132,7 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
 /// Commit of the displacement of a G that displaced another G before, because of a timer: it takes turns with the other Gs
 /// whose timers are due. (In `runnext` it would push that other G, or be pushed, to behind the whole ring.)
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
-    observe::runnable_again(pinned.processor(), goroutine);
+    sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
     pinned.processor().timers.insert(P::now(), &goroutine.timer, Action::Resume(goroutine));
     pinned.machine().scheduler().submitted();

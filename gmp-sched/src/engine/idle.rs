@@ -16,7 +16,7 @@ use crate::record::trace::EventKind;
 
 /// What an M is woken for. Go: the argument `spinning` of `startm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
+pub(crate) enum Assignment {
     /// To search for work: the waker has counted it as spinning.
     Search,
     /// To run the Gs on the queue of the P that it is given.
@@ -24,17 +24,17 @@ pub(crate) enum Errand {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Called by the M that holds a P, after it has published work on the P's queue: wakes an M if a P is idle and no M is
-    /// spinning, so that the work does not wait while a P is idle. Go: `wakep`, seen from the submitter.
+    /// Called by an M after it has published work on the queue of its P: wakes an M if a P is idle and no M is spinning, so that
+    /// no work waits beside an idle P. Go: `wakep`, as the submitter calls it.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
-        // The only P is held by the caller: nobody to wake.
+        // The caller holds the only P: there is no other to wake.
         if self.procs() != 1 {
             self.submitted_among_others();
         }
     }
 
-    /// [`submitted`](Self::submitted) for a caller who knows that its P is not the only one.
+    /// [`submitted`](Self::submitted) for a caller that knows that its P is not the only one.
     #[inline(always)]
     pub(crate) fn submitted_among_others(&'static self) {
         // Ordering: submit.1 of idle.md; partner: the fence in `Machine::go_idle`. A Release store of the tail is not
@@ -70,7 +70,7 @@ impl<P: Platform> Scheduler<P> {
             let woken = {
                 let mut shared = self.shared.lock();
                 self.take_idle_processor(&mut shared)
-                    .map(|processor| self.assign(&mut shared, processor, Errand::Search))
+                    .map(|processor| self.assign(&mut shared, processor, Assignment::Search))
             };
             if let Some(machine) = woken {
                 P::unpark_thread(machine);
@@ -92,13 +92,13 @@ impl<P: Platform> Scheduler<P> {
         &self,
         shared: &mut Shared<P>,
         processor: &'static Processor<P>,
-        errand: Errand,
+        assignment: Assignment,
     ) -> &'static Machine<P> {
         let machine = shared.idle_machines.pop_front().expect("a P without an M: there is one for every idle P");
         if shared.idle_machines.is_empty() {
             self.set_timekeeper(None);
         }
-        machine.set_assigned(processor, errand);
+        machine.set_assigned(processor, assignment);
         machine
     }
 
@@ -111,7 +111,7 @@ impl<P: Platform> Scheduler<P> {
             match left.filter(|processor| processor.status() == ProcessorStatus::Stopped && processor.has_work()) {
                 Some(processor) => {
                     processor.status.set(ProcessorStatus::Running);
-                    machine.set_assigned(processor, Errand::Run);
+                    machine.set_assigned(processor, Assignment::Run);
                     P::unpark_thread(machine);
                 }
                 None => shared.idle_machines.push_back(machine),
@@ -189,17 +189,17 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn is_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
             || self.processors().iter().any(|processor| !processor.queue.is_empty())
-            || self.poller.is_ready()
+            || self.signals.is_ready()
             || is_timer_due(self)
     }
 }
 
 impl<P: Platform> Machine<P> {
-    /// Gives `processor` to this M, which has just been taken off the idle list.
-    fn set_assigned(&self, processor: &'static Processor<P>, errand: Errand) {
+    /// Assigns `processor` to this M, which has just been taken off the idle list.
+    fn set_assigned(&self, processor: &'static Processor<P>, assignment: Assignment) {
         // Before the P becomes visible: an M that has seen it, searched, and is idle again would be marked as spinning too
         // late, and the count would never return to 0.
-        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);
+        self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
         // unpark.
         self.next_processor.store(Some(processor), Ordering::Release);
@@ -225,7 +225,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
-            // In the same critical section: whoever puts work on the global queue after it sees that no M is spinning.
+            // In the same critical section: an M that puts work on the global queue after it sees that no M is spinning.
             if self.spinning.swap(false, Ordering::Relaxed) {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
             }
@@ -281,7 +281,7 @@ impl<P: Platform> Machine<P> {
         };
         if scheduler.global_length.load(Ordering::Relaxed) != 0
             || scheduler.processors().iter().any(has_more)
-            || scheduler.poller.is_ready()
+            || scheduler.signals.is_ready()
         {
             scheduler.wake_processor();
         }

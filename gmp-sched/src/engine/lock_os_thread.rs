@@ -3,10 +3,10 @@
 //!
 //! Locked Gs cost the others nothing. A switch from G to G does not check whether the next one is locked, since a locked G
 //! is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`), which is
-//! checked on g0 only: when it is the global queue's turn, and when a P has nothing else. The M that finds a locked G there
-//! gives its P to the G's M and goes idle (`startlockedm`). A locked G that is readied while a P is idle gets that P at once.
+//! checked on g0 only: when the global queue is checked first, and when a P has nothing else. The M that finds a locked G there
+//! assigns its P to the G's M and goes idle (`startlockedm`). A locked G that is readied while a P is idle gets that P at once.
 //!
-//! Nor is there a check whether the G that leaves is locked: while a locked G runs, it is always the global queue's turn on
+//! Nor is there a check whether the G that leaves is locked: while a locked G runs, a slow pick is always requested on
 //! its P, so every pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits until it is assigned one.
 //!
 //! While it waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken for an idle P, so the other
@@ -18,9 +18,9 @@ use core::marker::PhantomData;
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::points::Site;
-use crate::engine::caller::Here;
+use crate::engine::current::CurrentProcessor;
 use crate::engine::due_timers::await_next;
-use crate::engine::observe;
+use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -29,9 +29,9 @@ use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// The calling G is locked to its M until this is dropped, on the same G. If there are several, until the last is dropped.
+/// Keeps the calling G locked to its M until it is dropped, on the same G; if there are several, until the last is dropped.
 ///
-/// A G that ends with one left over (leaked) unlocks its M all the same. In Go the thread exits then, since the program may
+/// A G that has leaked one unlocks its M when it ends. In Go the thread exits then, since the program may
 /// have changed its state in ways that no other G expects. Here an M's thread has no such state but thread-local variables
 /// of the host.
 #[must_use = "the G is unlocked when this is dropped"]
@@ -42,7 +42,7 @@ pub struct LockedThread<P: Platform> {
 
 /// Locks the calling G to the M it runs on. Nests. Go: `runtime.LockOSThread`.
 ///
-/// A switch from or to a locked G is a switch between threads: some 10 times the price. Creates an M if none is left to take
+/// A switch from or to a locked G is a switch between threads: about ten times as expensive. Creates an M if none is left to take
 /// over when this one hands off its P. Does not block; not callable from interrupts.
 ///
 /// ```
@@ -81,7 +81,7 @@ pub fn lock_thread<P: Platform>() -> LockedThread<P> {
 /// The caller is not a G with a P.
 #[track_caller]
 pub fn try_lock_thread<P: Platform>() -> Result<LockedThread<P>, OutOfResources> {
-    let Here { pinned: _pinned, machine, .. } = Here::<P>::new();
+    let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<P>::new();
     machine.lock_current()?;
     Ok(LockedThread { _here: PhantomData })
 }
@@ -121,7 +121,7 @@ impl<P: Platform> Machine<P> {
         let depth = self.locked.depth.load(Ordering::Relaxed) - 1;
         self.locked.depth.store(depth, Ordering::Relaxed);
         if depth == 0 {
-            self.set_free();
+            self.unlock();
         }
     }
 
@@ -146,7 +146,7 @@ impl<P: Platform> Machine<P> {
 
     /// Unlocks the G that is locked to this M, if one is, so that the M runs others again. Called by that G, also as the
     /// last thing it does.
-    pub(crate) fn set_free(&'static self) {
+    pub(crate) fn unlock(&'static self) {
         let Some(goroutine) = self.locked_goroutine() else { return };
         goroutine.set_locked_machine(None);
         self.locked.goroutine.store(None, Ordering::Relaxed);
@@ -172,7 +172,7 @@ impl<P: Platform> Machine<P> {
     pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
         let scheduler = self.scheduler();
         if let Some(processor) = self.processor() {
-            if self.goes_on(processor, goroutine) {
+            if self.continues_at_once(processor, goroutine) {
                 return;
             }
             self.set_processor(None);
@@ -199,7 +199,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Takes the G off the list and keeps the P, if the G is the next there and there is nothing else to run.
-    fn goes_on(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
+    fn continues_at_once(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
         let scheduler = self.scheduler();
         if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {
             return false;
@@ -215,7 +215,7 @@ impl<P: Platform> Machine<P> {
         is_next
     }
 
-    /// Counts this M as idle until it is assigned a P, unless that has happened already.
+    /// Counts this M as idle until it is assigned a P, unless it has been assigned one already.
     pub(crate) fn begin_to_wait(&self, shared: &mut Shared<P>) {
         if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed) {
             shared.idle_locked += 1;
@@ -259,7 +259,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     if let Some((machine, processor)) = here.zip(processor) {
         processor.counters.readies.add(1);
         if scheduler.is_tracing() {
-            observe::runnable(machine, processor, goroutine, EventKind::Ready);
+            sampling::runnable(machine, processor, goroutine, EventKind::Ready);
         }
     }
     P::point(Site::Idle);

@@ -2,7 +2,7 @@
 
 pub(crate) mod arm_timers;
 pub(crate) mod bubbles;
-pub(crate) mod caller;
+pub(crate) mod current;
 pub(crate) mod deadlock;
 pub mod device_signals;
 pub(crate) mod due_timers;
@@ -10,12 +10,12 @@ pub(crate) mod enqueue;
 pub mod idle;
 pub mod lock_os_thread;
 pub(crate) mod machines;
-pub(crate) mod observe;
 pub mod park;
 pub(crate) mod pick;
 pub mod preempt;
 pub mod procs;
 pub(crate) mod reuse;
+pub(crate) mod sampling;
 pub(crate) mod schedule;
 pub mod sleep;
 pub(crate) mod slice;

@@ -1,9 +1,9 @@
 //! Parking a G and making it runnable again: what every blocking operation is built on.
 
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_on;
 use crate::engine::lock_os_thread::ready_locked;
-use crate::engine::observe;
+use crate::engine::sampling;
 #[cfg(not(all(test, gmp_loom)))]
 use crate::engine::{pick::pick_next, switch::leave};
 use crate::entities::goroutine::{Goroutine, WaitReason};
@@ -29,20 +29,20 @@ use crate::record::trace::EventKind;
 #[doc(alias = "gopark")]
 #[inline]
 pub fn park<P: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool) {
-    drop(park_with(Caller::new(), reason, commit));
+    drop(park_with(CurrentGoroutine::new(), reason, commit));
 }
 
 /// [`park`] for a caller that is pinned, once. Returns pinned.
 #[inline(always)]
 pub(crate) fn park_with<'a, P: Platform>(
-    caller: Caller<P>,
+    caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>) -> bool,
 ) -> Pinned<P> {
-    let Caller { pinned, machine, processor, me } = caller;
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let wait = wait.into();
     processor.counters.parks.add(1);
-    me.set_waiting(wait.reason(), processor.watch.parked_status(), processor.clock());
+    me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
     // It owns all that it uses: when the G is known to others its stack may be used again.
     let commit = move |pinned: &Pinned<P>, me: &'static Goroutine<P>| {
@@ -55,7 +55,7 @@ pub(crate) fn park_with<'a, P: Platform>(
         }
     };
     #[cfg(all(test, gmp_loom))]
-    return crate::engine::stand_in::leave(Caller { pinned, machine, processor, me }, commit);
+    return crate::engine::stand_in::leave(CurrentGoroutine { pinned, machine, processor, me }, commit);
     #[cfg(not(all(test, gmp_loom)))]
     {
         let next = pick_next(&pinned, processor);
@@ -119,7 +119,7 @@ fn end_wait<P: Platform>(
 ) -> Option<(&'static Machine<P>, Option<&'static Processor<P>>)> {
     let machine = match pinned.try_machine() {
         // One comparison: the G is of this M's scheduler, and neither sampled, nor in a bubble, nor locked.
-        Some(machine) if goroutine.is_parked_as(machine.unwatched()) => machine,
+        Some(machine) if goroutine.is_parked_as(machine.unsampled()) => machine,
         here => end_special_wait(here, goroutine)?,
     };
     goroutine.set_status(Status::Runnable);
@@ -143,10 +143,10 @@ fn end_special_wait<P: Platform>(
     if goroutine.is_waiting_in_bubble() {
         goroutine.bubble().expect("it says that it waits in one").unblocked();
     }
-    if goroutine.is_waiting_watched() {
+    if goroutine.is_waiting_sampled() {
         match here.and_then(|machine| machine.processor().map(|processor| (machine, processor))) {
-            Some((machine, processor)) => observe::runnable(machine, processor, goroutine, EventKind::Ready),
-            None => observe::stamp(goroutine),
+            Some((machine, processor)) => sampling::runnable(machine, processor, goroutine, EventKind::Ready),
+            None => sampling::stamp(goroutine),
         }
     }
     if goroutine.is_waiting_locked() {

@@ -194,7 +194,7 @@ impl<P: Platform> Scheduler<P> {
     /// Whether there is work that belongs to no P (steps 2 and 5).
     #[inline(always)]
     pub(crate) fn has_shared_work(&self) -> bool {
-        self.global_length.load(Ordering::Relaxed) != 0 || self.poller.is_ready()
+        self.global_length.load(Ordering::Relaxed) != 0 || self.signals.is_ready()
     }
 }
 

@@ -12,7 +12,7 @@
 //! nothing was displaced.) What happens in the meantime, and to many timers that are due at once: see `due_timers`.
 
 use crate::base::instant::Instant;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::due_timers::await_next;
 use crate::engine::enqueue::{requeue_due, requeue_global, requeue_next};
 use crate::engine::pick::{Event, pick_event};
@@ -47,7 +47,7 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
         return NextTick { at: next_slice, gives_way: false };
     };
     processor.check_slice(now, running);
-    let is_ready = machine.is_some_and(|machine| machine.scheduler().poller.is_ready());
+    let is_ready = machine.is_some_and(|machine| machine.scheduler().signals.is_ready());
     let earliest = processor.timers.earliest();
     let has_to = processor.is_slice_over() || machine.is_some_and(|machine| machine.scheduler().is_stopping());
     if earliest > now && !is_ready {
@@ -88,7 +88,7 @@ pub fn request<P: Platform>(machine: &'static Machine<P>) {
 /// [`Platform::request_preemption`].
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     let scheduler = machine.scheduler();
-    machine.processor().is_some_and(Processor::is_slice_over) || scheduler.poller.is_ready() || scheduler.is_stopping()
+    machine.processor().is_some_and(Processor::is_slice_over) || scheduler.signals.is_ready() || scheduler.is_stopping()
 }
 
 /// Lets the calling G give way if it has to: its slice is over, or a timer is due or a device ready whose G comes first.
@@ -109,7 +109,7 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     if me.status() != Status::Running {
         return pinned;
     }
-    let caller = Caller { pinned, machine, processor, me };
+    let caller = CurrentGoroutine { pinned, machine, processor, me };
     if machine.scheduler().is_stopping() {
         return stop_here(caller);
     }
@@ -121,8 +121,8 @@ pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
 
 /// The slice is over: the G goes to the tail of the global queue. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
-fn preempt<P: Platform>(caller: Caller<P>) -> Pinned<P> {
-    let Caller { pinned, machine, processor, me } = caller;
+fn preempt<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.counters.preemptions.add(1);
     processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
     processor.pass_slice_on(machine.scheduler());
@@ -131,17 +131,17 @@ fn preempt<P: Platform>(caller: Caller<P>) -> Pinned<P> {
 
 /// The world is to stop: the calling G runs first when it starts again. Go 1.26: `goschedImpl` with `preempted`.
 #[cold]
-fn stop_here<P: Platform>(caller: Caller<P>) -> Pinned<P> {
-    let Caller { pinned, machine, processor, me } = caller;
+fn stop_here<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
     leave(pinned, machine, me, None, requeue_next)
 }
 
 /// Wakeup preemption: if a timer is due or a device ready, and the calling G has run undisturbed for long enough, the G of the
 /// timer or device runs first. The calling G, whose slice is not used up, runs next.
-fn displace_for_events<P: Platform>(caller: Caller<P>) -> Pinned<P> {
-    let Caller { pinned, machine, processor, me } = caller;
-    let (is_ready, earliest) = (machine.scheduler().poller.is_ready(), processor.timers.earliest());
+fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    let (is_ready, earliest) = (machine.scheduler().signals.is_ready(), processor.timers.earliest());
     if earliest == Instant::NEVER && !is_ready {
         return pinned;
     }

@@ -12,9 +12,9 @@ use core::fmt;
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::list::List;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::reuse;
-use crate::engine::stop_the_world::{StopReason, Turn, WorldStopped};
+use crate::engine::stop_the_world::{StopReason, StopRight, WorldStopped};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
@@ -66,12 +66,12 @@ impl core::error::Error for ProcsError {}
 /// The caller is not a G with a P, or is pinned.
 #[doc(alias("GOMAXPROCS", "procresize"))]
 pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
-    let scheduler = Caller::<P>::new().machine.scheduler();
+    let scheduler = CurrentGoroutine::<P>::new().machine.scheduler();
     let limit = scheduler.procs_limit();
     if !(1..=limit).contains(&procs) {
         return Err(ProcsError::OutOfRange { limit });
     }
-    let turn = Turn::<P>::wait();
+    let right = StopRight::<P>::wait();
     let old = scheduler.procs();
     if procs == old {
         return Ok(old);
@@ -80,7 +80,7 @@ pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
         scheduler.want_machines(old);
         return Err(error.into());
     }
-    turn.stop(StopReason::Procs).resize(procs);
+    right.stop(StopReason::Procs).resize(procs);
     Ok(old)
 }
 

@@ -11,7 +11,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
-/// A slot with a stack of the standard size. Go: `gfget`.
+/// Returns a slot with a stack of the standard size. Go: `gfget`.
 #[doc(alias = "gfget")]
 #[inline]
 pub(crate) fn take<P: Platform>(
@@ -24,7 +24,7 @@ pub(crate) fn take<P: Platform>(
     }
 }
 
-/// A slot from the spare batch or the common lists, bringing more for later, or one with a new stack.
+/// Refills the P's list from the spare batch or the global lists and returns a slot of it, or one with a new stack.
 #[cold]
 fn refill<P: Platform>(
     scheduler: &'static Scheduler<P>,
@@ -44,7 +44,7 @@ fn refill<P: Platform>(
     own.pop().map_or_else(|| take_with_stack(scheduler, STACK_SIZE), Ok)
 }
 
-/// A slot with a new stack of at least `bytes` bytes. Go: `malg`.
+/// Returns a slot with a new stack of at least `bytes` bytes. Go: `malg`.
 #[doc(alias = "malg")]
 pub(crate) fn take_with_stack<P: Platform>(
     scheduler: &'static Scheduler<P>,
@@ -129,9 +129,9 @@ pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'
 #[cold]
 fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
     let stack = goroutine.stack();
-    // Before the stack is gone, for those who look up whose stack an address is in.
+    // Before the stack is freed: a lookup of the G to which an address belongs reads it.
     goroutine.set_stack(0..0, StackSize::Standard);
-    #[expect(unsafe_code, reason = "gives a stack back")]
+    #[expect(unsafe_code, reason = "frees a stack")]
     // SAFETY: `take_with_stack` got it from the platform for this slot; the G is dead and has left it, its result has
     // been taken out, and the slot does not know it any more.
     unsafe {
@@ -141,7 +141,7 @@ fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goro
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Gives the stacks of up to `at_most` dead Gs back to the platform, and tells how many those were. What other Ps keep
+    /// Gives the stacks of up to `at_most` dead Gs back to the platform; returns how many. What other Ps keep
     /// for themselves, at most 64 each, stays there.
     ///
     /// For a platform that is short of memory. Does not block or allocate; not callable from interrupts, nor with a lock

@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
-use crate::entities::goroutine::{Ticket, WaitReason};
+use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::timers::Action;
 use crate::platform::Platform;
 
@@ -20,7 +20,7 @@ use crate::platform::Platform;
 #[doc(alias = "timeSleep")]
 pub fn sleep<P: Platform>(duration: Duration) {
     if !duration.is_zero() {
-        let caller = Caller::<P>::new();
+        let caller = CurrentGoroutine::<P>::new();
         // The clock by which the caller's timers go.
         let now = caller.me.bubble().map_or_else(P::now, |bubble| bubble.now());
         park_until(caller, now.after(duration));
@@ -33,13 +33,13 @@ pub fn sleep<P: Platform>(duration: Duration) {
 ///
 /// As [`sleep`].
 pub fn sleep_until<P: Platform>(when: Instant) {
-    park_until(Caller::<P>::new(), when);
+    park_until(CurrentGoroutine::<P>::new(), when);
 }
 
 /// Arms the timer in the commit, when the G is parked: the timer may fire at once. Go: `resetForSleep`.
-fn park_until<P: Platform>(caller: Caller<P>, when: Instant) {
+fn park_until<P: Platform>(caller: CurrentGoroutine<P>, when: Instant) {
     drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
-        arm(pinned, me, when, &me.timer, Action::Wake(me, Ticket::SOLE));
+        arm(pinned, me, when, &me.timer, Action::Wake(me, WaitGeneration::SOLE));
         true
     }));
 }

@@ -28,7 +28,7 @@ impl<P: Platform> Processor<P> {
     /// Ends the current slice if it has lasted too long. `running` is the G that runs in it, if known.
     pub(crate) fn check_slice(&self, now: Instant, running: Option<&'static Goroutine<P>>) {
         self.set_clock(now);
-        self.watch.take_turn();
+        self.sampler.advance();
         let (slice, tick) = (&self.slice, self.tick());
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);

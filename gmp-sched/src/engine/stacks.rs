@@ -18,8 +18,8 @@ pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine
     dead.set_stack_top(unused);
     next.set_stack_top(used);
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
-    // SAFETY: `dead` is dead or left for good, and neither its result nor what is handed over to `next` lies on its stack;
-    // nothing lies on that of `next`, which is fresh.
+    // SAFETY: `dead` is dead or will not be resumed, and neither its result nor the closure of `next` is on its stack; the stack of
+    // `next`, which has not begun to run, is empty.
     unsafe {
         context::relocate(&next.context, used);
     }

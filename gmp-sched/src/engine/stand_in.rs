@@ -1,4 +1,4 @@
-//! How a G waits where no stack is switched: under loom, where a thread stands for it and blocks.
+//! How a G waits under loom, where no stack is switched: a thread plays the G, and blocks.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -6,13 +6,13 @@ use core::cell::RefCell;
 use loom::thread::{self, Thread};
 
 use crate::base::atomic::Ordering;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
 std::thread_local! {
-    /// Those that wait, by the address of their G. All of loom's threads take turns on one thread of the host.
+    /// The blocked threads, by the address of their G. All of loom's threads take turns on one thread of the host.
     static WAITING: RefCell<Vec<(usize, Thread)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -20,18 +20,18 @@ fn address<P: Platform>(goroutine: &Goroutine<P>) -> usize {
     core::ptr::from_ref(goroutine).addr()
 }
 
-/// In place of a switch: runs `commit`, as the far side does, and comes back when somebody has readied the calling G.
+/// In place of a switch: runs `commit`, as the far side does, and returns when the calling G has been readied.
 pub(crate) fn leave<P: Platform>(
-    caller: Caller<P>,
+    caller: CurrentGoroutine<P>,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
 ) -> Pinned<P> {
-    let Caller { pinned, me, .. } = caller;
+    let CurrentGoroutine { pinned, me, .. } = caller;
     wait(me, || commit(&pinned, me));
     me.set_status(Status::Running);
     pinned
 }
 
-/// Blocks the thread that stands for `me`, having run `far_side`, until somebody has readied the G.
+/// Runs `far_side`, then blocks the thread that plays `me` until the G has been readied.
 pub(crate) fn wait<P: Platform>(me: &'static Goroutine<P>, far_side: impl FnOnce()) {
     WAITING.with_borrow_mut(|waiting| waiting.push((address(me), thread::current())));
     far_side();
@@ -42,11 +42,11 @@ pub(crate) fn wait<P: Platform>(me: &'static Goroutine<P>, far_side: impl FnOnce
     me.completion.store(0, Ordering::Relaxed);
 }
 
-/// Lets the thread go on that stands for `goroutine`; returns whether there is one. The others are for a run queue.
+/// Unblocks the thread that plays `goroutine`; returns whether there is one. Other Gs go to a run queue.
 pub(crate) fn ready<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     let thread = WAITING.with_borrow_mut(|waiting| {
-        let place = waiting.iter().position(|&(each, _)| each == address(goroutine))?;
-        Some(waiting.swap_remove(place).1)
+        let index = waiting.iter().position(|&(each, _)| each == address(goroutine))?;
+        Some(waiting.swap_remove(index).1)
     });
     let Some(thread) = thread else { return false };
     goroutine.completion.store(1, Ordering::Release);
@@ -54,7 +54,7 @@ pub(crate) fn ready<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     true
 }
 
-/// Forgets those that waited when the last run of a model was broken off.
+/// Forgets the threads that were blocked when the last run of a model was broken off.
 pub(crate) fn reset() {
     WAITING.with_borrow_mut(Vec::clear);
 }

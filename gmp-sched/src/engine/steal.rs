@@ -1,4 +1,4 @@
-//! Stealing: an M without work looks at the other Ps in random order and takes half of what one has.
+//! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not empty.
 
 use core::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::record::trace::EventKind;
 /// Rounds over all Ps before giving up. Go: `stealTries`.
 const STEAL_TRIES: u32 = 4;
 
-/// How long a thief leaves a `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
+/// How long a thief leaves the G in `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
-/// How often it does so with a victim whose `runnext` is another one each time: Gs that ready each other in turn. (In Go
-/// for as long as they do.)
+/// How many such graces one victim gets, if there is a different G in its `runnext` each time, because Gs ready each other
+/// alternately. (Go sets no limit.)
 const GRACES: usize = 4;
 
 /// Tries to find work at the other Ps: their rings; in the last round also their due timers and their `runnext`. Go:
@@ -47,8 +47,8 @@ pub(crate) fn steal<P: Platform>(
     None
 }
 
-/// Work of other Ps for one whose queue is empty, for a G that goes on if there is none: in one round, without waiting. A
-/// `runnext` is left to its owner unless the slice in which it was to run is over.
+/// [`steal`] for a G that runs on if nothing is found: one round, without waiting. The G in `runnext` is left to its owner unless
+/// the slice that it was to share is over.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -67,7 +67,7 @@ pub(crate) fn steal_at_once<P: Platform>(
     Some(found)
 }
 
-/// The G of a timer of another P that is due: that P's own G may not have left for long.
+/// Returns the G of a due timer of another P, whose own G may not have left for long.
 pub(crate) fn steal_due<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -105,15 +105,15 @@ fn steal_from<P: Platform>(
     found
 }
 
-/// A stolen G is about to run on `processor`, in a slice of its own.
+/// Records that a stolen G is about to run on `processor`, in a slice of its own.
 fn note_theft<P: Platform>(processor: &'static Processor<P>, victim: &'static Processor<P>) {
     processor.advance_tick();
     processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
 }
 
-/// Steals from `victim`, of which only `runnext` is left. Its owner readied that a moment ago and is about to block or
-/// yield: taking it now would only move it to a cold cache. So the owner gets a little time, and keeps it if it has run it
-/// by then; what is in `runnext` after that is there for another reason.
+/// Steals the G in `runnext` of `victim`, whose ring is empty. The owner probably readied it a moment ago and is about to block
+/// or yield; stealing it now would only move it to a cold cache. So the owner gets a little time to run it, and it is stolen
+/// only if it is still there.
 fn steal_after_grace<P: Platform>(
     processor: &'static Processor<P>,
     victim: &'static Processor<P>,
@@ -129,19 +129,19 @@ fn steal_after_grace<P: Platform>(
     None
 }
 
-/// Steps in which to go round: primes above [`PROCESSOR_LIMIT`], so none has a divisor in common with a number of Ps.
+/// Strides through the Ps: primes above [`PROCESSOR_LIMIT`], so none has a divisor in common with a number of Ps.
 const STEPS: [u64; 16] =
     [1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069, 1087, 1091, 1093, 1097, 1103, 1109, 1117, 1123];
 const _: () = assert!(PROCESSOR_LIMIT < STEPS[0] as usize);
 
-/// The order in which to visit `count` Ps that a random number stands for: from a random start in steps that have no
-/// divisor in common with their number, so that each is visited exactly once. Go: `randomOrder`, which makes a table of
+/// The order, chosen by a random number, in which to visit `count` Ps: from a random start with a stride that is coprime to
+/// `count`, so that each is visited exactly once. Go: `randomOrder`, which makes a table of
 /// the steps for each number of Ps.
 #[doc(alias = "randomOrder")]
 fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usize> + use<> {
     let (count, start) = (count as u64, u64::from(random));
     let step = STEPS[(random >> 16) as usize % STEPS.len()];
-    (0..count).map(move |turn| ((start + turn * step) % count) as usize)
+    (0..count).map(move |visit| ((start + visit * step) % count) as usize)
 }
 
 #[cfg(all(test, not(gmp_loom)))]

@@ -3,7 +3,7 @@
 //! ```text
 //!   idle ──(taken by the stopper, under the lock)───────────────┐
 //!   running ──(its M gives it up when it next picks a G)────────┼──▶ Stopped ──(start)──▶ idle, or an M for its work
-//!   syscall, handed off ──(by whoever hands it off)─────────────┘      ▲
+//!   syscall, handed off ──(by the M that hands it off)─────────────┘      ▲
 //!   syscall ──(exchange of the status word, by the stopper)──▶ StoppedInSyscall ──(start)──▶ syscall
 //!                                                              (its M comes back meanwhile)
 //! ```
@@ -11,8 +11,8 @@
 //! The stopper sets `stopping` and takes the idle Ps in one critical section of the scheduler lock. From then on no P becomes
 //! idle and none is assigned. An M that holds a P checks the flag before it picks another G: on g0 in `find_runnable`, in a G
 //! at the end of a system call, and in [`give_way`](crate::engine::preempt::give_way). The stopper requests a preemption of
-//! running Gs by [`Platform::request_preemption`]. It also makes it the global queue's turn on their Ps, so that a G that
-//! leaves by itself leaves for g0. So a switch from G to G does not check the flag.
+//! running Gs by [`Platform::request_preemption`]. It also requests a slow pick on their Ps, so that
+//! a G that leaves by itself leaves for g0. So a switch from G to G does not check the flag.
 //!
 //! The M that gives up the last P unparks the stopper. The stopper checks the others again every 100 us, as in Go: for a P
 //! that was running and whose M has begun a system call since, and for a request that came when the G could not be preempted.
@@ -23,8 +23,8 @@ use core::time::Duration;
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::points::Site;
-use crate::engine::caller::Caller;
-use crate::engine::idle::Errand;
+use crate::engine::current::CurrentGoroutine;
+use crate::engine::idle::Assignment;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
@@ -39,19 +39,19 @@ const ROUND: Duration = Duration::from_micros(100);
 
 /// The right to stop the world. Go: holding `worldsema`.
 #[derive(Debug)]
-pub(crate) struct Turn<P: Platform> {
+pub(crate) struct StopRight<P: Platform> {
     scheduler: &'static Scheduler<P>,
 }
 
-impl<P: Platform> Turn<P> {
-    /// Waits until no other G has it.
+impl<P: Platform> StopRight<P> {
+    /// Waits until no other G holds it.
     pub(crate) fn wait() -> Self {
         let pinned = Pinned::<P>::new();
         let scheduler = pinned.machine().scheduler();
-        if !scheduler.world.take_turn(None) {
-            // Readied by the G that passes the right on; or not parked at all, if the right was released in the meantime.
-            let caller = Caller::of(pinned);
-            drop(park_with(caller, WaitReason::StoppingTheWorld, |_, me| !scheduler.world.take_turn(Some(me))));
+        if !scheduler.world.acquire(None) {
+            // The G that passes the right on readies this one. If the right was released in the meantime, this one does not park.
+            let caller = CurrentGoroutine::of(pinned);
+            drop(park_with(caller, WaitReason::StoppingTheWorld, |_, me| !scheduler.world.acquire(Some(me))));
         }
         Self { scheduler }
     }
@@ -62,25 +62,25 @@ impl<P: Platform> Turn<P> {
         let start = P::now();
         self.scheduler.stop(&pinned);
         let took = P::now().since(start);
-        let mut turns = self.scheduler.world.turns.lock();
-        turns.stops.count += 1;
-        if turns.stops.longest_for.is_none() || took > turns.stops.longest {
-            turns.stops.longest = took;
-            turns.stops.longest_for = Some(reason);
+        let mut queue = self.scheduler.world.queue.lock();
+        queue.stops.count += 1;
+        if queue.stops.longest_for.is_none() || took > queue.stops.longest {
+            queue.stops.longest = took;
+            queue.stops.longest_for = Some(reason);
         }
-        drop(turns);
-        WorldStopped { turn: self, pinned }
+        drop(queue);
+        WorldStopped { right: self, pinned }
     }
 }
 
-impl<P: Platform> Drop for Turn<P> {
+impl<P: Platform> Drop for StopRight<P> {
     /// Passes the right on to the G that has waited longest.
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
         let next = {
-            let mut turns = self.scheduler.world.turns.lock();
-            let next = turns.waiting.pop_front();
-            turns.is_taken = next.is_some();
+            let mut queue = self.scheduler.world.queue.lock();
+            let next = queue.waiting.pop_front();
+            queue.is_taken = next.is_some();
             next
         };
         if let Some(goroutine) = next {
@@ -89,8 +89,7 @@ impl<P: Platform> Drop for Turn<P> {
     }
 }
 
-/// While this exists the world is stopped, except for the G that has it. When it is dropped, on the same G, the world starts
-/// again.
+/// While this exists only the G that owns it runs. When it is dropped, on the same G, the world starts again.
 ///
 /// Until then that G is pinned: it is not preempted, and panics if it blocks, yields or makes a system call. It may inspect
 /// other Gs, allocate, print, spawn Gs and ready Gs, which run when the world has started. Gs in a system call continue with
@@ -99,7 +98,7 @@ impl<P: Platform> Drop for Turn<P> {
 #[derive(Debug)]
 pub struct WorldStopped<P: Platform> {
     // Dropped in this order: the next stopper is readied while pinned.
-    turn: Turn<P>,
+    right: StopRight<P>,
     pub(crate) pinned: Pinned<P>,
 }
 
@@ -125,14 +124,14 @@ pub struct WorldStopped<P: Platform> {
 #[doc(alias = "stopTheWorld")]
 #[track_caller]
 pub fn stop_the_world<P: Platform>(reason: StopReason) -> WorldStopped<P> {
-    drop(Caller::<P>::new());
-    Turn::wait().stop(reason)
+    drop(CurrentGoroutine::<P>::new());
+    StopRight::wait().stop(reason)
 }
 
 impl<P: Platform> Drop for WorldStopped<P> {
     /// Go: `startTheWorld`.
     fn drop(&mut self) {
-        self.turn.scheduler.start_again(&self.pinned);
+        self.right.scheduler.start_again(&self.pinned);
     }
 }
 
@@ -154,7 +153,7 @@ impl<P: Platform> Scheduler<P> {
     #[must_use]
     pub fn stops(&'static self) -> Stops {
         let _pinned = Pinned::<P>::new();
-        self.world.turns.lock().stops
+        self.world.queue.lock().stops
     }
 
     /// Go: `stopTheWorldWithSema`.
@@ -180,10 +179,10 @@ impl<P: Platform> Scheduler<P> {
     /// Makes running Ps stop; returns whether all have stopped except `own`, the stopper's P.
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
-        // Ordering: what the others did before they stopped was before they took the lock, which we take after them.
-        let stands = self.shared.lock().unstopped == 0;
-        self.world.stopped.store(stands, Ordering::Relaxed);
-        stands
+        // Ordering: the others took this lock when they stopped, so all that they did before happens before this.
+        let all_stopped = self.shared.lock().unstopped == 0;
+        self.world.stopped.store(all_stopped, Ordering::Relaxed);
+        all_stopped
     }
 
     /// Marks `processor`, which belongs to the caller, as stopped. Wakes the stopper if it was the last.
@@ -234,13 +233,13 @@ impl<P: Platform> Scheduler<P> {
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
             self.give_processors_back(&mut shared);
-            // Backwards: the first P of the idle list is used first.
+            // Backwards, so that P0 comes first on the idle list and is used first.
             for processor in self.processors().iter().rev() {
                 match processor.status() {
                     ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),
                     ProcessorStatus::Stopped if processor.has_work() => {
                         processor.status.set(ProcessorStatus::Running);
-                        P::unpark_thread(self.assign(&mut shared, processor, Errand::Run));
+                        P::unpark_thread(self.assign(&mut shared, processor, Assignment::Run));
                     }
                     ProcessorStatus::Stopped => self.put_idle_processor(&mut shared, processor),
                     _ => {}
@@ -254,7 +253,8 @@ impl<P: Platform> Scheduler<P> {
         if let Some(earliest) = earliest {
             self.tell_timekeeper(earliest);
         }
-        // That M searches for all work, as in Go: Gs queued before, and work that others left to the spinning caller.
+        // That M searches for work, as in Go: for Gs queued before the stop, and those whose submitters relied on the caller, which
+        // counted as spinning.
         self.pass_search_on();
     }
 }
@@ -266,7 +266,7 @@ impl<P: Platform> Machine<P> {
     pub(crate) fn stop_for_world(&'static self) {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
-        // It may have started again by now.
+        // The world may have been restarted by now.
         if !scheduler.is_stopping() {
             return;
         }

@@ -7,11 +7,11 @@
 //! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, however
 //! the call ends. With a guard that the caller keeps, a G could leak it and go on without a P.
 //!
-//! On return the G takes its old P back if nobody took it, else an idle P; else it goes to the global queue and its M to
-//! the idle list. An M without a P never runs user code.
+//! On return the G takes its old P back if no other M took it, else an idle P. If there is none, the G goes to the global
+//! queue and its M to the idle list. An M without a P never runs user code.
 //!
-//! The slice goes on during a call. If it ends there, sysmon takes the P away if it finds the P in a call, and else the G
-//! gives way on return: Gs that make short calls one after the other run no longer than others.
+//! The slice goes on during a call. If it ends there, sysmon takes the P away, or the G gives way on return. So Gs that make
+//! short calls one after the other run no longer than others.
 
 use core::marker::PhantomData;
 
@@ -19,10 +19,10 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::engine::caller::Caller;
-use crate::engine::idle::Errand;
-use crate::engine::observe;
+use crate::engine::current::CurrentGoroutine;
+use crate::engine::idle::Assignment;
 use crate::engine::preempt::{give_way, is_wanted};
+use crate::engine::sampling;
 use crate::engine::switch::leave;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
@@ -55,8 +55,8 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 
 /// Runs `call`, which will block this M, with the P given to another M at once. Go: `entersyscallblock`.
 ///
-/// Before the call begins an M is secured that takes over, a new one if need be, so that every P that becomes free from
-/// here on has an M: waking never has to make one. Otherwise as [`syscall`]; this call may block the thread anywhere.
+/// Before the call begins another M is made sure of, a new one if need be, so that there is an idle M for every P that becomes
+/// free from here on: waking never has to create one. Otherwise as [`syscall`]; this call may block the thread on any platform.
 ///
 /// # Panics
 ///
@@ -97,7 +97,7 @@ pub(crate) struct Syscall<P: Platform> {
 /// The first half of [`syscall`].
 #[track_caller]
 pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
-    let Caller { pinned, machine, processor, me } = Caller::<P>::new();
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
     me.set_status(Status::Syscall);
     processor.tracer.note::<P>(EventKind::SyscallEnter, Some(me.id()), 0);
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
@@ -105,8 +105,7 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     P::point(Site::Syscall);
-    // From here on the P may be taken by whoever wins the status word.
-    // Its timers have no M behind them for the time being; see "Timekeeper" in idle.md.
+    // From here on another M may claim the P by its status word. No M checks its timers now; see "Timekeeper" in idle.md.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
     Syscall { _here: PhantomData }
@@ -115,7 +114,7 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
 /// The first half of [`blocking`].
 #[track_caller]
 pub(crate) fn enter_blocking<P: Platform>() -> Result<Syscall<P>, OutOfResources> {
-    let Caller { pinned, machine, processor, me } = Caller::<P>::new();
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
     let scheduler = machine.scheduler();
     scheduler.secure_successor()?;
     me.set_status(Status::Syscall);
@@ -135,7 +134,7 @@ impl<P: Platform> Drop for Syscall<P> {
         let machine = pinned.machine();
         let me = machine.running_goroutine();
         if take_processor_back(&pinned, me) {
-            // What was requested during the call, when the G could not give way.
+            // Preemption was requested during the call, when the G could not give way.
             if has_to_stop(machine.scheduler()) || is_wanted(machine) {
                 drop(give_way(pinned));
             }
@@ -146,8 +145,8 @@ impl<P: Platform> Drop for Syscall<P> {
     }
 }
 
-/// The calling M returns from a system call: it runs on with its old P if nobody took it, else with an idle one. Tells
-/// `false` if there is none; then the M must not run `me` on. Go: `exitsyscallTryGetP`.
+/// The calling M returns from a system call: it takes its old P back if no other M took it, else an idle P. Returns `false` if
+/// there is none; then the M must not continue `me`. Go: `exitsyscallTryGetP`.
 pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> bool {
     let machine = pinned.machine();
     let old = machine.old_processor.load(Ordering::Relaxed);
@@ -160,7 +159,7 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     machine.hold(processor);
     me.set_status(Status::Running);
     processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
-    // An interrupt for a timer that came meanwhile found no P here and is spent.
+    // A timer interrupt that came during the call found no P here, and will not come again.
     let earliest = processor.timers.earliest();
     if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
@@ -181,17 +180,17 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
     if scheduler.is_tracing() {
-        observe::stamp(goroutine);
+        sampling::stamp(goroutine);
     }
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
     {
-        // In one hold: an M on the idle list whose G is on no queue yet would look like a deadlock to `check_dead`.
+        // Under one hold: an M on the idle list whose G is on no queue yet would look like a deadlock to `check_dead`.
         let mut shared = scheduler.shared.lock();
         match machine.old_processor.load(Ordering::Relaxed) {
-            // It stood along with the world when we looked, and the world goes on now.
+            // The P was stopped with the world when we checked; the world has restarted since.
             Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
-            // It stands. From now on the M waits like those of the other Ps.
+            // The world is still stopped. From now on the M waits as those of the other Ps do.
             Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);
             }
@@ -223,7 +222,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Takes the P of an M that is in a system call, and hands it off; tells whether it did. Go: the system-call half of
+    /// Takes the P of an M that is in a system call, and hands it off. Returns whether it did. Go: the system-call half of
     /// `retake`.
     pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
         // Counted as blocked before the claim, so that the M finds itself counted however fast it comes back.
@@ -239,8 +238,8 @@ impl<P: Platform> Scheduler<P> {
         true
     }
 
-    /// Gives a P whose M is blocked to another M if there is work for it, else puts it on the idle list. Looks where
-    /// `find_runnable` looks. Go: `handoffp`.
+    /// Assigns a P whose M is blocked to another M if there is work for it, else puts it on the idle list. Checks all that
+    /// `find_runnable` checks. Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Running);
@@ -253,7 +252,7 @@ impl<P: Platform> Scheduler<P> {
                 return;
             }
             if has_work || shared.has_work() {
-                let machine = self.assign(&mut shared, processor, Errand::Run);
+                let machine = self.assign(&mut shared, processor, Assignment::Run);
                 drop(shared);
                 P::unpark_thread(machine);
                 return;
@@ -261,16 +260,16 @@ impl<P: Platform> Scheduler<P> {
             self.put_idle_processor(&mut shared, processor);
         }
         P::point(Site::Idle);
-        // Ordering: whoever sets a timer that is not seen here yet wakes the timekeeper, which takes the lock before it looks
-        // (in `check_dead`), and so sees that this P is idle.
+        // Ordering: code that sets a timer which is not visible here yet wakes the timekeeper. That takes the lock before it
+        // checks (in `check_dead`), and so sees that this P is idle.
         self.tell_timekeeper(self.earliest_unkept());
-        // The others may have work that this P was to be woken for while it was not idle yet.
+        // Other Ps may have got work, and found no idle P to wake, before this one was idle.
         if self.is_work_visible() {
             self.wake_processor();
         }
     }
 
-    /// An idle P for an M whose P was taken during a system call; `old` if that is idle.
+    /// Returns an idle P for an M whose P was taken during a system call: `old` if that is idle.
     fn regain_processor(&'static self, old: Option<&'static Processor<P>>) -> Option<&'static Processor<P>> {
         P::point(Site::Syscall);
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
@@ -278,12 +277,12 @@ impl<P: Platform> Scheduler<P> {
         }
         let mut shared = self.shared.lock();
         if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
-            // It was stopped along with the world when the caller looked, and not given away.
+            // It was stopped with the world when the caller checked, and no other M got it.
             return old;
         }
         let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;
-        // A slice of its own begins: the last one on this P may have been over when that became idle.
+        // A new slice begins: the last one on this P may have been over when the P became idle.
         processor.advance_tick();
         Some(processor)
     }

@@ -1,5 +1,5 @@
-//! sysmon: watches for what neither an interrupt nor the scheduler notices: a P in a system call that lasts, and a G that
-//! runs beyond its slice. Runs on a thread of its own, without a P.
+//! sysmon: finds what no interrupt and no M notices: a P whose system call lasts, and, on platforms without timer interrupts, a
+//! G that runs beyond its slice. Runs on a thread of its own, without a P.
 
 use core::time::Duration;
 
@@ -37,7 +37,7 @@ impl<P: Platform> Sysmon<P> {
     }
 
     /// Checks every P once; returns the delay until the next check. Does not block.
-    pub fn look(&mut self) -> Duration {
+    pub fn check(&mut self) -> Duration {
         let _pinned = Pinned::<P>::new();
         let now = P::now();
         let mut retaken = false;
@@ -48,12 +48,12 @@ impl<P: Platform> Sysmon<P> {
                     if !P::TIMER_INTERRUPTS {
                         processor.check_slice(now, None);
                     }
-                    retaken |= watch_syscall(self.scheduler, processor, now);
+                    retaken |= check_syscall(self.scheduler, processor, now);
                 }
                 _ => {}
             }
         }
-        let ready = self.scheduler.poller.is_ready();
+        let ready = self.scheduler.signals.is_ready();
         if ready && self.saw_ready {
             self.scheduler.poll_without_processor();
         }
@@ -86,27 +86,28 @@ fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
 
 /// Retakes a P from a system call that has lasted since the last check, or whose slice is over; returns whether it did. Go:
 /// `sysretake` for the latter.
-fn watch_syscall<P: Platform>(
+fn check_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
     now: Instant,
 ) -> bool {
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
-    let watch = &processor.call;
-    if tick != watch.seen.load(Ordering::Relaxed) {
-        watch.seen.store(tick, Ordering::Relaxed);
-        watch.since.store(now.as_nanos(), Ordering::Relaxed);
-        // The call has just begun. But calls that are a new one at each check have to share the P all the same.
+    let call = &processor.call;
+    if tick != call.seen.load(Ordering::Relaxed) {
+        call.seen.store(tick, Ordering::Relaxed);
+        call.since.store(now.as_nanos(), Ordering::Relaxed);
+        // The call has just begun. But a G that makes short calls in a loop, so that each check sees a new one, must share the P
+        // as well: its slice ends in the call.
         if !processor.is_slice_over() {
             return false;
         }
     }
-    let since = Instant::from_nanos(watch.since.load(Ordering::Relaxed));
+    let since = Instant::from_nanos(call.since.load(Ordering::Relaxed));
     let others_can_take_work =
         scheduler.idle_processors.load(Ordering::Relaxed) != 0 || scheduler.spinning.load(Ordering::Relaxed) != 0;
     if !processor.has_work() && others_can_take_work && now.since(since) < P::slice() {
         return false;
     }
-    // If there is no thread for the P it stays where it is, and the next check tries again.
+    // If there is no thread for another M, the P is not retaken, and the next check tries again.
     scheduler.retake(processor)
 }

@@ -1,4 +1,4 @@
-//! Taking a trace: starting and stopping it, and noting events in it.
+//! Taking a trace: starting it, stopping it, and recording events.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind, Ring, Tracer};
 
 impl Tracer {
-    /// Notes an event of the P, whose holder the caller is. Costs one test while no trace is taken.
+    /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
     #[inline(always)]
     pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
         // Ordering: Acquire: the ring is new.
@@ -28,10 +28,10 @@ fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineI
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Begins to note what happens on each P, the last `capacity` events of each. If there has been a trace before, its
-    /// rings are used again, with the capacity they have. They are never freed.
+    /// Starts to record the events of each P: its last `capacity` ones are kept. If a trace was taken before, its rings are used
+    /// again, with the capacity they have. They are never freed.
     ///
-    /// While a trace is taken, everything costs more; the order in which Gs run is the same.
+    /// While a trace is taken every operation costs more; the order in which Gs run is the same.
     ///
     /// # Errors
     ///
@@ -44,11 +44,11 @@ impl<P: Platform> Scheduler<P> {
         assert!(capacity > 0, "a trace of no events");
         for processor in self.processors() {
             if processor.tracer.ring.load(Ordering::Acquire).is_none() {
-                let mut home = Vec::new();
-                home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-                home.push(Ring::new(capacity)?);
-                let ring: &'static Ring = &home.leak()[0];
-                // If another G was faster, its ring is as good, and this one is lost.
+                let mut allocation = Vec::new();
+                allocation.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+                allocation.push(Ring::new(capacity)?);
+                let ring: &'static Ring = &allocation.leak()[0];
+                // If another G was faster, its ring is used, and this one is leaked.
                 processor.tracer.ring.replace(None, Some(ring), Ordering::AcqRel, Ordering::Relaxed);
             }
         }
@@ -59,7 +59,7 @@ impl<P: Platform> Scheduler<P> {
             }
             // Ordering: Release publishes the ring to the holder of the P.
             processor.tracer.active.store(ring, Ordering::Release);
-            self.observe_all(processor, true);
+            self.sample_all(processor, true);
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl<P: Platform> Scheduler<P> {
     /// Ends what [`start_trace`](Self::start_trace) began. The events stay.
     pub fn stop_trace(&'static self) {
         for processor in self.processors() {
-            self.observe_all(processor, false);
+            self.sample_all(processor, false);
             processor.tracer.active.store(None, Ordering::Relaxed);
         }
     }

@@ -1,10 +1,10 @@
 //! Yielding: giving way to other Gs of one's own accord.
 
 use crate::base::atomic::Ordering;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{put_last, requeue_global, requeue_last};
-use crate::engine::observe;
 use crate::engine::pick::pick_next;
+use crate::engine::sampling;
 use crate::engine::steal::{steal_at_once, steal_due};
 use crate::engine::switch::leave;
 use crate::entities::goroutine::Goroutine;
@@ -27,7 +27,7 @@ use crate::record::trace::EventKind;
 #[inline(always)]
 #[track_caller]
 pub fn yield_now<P: Platform>() {
-    let Caller { pinned, machine, processor, me } = Caller::<P>::new();
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<P>::new();
     let scheduler = machine.scheduler();
     processor.counters.yields.add(1);
     if scheduler.global_length.load(Ordering::Relaxed) == 0
@@ -43,7 +43,7 @@ pub fn yield_now<P: Platform>() {
 #[cold]
 #[inline(never)]
 fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
-    let Caller { pinned, machine, processor, me } = Caller::of(pinned);
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::of(pinned);
     let scheduler = machine.scheduler();
     if is_alone(&pinned, processor) {
         // Each such yield ends a slice.
@@ -51,8 +51,8 @@ fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
         if me.is_locked() {
             processor.request_slow_pick();
         }
-        let takes_turn = processor.tick().is_multiple_of(LONE_YIELDS) && !processor.is_alone();
-        if !takes_turn || !take_from_others(&pinned, processor) {
+        let steals_now = processor.tick().is_multiple_of(LONE_YIELDS) && !processor.is_alone();
+        if !steals_now || !take_from_others(&pinned, processor) {
             return;
         }
     }
@@ -61,7 +61,7 @@ fn yield_to_g0<P: Platform>(pinned: Pinned<P>) {
         if scheduler.global_length.load(Ordering::Relaxed) != 0 || me.is_locked() {
             requeue_global(pinned, me);
         } else {
-            observe::runnable_again(processor, me);
+            sampling::runnable_again(processor, me);
             requeue_last(pinned, processor, me);
         }
     };
@@ -74,8 +74,8 @@ fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -
     processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
 }
 
-/// So many yields of a G that is alone on its P pass until the P takes work from other Ps, as if it were idle: a G that spins
-/// may wait for a G that nobody else can run; see golang/go#13546.
+/// Every so many yields of a G that is alone on its P, the P steals as if it were idle: the G may spin until a G has run that
+/// no other P can run; see golang/go#13546.
 const LONE_YIELDS: u32 = 64;
 
 /// Takes work of other Ps into the local ring. Returns whether there is any.

@@ -1,4 +1,4 @@
-//! The room in a G for a small closure or result; see [`crate::lifecycle::body`].
+//! The room in a G for a small closure or result; see [`crate::lifecycle::closure`].
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -19,7 +19,7 @@ impl InlineBody {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 
-    /// Its address. For [`crate::lifecycle::body`].
+    /// Its address. For [`crate::lifecycle::closure`].
     #[inline(always)]
     pub(crate) fn room(&self) -> *mut MaybeUninit<[u8; ROOM]> {
         self.0.get()
@@ -27,6 +27,6 @@ impl InlineBody {
 }
 
 #[expect(unsafe_code, reason = "a place for a value that goes from one G to another")]
-// SAFETY: only `lifecycle::body` reads and writes it, for its owner, by the address that `room` returns; closures and results
+// SAFETY: only `lifecycle::closure` reads and writes it, for its owner, by the address that `room` returns; closures and results
 // are `Send`.
 unsafe impl Sync for InlineBody {}

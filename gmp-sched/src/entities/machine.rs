@@ -26,7 +26,7 @@ pub struct Machine<P: Platform> {
     id: MachineId,
     scheduler: &'static Scheduler<P>,
     /// The status of a parked G that this M may ready without further checks: one of its scheduler that is not sampled.
-    unwatched: ParkedStatus,
+    unsampled: ParkedStatus,
     /// The saved context of g0 while a G runs.
     pub(crate) g0: SavedContext,
     /// The G that runs here; `None` on g0.
@@ -63,7 +63,7 @@ impl<P: Platform> Machine<P> {
         Self {
             id,
             scheduler,
-            unwatched: ParkedStatus::unwatched(scheduler.number()),
+            unsampled: ParkedStatus::unsampled(scheduler.number()),
             g0: SavedContext::new(),
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
@@ -93,8 +93,8 @@ impl<P: Platform> Machine<P> {
 
     /// The status of a parked G of this M's scheduler that is not sampled.
     #[inline(always)]
-    pub(crate) fn unwatched(&self) -> ParkedStatus {
-        self.unwatched
+    pub(crate) fn unsampled(&self) -> ParkedStatus {
+        self.unsampled
     }
 
     /// Whether `goroutine` belongs to this M's scheduler.

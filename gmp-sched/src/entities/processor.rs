@@ -14,9 +14,9 @@ use crate::entities::free_list::FreeList;
 use crate::entities::goroutine::Goroutine;
 pub use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::processor_status::StatusWord;
-use crate::entities::slice::{CallWatch, SliceWatch};
+use crate::entities::sampler::Sampler;
+use crate::entities::slice::{CurrentCall, CurrentSlice};
 use crate::entities::timers::Timers;
-use crate::entities::watch::Watch;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
@@ -53,9 +53,9 @@ pub struct Processor<P: Platform> {
     /// Other Ms may run and read them.
     pub(crate) timers: Timers<P>,
     /// Checked by the tick handler of the CPU that runs the P, or by sysmon.
-    pub(crate) slice: SliceWatch<Goroutine<P>>,
+    pub(crate) slice: CurrentSlice<Goroutine<P>>,
     /// Checked by sysmon.
-    pub(crate) call: CallWatch,
+    pub(crate) call: CurrentCall,
     /// Dead Gs with their stacks.
     pub(crate) free: FreeList<Goroutine<P>>,
     next_id: AtomicU64,
@@ -65,7 +65,7 @@ pub struct Processor<P: Platform> {
     pub(crate) counters: Counters,
     pub(crate) latency: LatencyCounter,
     pub(crate) tracer: Tracer,
-    pub(crate) watch: Watch,
+    pub(crate) sampler: Sampler,
     /// See [`is_alone`](Self::is_alone).
     alone: AtomicBool,
 }
@@ -91,8 +91,8 @@ impl<P: Platform> Processor<P> {
             due_batch_tick: AtomicU32::new(0),
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
-            slice: SliceWatch::new(),
-            call: CallWatch::new(),
+            slice: CurrentSlice::new(),
+            call: CurrentCall::new(),
             free: FreeList::new(),
             next_id: AtomicU64::new(0),
             random: AtomicU64::new(P::seed(index) | 1),
@@ -100,7 +100,7 @@ impl<P: Platform> Processor<P> {
             counters: Counters::new(),
             latency: LatencyCounter::new(),
             tracer: Tracer::new(),
-            watch: Watch::new(),
+            sampler: Sampler::new(),
             alone: AtomicBool::new(false),
         }
     }
@@ -181,10 +181,10 @@ impl<P: Platform> Processor<P> {
         let is_check_due = self.is_global_check_due();
         if is_check_due {
             self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
-            self.watch.take_turn();
+            self.sampler.advance();
         }
         // While a trace is taken every pick is slow.
-        let next = if self.watch.wants_all() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
+        let next = if self.sampler.samples_all() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
         self.slow_pick_tick.store(next, Ordering::Relaxed);
         is_check_due
     }

@@ -17,7 +17,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::{GOROUTINE_ID_BATCH, Processor};
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler_number::take_number;
-use crate::entities::signal::Poller;
+use crate::entities::signal::SignalList;
 use crate::entities::status::Status;
 use crate::entities::world_stop::WorldStop;
 use crate::platform::Platform;
@@ -92,7 +92,7 @@ pub struct Scheduler<P: Platform> {
     /// An M that the platform had no thread for.
     pub(crate) spare_machine: AtomicRef<Machine<P>>,
     /// Signals of devices.
-    pub(crate) poller: Poller<P>,
+    pub(crate) signals: SignalList<P>,
     /// The main G has ended by `goexit`: no G is left to end the program when the others have finished.
     pub(crate) main_exited: AtomicBool,
     /// Gs spawned by callers without a P, which would count them: in a system call, or outside of the scheduler.
@@ -160,7 +160,7 @@ impl<P: Platform> Scheduler<P> {
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
             next_machine_id: AtomicU32::new(0),
             spare_machine: AtomicRef::none(),
-            poller: Poller::new(),
+            signals: SignalList::new(),
             main_exited: AtomicBool::new(false),
             started_without_processor: AtomicU64::new(0),
             shut_down: AtomicBool::new(false),
@@ -168,7 +168,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
-                processor.watch.set_scheduler(scheduler.number);
+                processor.sampler.set_scheduler(scheduler.number);
                 processor.set_alone(scheduler.procs() == 1);
             }
             for processor in scheduler.processors() {

@@ -45,13 +45,13 @@ impl<P: Platform> Default for Signal<P> {
 }
 
 /// The raised signals, and the number of Gs that wait for one.
-pub(crate) struct Poller<P: Platform> {
+pub(crate) struct SignalList<P: Platform> {
     /// A stack: pushed to by anyone, and taken as a whole, so that there is no ABA problem.
     pub(crate) ready: AtomicRef<Signal<P>>,
     pub(crate) waiting: AtomicUsize,
 }
 
-impl<P: Platform> Poller<P> {
+impl<P: Platform> SignalList<P> {
     pub(crate) fn new() -> Self {
         Self { ready: AtomicRef::none(), waiting: AtomicUsize::new(0) }
     }
@@ -75,8 +75,8 @@ impl<P: Platform> fmt::Debug for Signal<P> {
     }
 }
 
-impl<P: Platform> fmt::Debug for Poller<P> {
+impl<P: Platform> fmt::Debug for SignalList<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poller").field("waiting", &self.waiting).finish_non_exhaustive()
+        f.debug_struct("SignalList").field("waiting", &self.waiting).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! How long the current slice and the current system call of a P have lasted, as the tick handler and sysmon see it.
+//! The current slice and the current system call of a P: what the tick handler and sysmon need to measure them.
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::base::instant::Instant;
@@ -6,7 +6,7 @@ use crate::base::reference::AtomicRef;
 
 /// The current slice of a P, for Gs of type `T`.
 #[derive(Debug)]
-pub(crate) struct SliceWatch<T: 'static> {
+pub(crate) struct CurrentSlice<T: 'static> {
     /// The P's tick at the latest tick of the clock.
     pub(crate) seen: AtomicU32,
     /// When that tick was seen first, or the slice was prolonged.
@@ -27,7 +27,7 @@ pub(crate) struct SliceWatch<T: 'static> {
 /// Not a tick: ticks have 32 bits.
 pub(crate) const NONE: u64 = u64::MAX;
 
-impl<T> SliceWatch<T> {
+impl<T> CurrentSlice<T> {
     pub(crate) fn new() -> Self {
         Self {
             seen: AtomicU32::new(0),
@@ -82,14 +82,14 @@ impl<T> SliceWatch<T> {
 
 /// The current system call of a P, used by sysmon alone. Go: `sysmontick`.
 #[derive(Debug)]
-pub(crate) struct CallWatch {
+pub(crate) struct CurrentCall {
     /// The P's number of system calls when sysmon last saw it change.
     pub(crate) seen: AtomicU32,
     /// When that was.
     pub(crate) since: AtomicU64,
 }
 
-impl CallWatch {
+impl CurrentCall {
     pub(crate) fn new() -> Self {
         Self { seen: AtomicU32::new(0), since: AtomicU64::new(0) }
     }

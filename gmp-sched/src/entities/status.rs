@@ -47,24 +47,24 @@ impl ParkedStatus {
 
     /// The status of a parked G of that scheduler that is not sampled.
     #[inline(always)]
-    pub(crate) const fn unwatched(scheduler: u32) -> Self {
+    pub(crate) const fn unsampled(scheduler: u32) -> Self {
         Self(scheduler << Self::SHIFT | Status::Waiting as u32)
     }
 
     /// The same for a G that is sampled; see `observe`.
     #[inline(always)]
-    pub(crate) const fn watched(self) -> Self {
+    pub(crate) const fn sampled(self) -> Self {
         Self(self.0 | WATCHED)
     }
 
     /// The same for a G that is not.
     #[inline(always)]
-    pub(crate) const fn without_watch(self) -> Self {
+    pub(crate) const fn without_sampling(self) -> Self {
         Self(self.0 & !WATCHED)
     }
 
     #[inline(always)]
-    pub(crate) const fn is_watched(self) -> bool {
+    pub(crate) const fn is_sampled(self) -> bool {
         self.0 & WATCHED != 0
     }
 

@@ -21,7 +21,7 @@ use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::base::timing_wheel::{Place, Timed, TimingWheel};
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::platform::{Pinned, Platform};
 
 /// A timer, to be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
@@ -103,7 +103,7 @@ impl<P: Platform> Timer<P> {
 #[derive(Debug)]
 pub(crate) enum Action<P: Platform> {
     /// Ends the wait of a G and readies it, unless another waker has.
-    Wake(&'static Goroutine<P>, Ticket),
+    Wake(&'static Goroutine<P>, WaitGeneration),
     /// Fires a timer of a program, unless it has been set anew or stopped since.
     Fire(&'static FireTarget<P>, u64),
     /// Runs a runnable G on: it ran because of a timer, and was displaced by another timer.
@@ -149,7 +149,7 @@ impl<P: Platform> StoredAction<P> {
     #[inline(always)]
     fn set(&self, action: Action<P>) {
         let (goroutine, slot, number) = match action {
-            Action::Wake(goroutine, ticket) => (Some(goroutine), None, ticket.0),
+            Action::Wake(goroutine, generation) => (Some(goroutine), None, generation.0),
             Action::Fire(slot, setting) => (None, Some(slot), setting),
             Action::Resume(goroutine) => (Some(goroutine), None, Self::RESUME),
         };
@@ -163,7 +163,7 @@ impl<P: Platform> StoredAction<P> {
         let number = self.number.load(Ordering::Relaxed);
         match (self.goroutine.load(Ordering::Relaxed), self.slot.load(Ordering::Relaxed)) {
             (Some(goroutine), _) if number == Self::RESUME => Action::Resume(goroutine),
-            (Some(goroutine), _) => Action::Wake(goroutine, Ticket(number)),
+            (Some(goroutine), _) => Action::Wake(goroutine, WaitGeneration(number)),
             (None, slot) => Action::Fire(slot.expect("a timer that is set has an action"), number),
         }
     }

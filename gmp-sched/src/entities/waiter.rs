@@ -6,7 +6,7 @@ use core::ptr;
 use crate::base::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::platform::Platform;
 
 /// One G's entry in one queue. Go: `sudog`.
@@ -26,45 +26,45 @@ pub(crate) struct Waiter<P: Platform> {
     /// Its G, if the wait has several wakers.
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
     /// The wait generation to claim then.
-    pub(crate) ticket: AtomicU64,
+    pub(crate) generation: AtomicU64,
     /// The value slot: where the waker takes or puts the value that is passed on, if any. An address on the G's stack.
     pub(crate) slot: AtomicPtr<()>,
 }
 
 impl<P: Platform> Waiter<P> {
     pub(crate) fn new() -> Self {
-        Self::with(None, Ticket::SOLE, ptr::null_mut())
+        Self::with(None, WaitGeneration::SOLE, ptr::null_mut())
     }
 
     /// A waiter that is [prepared](Self::prepare) for a wait with several wakers.
     #[inline(always)]
-    pub(crate) fn of_several(goroutine: &'static Goroutine<P>, ticket: Ticket, slot: *mut ()) -> Self {
-        debug_assert_ne!(ticket, Ticket::SOLE);
-        Self::with(Some(goroutine), ticket, slot)
+    pub(crate) fn of_several(goroutine: &'static Goroutine<P>, generation: WaitGeneration, slot: *mut ()) -> Self {
+        debug_assert_ne!(generation, WaitGeneration::SOLE);
+        Self::with(Some(goroutine), generation, slot)
     }
 
     #[inline(always)]
-    fn with(goroutine: Option<&'static Goroutine<P>>, ticket: Ticket, slot: *mut ()) -> Self {
+    fn with(goroutine: Option<&'static Goroutine<P>>, generation: WaitGeneration, slot: *mut ()) -> Self {
         Self {
             sole: AtomicRef::none(),
             next: AtomicRef::none(),
             previous: AtomicRef::none(),
             outcome: AtomicUsize::new(0),
             goroutine: AtomicRef::new(goroutine),
-            ticket: AtomicU64::new(ticket.0),
+            generation: AtomicU64::new(generation.0),
             slot: AtomicPtr::new(slot),
         }
     }
 
     /// Prepares it for a wait of `goroutine`, its owner.
     #[inline(always)]
-    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, ticket: Ticket, slot: *mut ()) {
-        if ticket == Ticket::SOLE {
+    pub(crate) fn prepare(&self, goroutine: &'static Goroutine<P>, generation: WaitGeneration, slot: *mut ()) {
+        if generation == WaitGeneration::SOLE {
             self.sole.store(Some(goroutine), Ordering::Relaxed);
         } else {
             self.sole.store(None, Ordering::Relaxed);
             self.goroutine.store(Some(goroutine), Ordering::Relaxed);
-            self.ticket.store(ticket.0, Ordering::Relaxed);
+            self.generation.store(generation.0, Ordering::Relaxed);
         }
         self.slot.store(slot, Ordering::Relaxed);
     }
@@ -98,7 +98,7 @@ impl<P: Platform> Waiter<P> {
     fn claim_of_several(&'static self) -> Option<&'static Goroutine<P>> {
         P::point(Site::Wait);
         let goroutine = self.goroutine_of_several();
-        if !goroutine.claim_of_several(Ticket(self.ticket.load(Ordering::Relaxed))) {
+        if !goroutine.claim_of_several(WaitGeneration(self.generation.load(Ordering::Relaxed))) {
             return None;
         }
         goroutine.woken_by.store(Some(self), Ordering::Relaxed);

@@ -44,11 +44,11 @@ pub(crate) struct WorldStop<T: Linked, S: Points> {
     pub(crate) stopping: AtomicBool,
     /// The world is stopped.
     pub(crate) stopped: AtomicBool,
-    pub(crate) turns: Lock<Turns<T>, S>,
+    pub(crate) queue: Lock<StopQueue<T>, S>,
 }
 
 /// The right to stop the world, and the queue for it. Go: `worldsema`.
-pub(crate) struct Turns<T: Linked> {
+pub(crate) struct StopQueue<T: Linked> {
     pub(crate) is_taken: bool,
     /// Waiters for the right, first in, first out.
     pub(crate) waiting: List<T>,
@@ -60,19 +60,19 @@ impl<T: Linked, S: Points> WorldStop<T, S> {
         Self {
             stopping: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
-            turns: Lock::new(Turns { is_taken: false, waiting: List::new(), stops: Stops::default() }),
+            queue: Lock::new(StopQueue { is_taken: false, waiting: List::new(), stops: Stops::default() }),
         }
     }
 
     /// Takes the right to stop the world if it is free, and returns whether it was. If it was not, appends `me` to the queue.
-    pub(crate) fn take_turn(&self, me: Option<&'static T>) -> bool {
-        let mut turns = self.turns.lock();
+    pub(crate) fn acquire(&self, me: Option<&'static T>) -> bool {
+        let mut queue = self.queue.lock();
         if let Some(me) = me
-            && turns.is_taken
+            && queue.is_taken
         {
-            turns.waiting.push_back(me);
+            queue.waiting.push_back(me);
         }
-        !core::mem::replace(&mut turns.is_taken, true)
+        !core::mem::replace(&mut queue.is_taken, true)
     }
 }
 

@@ -22,7 +22,7 @@ use core::ptr;
 
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::switch::leave;
 use crate::entities::bubble::Bubble;
@@ -162,7 +162,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
 
     fn run_to_end(&mut self) -> Result<(), JoinError> {
         // Panics before anything has changed if the caller may not block: the drop of `self` ends the coroutine then.
-        drop(Caller::<P>::new());
+        drop(CurrentGoroutine::<P>::new());
         let Some(inner) = self.inner.take() else { return Ok(()) };
         self.shared.with(|exchange| exchange.is_stopped = true);
         self.shared.resume(&inner);
@@ -210,7 +210,7 @@ impl<T: Send + 'static, P: Platform> Drop for Pull<T, P> {
         if self.inner.is_none() {
             return;
         }
-        if Caller::<P>::may_block() {
+        if CurrentGoroutine::<P>::may_block() {
             // Its panic or exit is not propagated: the drop may be part of an unwinding, and must not start another.
             let _ = self.run_to_end();
         } else {
@@ -256,7 +256,7 @@ impl<T: Send + 'static, P: Platform> Yielder<T, P> {
             return false;
         }
         // Panics before anything has changed if the caller may not block.
-        let caller = Caller::<P>::new();
+        let caller = CurrentGoroutine::<P>::new();
         let outer = self.shared.store_value(caller.me, value);
         switch_to(caller, outer);
         !self.is_stopped()
@@ -281,7 +281,7 @@ impl<T, P: Platform> Shared<T, P> {
     /// Runs the inner G until it yields a value or ends.
     fn resume(&self, inner: &JoinHandle<(), P>) {
         // Panics before anything has changed if the caller may not block.
-        let caller = Caller::<P>::new();
+        let caller = CurrentGoroutine::<P>::new();
         self.register_outer(caller.me, inner);
         switch_to(caller, inner.goroutine());
     }
@@ -312,12 +312,12 @@ impl<T, P: Platform> Shared<T, P> {
 
 /// Parks the caller and runs `next`, which is parked in the same coroutine or has not begun. Go: `coroswitch`.
 #[doc(alias = "coroswitch")]
-fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
+fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let is_for_other_machine = next.locked_machine().is_some() || !caller.machine.is_of_scheduler_of(next);
     if is_for_other_machine || caller.machine.locked_goroutine().is_some() {
         return switch_through_queues(caller, next);
     }
-    let Caller { pinned, machine, processor, me } = caller;
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let bubble = me.bubble();
     let is_new = next.status() == Status::Idle;
     if is_new {
@@ -325,9 +325,9 @@ fn switch_to<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
         processor.counters.spawned.add(1);
     } else if !is_same(bubble, next.bubble()) || bubble.is_some() && !next.is_waiting_in_bubble() {
         // A G resumed from outside of its bubble must be counted as active there.
-        return switch_through_queues(Caller { pinned, machine, processor, me }, next);
+        return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
-    me.set_waiting(WaitReason::Coroutine, processor.watch.unwatched(), processor.clock());
+    me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
     if let Some(bubble) = bubble {
         // One wait of the two begins and another ends, so the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
@@ -348,7 +348,7 @@ fn is_same<P: Platform>(one: Option<&'static Bubble<P>>, other: Option<&'static 
 /// [`switch_to`] through the queues, if one of the two is locked to its M, or they belong to different schedulers or
 /// bubbles: the far side readies `next`, which its own scheduler runs.
 #[cold]
-fn switch_through_queues<P: Platform>(caller: Caller<P>, next: &'static Goroutine<P>) {
+fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
     let bubble = caller.me.bubble();
     let is_new = next.status() == Status::Idle;
     let is_durable = is_new || is_same(bubble, next.bubble());

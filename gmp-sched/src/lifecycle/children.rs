@@ -10,7 +10,7 @@ use core::mem;
 
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::spin_lock::Lock;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
@@ -47,7 +47,7 @@ impl<P: Platform> Children<P> {
     /// The caller may not block: it is not a G with a P, or has preemption turned off.
     #[track_caller]
     pub(crate) fn open(&self) -> Open<'_, P> {
-        let caller = Caller::<P>::new();
+        let caller = CurrentGoroutine::<P>::new();
         let open_scope = &caller.me.open_scope;
         self.outer.store(open_scope.load(Ordering::Relaxed), Ordering::Relaxed);
         open_scope.store(core::ptr::from_ref(self).expose_provenance(), Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl<P: Platform> Children<P> {
     fn wait(&self) {
         let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {
-            let caller = Caller::<P>::new();
+            let caller = CurrentGoroutine::<P>::new();
             let Some(state) = self.prepare_wait(caller.me) else { break };
             drop(park_with(caller, WaitReason::Scope, move |_, _| {
                 drop(state);

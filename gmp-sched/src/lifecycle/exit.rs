@@ -3,19 +3,19 @@
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
 use crate::base::id::GoroutineId;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
-use crate::lifecycle::body;
 use crate::lifecycle::children::wait_for_all;
+use crate::lifecycle::closure;
 use crate::lifecycle::finish::{StackUse, end};
 use crate::platform::{Pinned, Platform};
 
-/// Ends the calling G; whoever joins it gets [`JoinError::Exited`]. Go: `runtime.Goexit`.
+/// Ends the calling G; joining it returns [`JoinError::Exited`]. Go: `runtime.Goexit`.
 ///
 /// Where the platform can unwind (threads), everything the G holds is dropped, as Go runs its deferred calls. Where it
-/// cannot (the kernel), the G is [abandoned](abandon): returning from its body is better then. If the main G ends so, the
-/// others go on, and when they are through the program ends as by a deadlock.
+/// cannot (the kernel), the G is [abandoned](abandon); prefer to return from its closure there. If the main G ends so, the others
+/// continue, and when all have ended the program ends with a deadlock report.
 ///
 /// ```
 /// use gmp_sched::{JoinError, native};
@@ -47,19 +47,18 @@ pub fn goexit<P: Platform>() -> ! {
 pub(crate) fn exit_body<P: Platform>() -> ! {
     P::unwind_body();
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: a platform that cannot unwind has no flows of control but Gs, and what borrows from a G's frames are
-    // children of its scopes, for which `abandon` waits.
+    // SAFETY: on a platform that cannot unwind all code runs as Gs, and only children of a G's scopes borrow from its frames;
+    // `abandon` waits for them.
     unsafe {
         abandon::<P>(JoinError::Exited)
     }
 }
 
-/// Ends the calling G where it stands, without unwinding: whoever joins it gets `reason`.
+/// Ends the calling G at once, without unwinding; joining it returns `reason`.
 ///
-/// Nothing on its stack is dropped: what it holds stays held. Others may have references into that stack (queues), so
-/// neither stack nor slot is ever used again. The children of scopes that it has open may borrow from its own parents as
-/// well, who go on when it ends: so it blocks until the last of them has ended. For platforms that cannot unwind, when a G
-/// panics or exits.
+/// Nothing on its stack is dropped: its locks stay locked. Queues may hold references into that stack, so neither stack nor
+/// slot is ever used again. If the G has open scopes it blocks until their children have ended: they may also borrow from
+/// its parent, which continues when it ends. For platforms that cannot unwind, when a G panics or exits.
 ///
 /// # Safety
 ///
@@ -72,14 +71,14 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
 pub unsafe fn abandon<P: Platform>(reason: JoinError) -> ! {
     wait_for_all::<P>();
-    let caller = Caller::<P>::new();
-    body::fail_with(&caller.pinned, caller.me, reason);
+    let caller = CurrentGoroutine::<P>::new();
+    closure::fail_with(&caller.pinned, caller.me, reason);
     caller.processor.counters.abandoned.add(1);
     end(caller, StackUse::Kept, quarantine)
 }
 
-/// Commit of an abandoned G. The completion word keeps saying that the G has not left its stack, so its handle leaves the slot to
-/// this function, which never releases it.
+/// Commit of an abandoned G. It does not record in the completion word that the G has left its stack, so the handle leaves the
+/// slot to this function, which never releases it.
 fn quarantine<P: Platform>(_: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     goroutine.set_status(Status::Dead);
 }

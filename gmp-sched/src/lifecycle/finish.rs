@@ -1,7 +1,7 @@
 //! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch.
 
 use crate::base::error::JoinError;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::pick::pick_next;
 use crate::engine::reuse;
 use crate::engine::stacks::exchange_stacks;
@@ -9,7 +9,7 @@ use crate::engine::switch::leave_forever;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::lifecycle::children::Children;
-use crate::lifecycle::join::{Audience, finished, left};
+use crate::lifecycle::join::{ResultOwner, finished, left};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
@@ -35,8 +35,8 @@ pub(crate) fn finish<P: Platform>(
     drop_result: Option<impl FnOnce(&'static Goroutine<P>)>,
 ) -> ! {
     let mut pinned = Pinned::new();
-    let audience = finished(&pinned, me);
-    if audience == Audience::Nobody {
+    let owner = finished(&pinned, me);
+    if owner == ResultOwner::Goroutine {
         if panicked {
             drop(pinned);
             fatal_panic(me);
@@ -50,7 +50,7 @@ pub(crate) fn finish<P: Platform>(
             pinned = Pinned::new();
         }
     }
-    end(Caller::of(pinned), stack, release)
+    end(CurrentGoroutine::of(pinned), stack, release)
 }
 
 #[cold]
@@ -60,7 +60,7 @@ fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
     P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
 }
 
-/// [`finish`] of a child of a scope: when it is removed from `children`, nothing that it borrowed is used any more.
+/// [`finish`] of a child of a scope. When it is removed from `children` it no longer uses anything that it borrowed.
 pub(crate) fn finish_scoped<P: Platform>(
     me: &'static Goroutine<P>,
     panicked: bool,
@@ -69,8 +69,8 @@ pub(crate) fn finish_scoped<P: Platform>(
     children: &Children<P>,
 ) -> ! {
     let mut pinned = Pinned::new();
-    let audience = finished(&pinned, me);
-    if audience == Audience::Nobody {
+    let owner = finished(&pinned, me);
+    if owner == ResultOwner::Goroutine {
         drop(pinned);
         let dropped = P::run_body(|| drop_result(me));
         if panicked || dropped.is_err_and(JoinError::is_failure) {
@@ -79,17 +79,17 @@ pub(crate) fn finish_scoped<P: Platform>(
         pinned = Pinned::new();
     }
     children.remove(&pinned);
-    end(Caller::of(pinned), stack, release)
+    end(CurrentGoroutine::of(pinned), stack, release)
 }
 
 /// Counts the end of the calling G and leaves it for ever.
 #[inline(always)]
 pub(crate) fn end<P: Platform>(
-    caller: Caller<P>,
+    caller: CurrentGoroutine<P>,
     stack: StackUse,
     commit: impl FnOnce(&Pinned<P>, &'static Goroutine<P>),
 ) -> ! {
-    let Caller { pinned, machine, processor, me } = caller;
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.counters.finished.add(1);
     if let Some(bubble) = me.bubble() {
         bubble.left(&pinned, me);
@@ -101,7 +101,7 @@ pub(crate) fn end<P: Platform>(
         None => {
             processor.tracer.note::<P>(EventKind::End, Some(me.id()), 0);
             // A locked G always leaves for g0.
-            machine.set_free();
+            machine.unlock();
         }
     }
     leave_forever(pinned, machine, me, next, commit)

@@ -1,4 +1,4 @@
-//! The word between a G and its join handle: it decides who has the result, who waits, and who reuses the slot.
+//! The word between a G and its join handle: it decides who owns the result, which G waits for it, and who releases the slot.
 //!
 //! ```text
 //!                 body done                     context left
@@ -19,13 +19,13 @@ use crate::base::atomic::Ordering;
 pub use crate::base::error::JoinError;
 use crate::base::id::GoroutineId;
 use crate::base::points::Site;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::reuse::recycle;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::WaitFor;
-use crate::lifecycle::body;
+use crate::lifecycle::closure;
 use crate::platform::{Pinned, Platform};
 
 /// The G runs and a handle exists.
@@ -76,11 +76,11 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[inline]
     pub fn detach(self) {}
 
-    /// Drops the handle. If the result is there already, returns it, because the G does not drop it then.
+    /// Drops the handle. Returns the result if it is there already: the G does not drop it then.
     pub(crate) fn discard(self) -> Option<Result<T, JoinError>> {
         let mut result = None;
         if !self.detach_running() {
-            result = Some(body::take_result(self.goroutine));
+            result = Some(closure::take_result(self.goroutine));
             release_slot(self.goroutine);
         }
         core::mem::forget(self);
@@ -100,7 +100,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
             }
         }
         let _release = Release(goroutine);
-        drop(body::take_result::<T, P>(goroutine));
+        drop(closure::take_result::<T, P>(goroutine));
     }
 
     /// Detaches the G if it has no result yet; returns whether it did.
@@ -115,20 +115,20 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     ///
     /// # Errors
     ///
-    /// The G ended without a result; the error is how.
+    /// The G ended without a result; the error says how.
     ///
     /// # Panics
     ///
     /// The caller is not a G.
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
-            // The G may leave the bubble meanwhile, but then the wait is over.
+            // If the G leaves the bubble in the meantime, the wait is over.
             let is_within_bubble = || BubbleRef::of(self.goroutine).is_current();
             let wait = WaitFor::new(WaitReason::Join, &is_within_bubble);
-            drop(park_with(Caller::new(), wait, |_, me| wait_for(self.goroutine, me)));
+            drop(park_with(CurrentGoroutine::new(), wait, |_, me| wait_for(self.goroutine, me)));
         }
         // The result is there, and only the handle, which is ours, may take it.
-        let result = body::take_result(self.goroutine);
+        let result = closure::take_result(self.goroutine);
         release_slot(self.goroutine);
         core::mem::forget(self);
         result
@@ -175,40 +175,40 @@ pub(crate) fn release_slot<P: Platform>(goroutine: &'static Goroutine<P>) {
     P::point(Site::Join);
     // Ordering: Release: our reads of the result happen before the far side reuses the slot. Acquire, if the exchange fails:
     // the G's last steps on its stack happen before our reuse. Partner: the exchange in `left`.
-    let far_side_does_it =
+    let far_side_releases_it =
         goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
-    if !far_side_does_it {
+    if !far_side_releases_it {
         recycle(&Pinned::new(), goroutine);
     }
 }
 
-/// Who owns the result of a G that has finished.
+/// Who owns, and so drops, the result of a G that has finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
-    /// The G, which drops it: there is no handle.
-    Nobody,
-    /// The handle.
+pub(crate) enum ResultOwner {
+    /// The G itself: its handle was dropped before.
+    Goroutine,
+    /// The join handle.
     Handle,
 }
 
 /// Publishes the result of the calling G: to the handle, and to a waiting joiner, which it readies.
 #[inline(always)]
-pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> Audience {
+pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>) -> ResultOwner {
     P::point(Site::Join);
     // Ordering: Release publishes the result to the handle; Acquire makes a joiner's parked context visible.
     match me.completion.swap(RESULT, Ordering::AcqRel) {
-        ATTACHED => Audience::Handle,
+        ATTACHED => ResultOwner::Handle,
         DETACHED => {
             // No other G accesses the word any more. For `left`.
             me.completion.store(DETACHED, Ordering::Relaxed);
-            Audience::Nobody
+            ResultOwner::Goroutine
         }
         waiter => {
             #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
             // SAFETY: values other than the four constants are stored by `join` only, from a `&'static Goroutine<P>`.
             let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(waiter) };
             ready_pinned(pinned, waiter);
-            Audience::Handle
+            ResultOwner::Handle
         }
     }
 }

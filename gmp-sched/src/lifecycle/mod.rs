@@ -1,7 +1,7 @@
 //! The life of a G: how it is made, what it runs, how its result is fetched, how it ends.
 
-pub(crate) mod body;
 pub(crate) mod children;
+pub(crate) mod closure;
 pub mod exit;
 pub(crate) mod finish;
 pub mod join;

@@ -1,14 +1,14 @@
-//! Making Gs and ending them: `go`, the first and the last steps of a G.
+//! Spawning Gs: `go`, `Builder`, and the first G of a scheduler.
 
 use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
-use crate::engine::caller::Here;
+use crate::engine::current::CurrentProcessor;
 use crate::engine::enqueue::{enqueue_next, put_next};
-use crate::engine::observe;
 use crate::engine::reuse;
+use crate::engine::sampling;
 use crate::entities::bubble::Bubble;
 pub use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
@@ -16,23 +16,23 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
-use crate::lifecycle::body::{self, StackEnd};
 use crate::lifecycle::children::Children;
+use crate::lifecycle::closure::{self, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 /// The smallest stack a G may have in bytes: room for the largest closure or result, and for the scheduler.
-const SMALLEST_STACK: usize = 4 * body::BODY_LIMIT;
+const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 
 /// Runs `body` as a new G. Go: the `go` statement, `newproc`.
 ///
-/// The new G is next on the caller's P; what was next goes to the tail of the ring. Does not block; not callable from
-/// interrupts.
+/// The new G goes into `runnext` of the caller's P; the G that was there goes to the tail of the ring. Does not block; not
+/// callable from interrupts.
 ///
 /// # Errors
 ///
-/// There is no memory for its stack; nothing has happened, except that `body` is dropped.
+/// There is no memory for its stack. `body` is dropped; otherwise nothing has changed.
 ///
 /// # Panics
 ///
@@ -45,7 +45,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
+    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
@@ -66,13 +66,13 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    body::install(end, body);
+    closure::install(end, body);
     let creator = begin(machine, processor, goroutine);
     enter(machine, processor, creator, goroutine);
     JoinHandle::new(goroutine)
 }
 
-/// Begins the life of a G whose body is in place; returns the calling G, which is its creator.
+/// Initializes a G whose closure is installed; returns the calling G, which is its creator.
 #[inline(always)]
 fn begin<P: Platform>(
     machine: &'static Machine<P>,
@@ -100,38 +100,38 @@ fn enter<P: Platform>(
     }
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
-    if processor.watch.wants_next() {
-        observe::runnable(machine, processor, goroutine, EventKind::Spawn);
+    if processor.sampler.samples_next() {
+        sampling::runnable(machine, processor, goroutine, EventKind::Spawn);
     }
     put_next(machine, processor, goroutine);
 }
 
-/// Runs `body` as a new G that counts among `children` until its body has run and its result is the handle's or dropped.
-/// As [`try_go`]. A call that fails or panics has counted nothing.
+/// [`try_go`] for a child of a scope: it counts among `children` until it has run and its result is dropped or the handle's.
+/// A call that fails or panics has not counted it.
 ///
 /// # Safety
 ///
 /// What `body` and its result borrow, and `children`, live until the G has been removed from `children`; the handle does
 /// not live longer.
-#[expect(unsafe_code, reason = "a G may run for longer than its spawner knows")]
+#[expect(unsafe_code, reason = "a G may outlive what it borrows")]
 pub(crate) unsafe fn spawn_scoped<P, F, T>(body: F, children: &Children<P>) -> Result<JoinHandle<T, P>, OutOfResources>
 where
     P: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let Here { pinned, machine, processor } = Here::<P>::to_spawn();
+    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    body::install_scoped(StackEnd::of(goroutine), body, children);
+    closure::install_scoped(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
     let creator = begin(machine, processor, goroutine);
     enter(machine, processor, creator, goroutine);
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a G that whoever has it starts later, once, without needing memory for it: [`start_prepared`], or a direct
-/// switch. Until then it is idle.
+/// Makes a G that is started later, once, by [`start_prepared`] or a direct switch, without allocating then. Until then it is
+/// idle.
 ///
 /// # Errors
 ///
@@ -142,17 +142,17 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
+    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    body::install(StackEnd::of(goroutine), body);
+    closure::install(StackEnd::of(goroutine), body);
     begin(machine, processor, goroutine);
     goroutine.set_status(Status::Idle);
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a [prepared](prepare) G runnable, in `bubble` or in none, for the caller to run or to queue. Returns `None` if this M
-/// may do neither, since it holds no P or the G belongs to another scheduler: then it is on the global queue there.
+/// Makes a [prepared](prepare) G runnable, in `bubble` or in none, for the caller to run or to enqueue. Returns `None` if this
+/// M may do neither, because it holds no P or the G belongs to another scheduler: then the G is on the global queue there.
 ///
 /// Callable on any thread. Does not block or allocate.
 pub(crate) fn start_prepared<P: Platform>(
@@ -173,13 +173,13 @@ pub(crate) fn start_prepared<P: Platform>(
     };
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
-    if processor.watch.wants_next() {
-        observe::runnable(machine, processor, goroutine, EventKind::Spawn);
+    if processor.sampler.samples_next() {
+        sampling::runnable(machine, processor, goroutine, EventKind::Spawn);
     }
     Some(goroutine)
 }
 
-/// [`start_prepared`], next on the current P where that is possible.
+/// [`start_prepared`], and puts the G into `runnext` of the current P where that is possible.
 pub(crate) fn start_next<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
@@ -209,7 +209,7 @@ where
     }
 }
 
-/// How a G is to be spawned, where the usual way will not do. As `std::thread::Builder`.
+/// Spawns a G with a name or a stack size of its own. As `std::thread::Builder`.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -238,7 +238,7 @@ impl<'a, P: Platform> Builder<'a, P> {
         Self { name: None, stack_size: STACK_SIZE, _platform: PhantomData }
     }
 
-    /// What lists of Gs call it; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
+    /// The name in lists of Gs and reports; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
     pub const fn name(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
@@ -282,7 +282,7 @@ impl<'a, P: Platform> Builder<'a, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Here { pinned: _pinned, machine, processor } = Here::<P>::to_spawn();
+        let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
         let goroutine = if self.stack_size == STACK_SIZE {
             reuse::take(machine, processor)?
         } else {
@@ -309,10 +309,10 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// # Safety
     ///
-    /// It is called once for each scheduler. From here on Gs run on the platform's threads and move between them, which the
-    /// platform may allow to certain code only: the caller keeps what the platform asks of the code of Gs. (The kernel and the
-    /// simulator ask nothing; see `native::enter` for threads of an operating system.)
-    #[expect(unsafe_code, reason = "asks for what the platform asks of the code of Gs")]
+    /// It is called once for each scheduler. From here on Gs run on the platform's threads and move between them. The caller
+    /// guarantees what the platform requires of code that moves so. (The kernel and the simulator require nothing; see
+    /// `native::enter` for threads of an operating system.)
+    #[expect(unsafe_code, reason = "Gs move between threads, which the platform may restrict")]
     pub unsafe fn start<F>(&'static self, main: F) -> Result<(), OutOfResources>
     where
         F: FnOnce() + Send + 'static,
@@ -321,7 +321,7 @@ impl<P: Platform> Scheduler<P> {
             self.add_machine()?;
         }
         let goroutine = reuse::take_with_stack(self, STACK_SIZE)?;
-        body::install(StackEnd::of(goroutine), main);
+        closure::install(StackEnd::of(goroutine), main);
         goroutine.completion.store(ATTACHED, Ordering::Relaxed);
         goroutine.begin(GoroutineId(1), None);
         goroutine.set_status(Status::Runnable);

@@ -9,7 +9,7 @@ use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
 use crate::engine::syscall::enter_syscall;
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::timers::Action;
@@ -51,7 +51,7 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
         let machines = [setting.running_machine(), setting.running_machine(), setting.running_machine()];
         let [far_side, canceller, timer] = machines;
         let (node, me) = (Node::<Model>::new(None, None), setting.goroutine());
-        let ticket = me.open_wait();
+        let generation = me.open_wait();
         let goes_on = |pinned: &Pinned<Model>, node: &Node<Model>| {
             assert!(is_readied(me));
             me.set_status(Status::Running);
@@ -72,7 +72,7 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
             }
         });
         run_as(far_side, |pinned| {
-            node.enqueue(pinned, me, ticket, || arm(pinned, me, DUE, &me.timer, Action::Wake(me, ticket)));
+            node.enqueue(pinned, me, generation, || arm(pinned, me, DUE, &me.timer, Action::Wake(me, generation)));
             if pinned.processor().queue.pop().is_some() {
                 goes_on(pinned, &node);
             }
@@ -201,7 +201,7 @@ fn overtaken_tick_is_not_delivered_out_of_order() {
             let slot = TimerSlot::<Model>::take().unwrap();
             slot.set(DUE, Duration::from_nanos(10));
             for (goroutine, place) in waiting.into_iter().zip(places) {
-                goroutine.waiter.prepare(goroutine, Ticket::SOLE, place.as_ptr().cast());
+                goroutine.waiter.prepare(goroutine, WaitGeneration::SOLE, place.as_ptr().cast());
                 slot.queue(&goroutine.waiter);
             }
             slot

@@ -14,7 +14,7 @@ use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
 use crate::engine::park::ready_pinned;
 use crate::engine::stand_in;
-use crate::entities::goroutine::{Goroutine, Ticket, WaitReason};
+use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::library::chan::{Channel, Receiver, Sender, Side, channel};
@@ -53,16 +53,16 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
         return chosen;
     }
     let me = pinned.goroutine();
-    let ticket = me.open_wait();
-    cases.iter_mut().for_each(|case| case.enter_queue(me, ticket));
+    let generation = me.open_wait();
+    cases.iter_mut().for_each(|case| case.enter_queue(me, generation));
     wait_for_one(pinned, me, cases, locked)
 }
 
 /// As `select::wait_for_one`.
 fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     let me = pinned.goroutine();
-    let ticket = me.open_wait();
-    if select::enter_all(pinned, me, ticket, cases) {
+    let generation = me.open_wait();
+    if select::enter_all(pinned, me, generation, cases) {
         wait_for_one(pinned, me, cases, select::Locked::Each)
     } else {
         select_all(pinned, cases)
@@ -75,7 +75,7 @@ fn wait_for_one(
     cases: &mut [Case<'_, Model>],
     locked: select::Locked,
 ) -> usize {
-    me.set_waiting(WaitReason::Select, ParkedStatus::unwatched(me.scheduler().number()), Instant::from_nanos(0));
+    me.set_waiting(WaitReason::Select, ParkedStatus::unsampled(me.scheduler().number()), Instant::from_nanos(0));
     stand_in::wait(me, || select::unlock_all(cases, locked));
     me.set_status(Status::Running);
     select::leave_queues(pinned, cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
@@ -196,10 +196,10 @@ fn check_without_lock_of_a_queue_is_of_one_moment() {
         let ends: Arc<Ends> = Arc::new(channel(0));
         run_as(here, |pinned| {
             let (header, me) = (&ends.0.channel().header, pinned.goroutine());
-            me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
+            me.waiter.prepare(me, WaitGeneration::SOLE, core::ptr::null_mut());
             me.set_waiting(
                 WaitReason::ChanSend,
-                ParkedStatus::unwatched(me.scheduler().number()),
+                ParkedStatus::unsampled(me.scheduler().number()),
                 Instant::from_nanos(0),
             );
             let _held = header.lock(pinned);

@@ -12,7 +12,7 @@ use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::library::coroutine::Shared;
-use crate::lifecycle::body::put_result;
+use crate::lifecycle::closure::put_result;
 use crate::lifecycle::join::{JoinHandle, finished, has_result};
 use crate::platform::Pinned;
 
@@ -90,7 +90,7 @@ impl Scene {
         (me, frames): (&'static Goroutine<Model>, &Checked),
         next: &'static Goroutine<Model>,
     ) {
-        me.set_waiting(WaitReason::Coroutine, ParkedStatus::unwatched(me.scheduler().number()), Instant::from_nanos(0));
+        me.set_waiting(WaitReason::Coroutine, ParkedStatus::unsampled(me.scheduler().number()), Instant::from_nanos(0));
         frames.used();
         ready_pinned(pinned, next);
         self.run_here(pinned);

@@ -18,7 +18,7 @@ fn deadlock_is_not_reported_during_a_wake_from_outside() {
         let woken = setting.goroutine();
         woken.set_waiting(
             WaitReason::Future,
-            ParkedStatus::unwatched(setting.scheduler.number()),
+            ParkedStatus::unsampled(setting.scheduler.number()),
             Instant::from_nanos(0),
         );
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));

@@ -60,7 +60,7 @@ impl Scene {
     }
 
     fn step(&self, step: u32) {
-        Model::point(Site::Poller);
+        Model::point(Site::DeviceSignal);
         self.done.store(step, Ordering::Relaxed);
         self.signal.raise(self.scheduler);
     }
@@ -73,7 +73,7 @@ impl Scene {
     fn run(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         while self.seen.load(Ordering::Relaxed) < self.last {
             let deadline = self.deadline(first_deadline);
-            match self.signal.look(pinned) {
+            match self.signal.check(pinned) {
                 Found::Raised => {
                     self.note(true);
                     continue;
@@ -85,10 +85,10 @@ impl Scene {
                 Found::Nothing => {}
                 Found::Taken => unreachable!("one G waits"),
             }
-            let Some(ticket) = self.signal.announce(self.scheduler, self.waiter) else { continue };
-            self.waiter.set_waiting(WaitReason::IoWait, pinned.machine().unwatched(), Instant::from_nanos(0));
+            let Some(generation) = self.signal.announce(self.scheduler, self.waiter) else { continue };
+            self.waiter.set_waiting(WaitReason::IoWait, pinned.machine().unsampled(), Instant::from_nanos(0));
             pinned.machine().set_current(None);
-            if self.signal.commit(pinned, self.waiter, ticket, deadline) {
+            if self.signal.commit(pinned, self.waiter, generation, deadline) {
                 return;
             }
             self.goes_on(pinned, deadline);
@@ -131,7 +131,7 @@ impl Scene {
 
     /// An M checks the ready list.
     fn poll(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
-        Model::point(Site::Poller);
+        Model::point(Site::DeviceSignal);
         self.scheduler.poll(pinned);
         self.resume(pinned, first_deadline);
     }
@@ -146,12 +146,12 @@ impl Scene {
     /// Delivers everything that is pending; then the G has seen the last raise.
     fn check(&self, machine: &'static Machine<Model>) {
         run_as(machine, |pinned| {
-            while self.scheduler.poller.is_ready() || !pinned.processor().queue.is_empty() {
+            while self.scheduler.signals.is_ready() || !pinned.processor().queue.is_empty() {
                 self.poll(pinned, Instant::NEVER);
             }
         });
         assert_eq!(self.seen.load(Ordering::Relaxed), self.last, "a raise is lost: {:?}", self.signal);
-        assert_eq!(self.scheduler.poller.waiting.load(Ordering::Relaxed), 0, "counted as waiting forever");
+        assert_eq!(self.scheduler.signals.waiting.load(Ordering::Relaxed), 0, "counted as waiting forever");
     }
 }
 
@@ -221,16 +221,16 @@ fn second_waiter_does_not_disturb_the_first() {
         let scheduler = setting.scheduler;
         let wait = move |pinned: &Pinned<Model>| {
             let me = pinned.goroutine();
-            if signal.look(pinned) != Found::Nothing {
+            if signal.check(pinned) != Found::Nothing {
                 return;
             }
-            let Some(ticket) = signal.announce(scheduler, me) else { return };
+            let Some(generation) = signal.announce(scheduler, me) else { return };
             me.set_waiting(
                 WaitReason::IoWait,
-                ParkedStatus::unwatched(me.scheduler().number()),
+                ParkedStatus::unsampled(me.scheduler().number()),
                 Instant::from_nanos(0),
             );
-            assert!(signal.commit(pinned, me, ticket, Instant::NEVER), "it has not been raised");
+            assert!(signal.commit(pinned, me, generation, Instant::NEVER), "it has not been raised");
             pinned.machine().set_current(None);
         };
         let other = spawn_as(machines[1], wait);
@@ -248,9 +248,9 @@ fn second_waiter_does_not_disturb_the_first() {
             );
             // Until its G runs the wait is not over, and another raise is for that wait, too.
             signal.raise(scheduler);
-            assert_eq!(signal.look(pinned), Found::Taken, "a raise for the first is taken by the second");
+            assert_eq!(signal.check(pinned), Found::Taken, "a raise for the first is taken by the second");
             assert_eq!(signal.end(scheduler, waiting, Instant::NEVER), Some(true));
-            assert_eq!(signal.look(pinned), Found::Nothing);
+            assert_eq!(signal.check(pinned), Found::Nothing);
         });
     });
 }
@@ -304,7 +304,7 @@ fn raise_against_an_idling_m() {
         idles.join().unwrap();
         setting.settle_all([idler]);
         setting.check();
-        assert!(!scene.scheduler.poller.is_ready() || is_asked(waits), "no M checks the ready list");
+        assert!(!scene.scheduler.signals.is_ready() || is_asked(waits), "no M checks the ready list");
     });
 }
 

@@ -44,7 +44,7 @@ impl Scene {
         loop {
             self.goroutine.set_waiting(
                 WaitReason::Future,
-                ParkedStatus::unwatched(self.goroutine.scheduler().number()),
+                ParkedStatus::unsampled(self.goroutine.scheduler().number()),
                 Instant::from_nanos(0),
             );
             self.frames.used();

@@ -10,9 +10,9 @@ use crate::base::instant::Instant;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
-use crate::lifecycle::body::{put_result, take_result};
+use crate::lifecycle::closure::{put_result, take_result};
 use crate::lifecycle::finish::release;
-use crate::lifecycle::join::{Audience, JoinHandle, finished, has_result, release_slot, wait_for};
+use crate::lifecycle::join::{JoinHandle, ResultOwner, finished, has_result, release_slot, wait_for};
 use crate::platform::Pinned;
 
 /// Stands for what is on the stack of the G that finishes, and of the one that waits for it.
@@ -59,8 +59,8 @@ impl Finishing {
         spawn_as(self.runs_on, move |pinned| {
             stacks.result.used();
             stacks.frames.used();
-            let audience = finished(pinned, goroutine);
-            if audience == Audience::Nobody {
+            let owner = finished(pinned, goroutine);
+            if owner == ResultOwner::Goroutine {
                 drop(take_result::<Output, Model>(goroutine));
             }
             // Its last steps; then the far side of the switch.
@@ -133,7 +133,7 @@ fn waiter_against_the_end_of_its_g() {
                 stacks.woken.used();
                 return take(pinned, goroutine, stacks);
             }
-            waiter.set_waiting(WaitReason::Join, pinned.machine().unwatched(), Instant::from_nanos(0));
+            waiter.set_waiting(WaitReason::Join, pinned.machine().unsampled(), Instant::from_nanos(0));
             stacks.waiter.used();
             if !wait_for(goroutine, waiter) {
                 waiter.set_status(Status::Running);

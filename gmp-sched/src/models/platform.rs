@@ -12,7 +12,7 @@ use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
-use crate::engine::idle::Errand;
+use crate::engine::idle::Assignment;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::enter_blocking;
 use crate::entities::goroutine::{Goroutine, WaitReason};
@@ -224,7 +224,7 @@ impl Setting {
     pub(super) fn busy_machine(&self) -> &'static Machine<Model> {
         let mut shared = self.scheduler.shared.lock();
         let processor = self.scheduler.take_idle_processor(&mut shared).expect("a P is idle");
-        let machine = self.scheduler.assign(&mut shared, processor, Errand::Run);
+        let machine = self.scheduler.assign(&mut shared, processor, Assignment::Run);
         machine.next_processor.store(None, Ordering::Relaxed);
         machine.set_processor(Some(processor));
         machine
@@ -259,7 +259,7 @@ impl Setting {
         let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new(self.scheduler)));
         goroutine.set_waiting(
             WaitReason::Parked,
-            ParkedStatus::unwatched(self.scheduler.number()),
+            ParkedStatus::unsampled(self.scheduler.number()),
             Instant::from_nanos(0),
         );
         self.scheduler.register(goroutine);

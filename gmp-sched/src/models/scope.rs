@@ -41,7 +41,7 @@ impl Scene {
         if let Some(state) = self.children.prepare_wait(self.parent) {
             self.parent.set_waiting(
                 WaitReason::Scope,
-                ParkedStatus::unwatched(self.parent.scheduler().number()),
+                ParkedStatus::unsampled(self.parent.scheduler().number()),
                 Instant::from_nanos(0),
             );
             self.frames.used();

@@ -8,7 +8,7 @@ use crate::engine::arm_timers::arm;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, enter_syscall};
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
@@ -22,7 +22,7 @@ const LATER: Instant = Instant::from_nanos(1 << 51);
 
 /// Sets a timer on the P of `machine`.
 fn set(machine: &'static Machine<Model>, sleeper: &'static Goroutine<Model>, when: Instant) {
-    run_as(machine, |pinned| arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE)));
+    run_as(machine, |pinned| arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE)));
 }
 
 /// The P with the timers goes idle while the M of another one sets an earlier timer.
@@ -197,7 +197,7 @@ fn handing_off_beside_timers_left_in_a_system_call() {
         let timekeeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
         let keeps = spawn_as(timekeeper, move |pinned| timekeeper.wait_for_processor(pinned));
         let calls = spawn_as(caller, move |pinned| {
-            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE));
+            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE));
             core::mem::forget(enter_syscall::<Model>());
         });
         run_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));

@@ -14,7 +14,7 @@ use crate::platform::Pinned;
 fn waiter(setting: &Setting) -> &'static Goroutine<Model> {
     let goroutine = setting.goroutine();
     let [first, ..] = setting.scheduler.processors() else { unreachable!("a scheduler has a P") };
-    goroutine.set_waiting(WaitReason::Future, first.watch.unwatched(), Instant::from_nanos(0));
+    goroutine.set_waiting(WaitReason::Future, first.sampler.unsampled(), Instant::from_nanos(0));
     goroutine
 }
 
@@ -77,7 +77,7 @@ fn locked_g_is_readied_from_outside() {
         let machine = setting.running_machine();
         run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
         let goroutine = machine.running_goroutine();
-        goroutine.set_waiting(WaitReason::Future, machine.unwatched(), Instant::from_nanos(0));
+        goroutine.set_waiting(WaitReason::Future, machine.unsampled(), Instant::from_nanos(0));
         goroutine.note_locked_wait();
         machine.set_current(None);
         let waits = spawn_as(machine, move |pinned| run_locked(pinned, machine, goroutine));

@@ -13,7 +13,7 @@ use crate::engine::park::ready_pinned;
 use crate::engine::syscall::{
     enter_blocking, enter_syscall, has_to_stop, requeue_without_processor, take_processor_back,
 };
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::timers::Action;
@@ -236,7 +236,9 @@ fn timers_are_not_missed_when_the_world_starts() {
         let scene = Scene::new(2);
         let (leaving, sleeper) = (scene.setting.busy_machine(), scene.setting.goroutine());
         let when = Instant::from_nanos(1 << 50);
-        run_as(leaving, |pinned| arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, Ticket::SOLE)));
+        run_as(leaving, |pinned| {
+            arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE))
+        });
         let stood = scene.stop();
         scene.check(stood, &[leaving]);
     });

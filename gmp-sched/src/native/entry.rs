@@ -98,7 +98,7 @@ impl Threads {
         let (stop, stopped) = mpsc::channel::<()>();
         let watch = thread::spawn(move || {
             let mut sysmon = Sysmon::new(scheduler);
-            while stopped.recv_timeout(sysmon.look()) == Err(mpsc::RecvTimeoutError::Timeout) {}
+            while stopped.recv_timeout(sysmon.check()) == Err(mpsc::RecvTimeoutError::Timeout) {}
         });
         let outcome = result.recv().expect("main sends its result or keeps the sender");
         drop(stop);

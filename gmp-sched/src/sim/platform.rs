@@ -150,7 +150,7 @@ pub(super) fn run_sysmon(_: usize) -> ! {
         loop {
             park(None);
             while scheduler.is_any_in_syscall() {
-                let delay = sysmon.look();
+                let delay = sysmon.check();
                 park(Some(current().instant().after(delay)));
             }
         }

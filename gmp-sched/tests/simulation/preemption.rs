@@ -258,7 +258,7 @@ fn goroutine_that_checks_as_sysmon_does_keeps_off_others() {
         let scheduler = Pinned::<Sim>::new().machine().scheduler();
         let mut sysmon = Sysmon::new(scheduler);
         for _ in 0..10 {
-            sysmon.look();
+            sysmon.check();
             sim::work(Duration::from_millis(5));
         }
         calls.join().unwrap();

@@ -232,7 +232,7 @@ fn run_sysmon(_: usize) -> ! {
     loop {
         kthread::park(None);
         while scheduler.is_any_in_syscall() {
-            let delay = sysmon.look();
+            let delay = sysmon.check();
             kthread::park(Some(kthread::now().after(delay)));
         }
     }

@@ -39,7 +39,7 @@ pub use crate::entities::wait_reason::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
 pub(crate) use stack::StackSize;
-pub(crate) use wait::Ticket;
+pub(crate) use wait::WaitGeneration;
 
 /// What the scheduler does with the body of a G, whose types only its spawner knew.
 pub(crate) struct BodyFunctions<P: Platform> {

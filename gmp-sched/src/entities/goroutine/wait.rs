@@ -10,9 +10,9 @@ use crate::platform::Platform;
 /// A wait generation: the right to end one wait that has several wakers; see [`crate::library::waiter`]. No slot has the
 /// same twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(pub(crate) u64);
+pub(crate) struct WaitGeneration(pub(crate) u64);
 
-impl Ticket {
+impl WaitGeneration {
     /// Of a wait with one waker.
     pub(crate) const SOLE: Self = Self(0);
 }
@@ -21,27 +21,27 @@ impl<P: Platform> Goroutine<P> {
     /// Begins a wait of the calling G with several wakers; returns the generation that one of them can claim. The caller
     /// publishes it under locks.
     #[inline]
-    pub(crate) fn open_wait(&self) -> Ticket {
+    pub(crate) fn open_wait(&self) -> WaitGeneration {
         // Even to odd, so it is never zero.
-        let ticket = self.wait.load(Ordering::Relaxed) + 1;
-        self.wait.store(ticket, Ordering::Relaxed);
-        Ticket(ticket)
+        let generation = self.wait.load(Ordering::Relaxed) + 1;
+        self.wait.store(generation, Ordering::Relaxed);
+        WaitGeneration(generation)
     }
 
     /// Claims the end of the wait of that generation; returns whether no other waker has. The one that has claimed it
     /// readies the G.
     #[inline]
-    pub(crate) fn claim(&self, ticket: Ticket) -> bool {
-        ticket == Ticket::SOLE || self.claim_of_several(ticket)
+    pub(crate) fn claim(&self, generation: WaitGeneration) -> bool {
+        generation == WaitGeneration::SOLE || self.claim_of_several(generation)
     }
 
     /// [`claim`](Self::claim) for a wait with [several wakers](Self::open_wait).
     #[inline(always)]
-    pub(crate) fn claim_of_several(&self, ticket: Ticket) -> bool {
-        debug_assert_ne!(ticket, Ticket::SOLE);
+    pub(crate) fn claim_of_several(&self, generation: WaitGeneration) -> bool {
+        debug_assert_ne!(generation, WaitGeneration::SOLE);
         // Ordering: the word only decides who is first. The locks of the queues and the run queue order what waker and G
         // exchange.
-        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// The G is locked and about to leave: if it waits, records that for its wakers.
@@ -106,7 +106,7 @@ impl<P: Platform> Goroutine<P> {
     }
 
     /// Whether it waits, and is sampled.
-    pub(crate) fn is_waiting_watched(&self) -> bool {
+    pub(crate) fn is_waiting_sampled(&self) -> bool {
         self.status() == Status::Waiting && self.status.load(Ordering::Relaxed) & WATCHED != 0
     }
 }

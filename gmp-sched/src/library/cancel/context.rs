@@ -12,7 +12,7 @@ use super::node::Node;
 use super::{CancelHandle, Cause, ContextError, ContextFunction, Limit};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::entities::goroutine::WaitReason;
 use crate::library::chan::{Receiver, try_never};
 use crate::library::time::now;
@@ -390,9 +390,9 @@ impl<P: Platform> Context<P> {
     pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
         self.check()?;
         let limit = Limit::from(self).and(when);
-        let caller = Caller::<P>::new();
-        let ticket = caller.me.open_wait();
-        wait_until(caller, WaitReason::Context, ticket, limit, || ());
+        let caller = CurrentGoroutine::<P>::new();
+        let generation = caller.me.open_wait();
+        wait_until(caller, WaitReason::Context, generation, limit, || ());
         // If both are over, the sleep is complete.
         if when <= now::<P>() { Ok(()) } else { self.check() }
     }

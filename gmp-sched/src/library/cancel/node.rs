@@ -17,7 +17,7 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::engine::park::ready_pinned;
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::library::chan::{Receiver, Sender, try_channel};
 use crate::library::time::{AfterFunc, now};
 use crate::library::waiter::WaitQueue;
@@ -174,18 +174,24 @@ impl<P: Platform> Node<P> {
         others
     }
 
-    /// Queues `me`, which has left its stack, as a waiter with the wait generation `ticket`, and calls `arm` under the same
+    /// Queues `me`, which has left its stack, as a waiter with the wait generation `generation`, and calls `arm` under the same
     /// lock. If the node has ended, ends the wait instead.
-    pub(crate) fn enqueue(&self, pinned: &Pinned<P>, me: &'static Goroutine<P>, ticket: Ticket, arm: impl FnOnce()) {
+    pub(crate) fn enqueue(
+        &self,
+        pinned: &Pinned<P>,
+        me: &'static Goroutine<P>,
+        generation: WaitGeneration,
+        arm: impl FnOnce(),
+    ) {
         let state = self.state.lock();
         if state.end.is_none() {
-            me.context_waiter.prepare(me, ticket, core::ptr::null_mut());
+            me.context_waiter.prepare(me, generation, core::ptr::null_mut());
             state.waiters.push_back(&me.context_waiter);
             arm();
             return;
         }
         drop(state);
-        if me.claim(ticket) {
+        if me.claim(generation) {
             ready_pinned(pinned, me);
         }
     }

@@ -14,10 +14,10 @@ use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side, Word};
 use super::ring::Ring;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::ready_pinned;
 use crate::entities::bubble::BubbleRef;
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::wait_reason::WaitFor;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::{wait, wait_until};
@@ -356,9 +356,9 @@ impl<T, P: Platform> Channel<T, P> {
     /// Parks until another G moves the value from or to `slot` or closes the channel. Returns whether it moved.
     #[inline(always)]
     fn park(&self, pinned: Pinned<P>, held: Held<'_, P>, side: Side, slot: *mut T) -> bool {
-        let (caller, held) = Caller::holding(pinned, held);
+        let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
-        me.waiter.prepare(me, Ticket::SOLE, slot.cast());
+        me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let is_within_bubble = || self.header.waits_within_bubble();
         drop(wait(caller, WaitFor::new(self.header.wait_reason(side), &is_within_bubble), || drop(held)));
@@ -377,14 +377,14 @@ impl<T, P: Platform> Channel<T, P> {
         if let Some(error) = limit.err() {
             return Err(Unmoved::Ended(error));
         }
-        let (caller, held) = Caller::holding(pinned, held);
+        let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
-        let ticket = me.open_wait();
-        me.waiter.prepare(me, ticket, slot.cast());
+        let generation = me.open_wait();
+        me.waiter.prepare(me, generation, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let is_within_bubble = || self.header.waits_within_bubble();
         let wait_for = WaitFor::new(self.header.wait_reason(side), &is_within_bubble);
-        if wait_until(caller, wait_for, ticket, limit, || drop(held)).is_none() {
+        if wait_until(caller, wait_for, generation, limit, || drop(held)).is_none() {
             // The timer or the context claimed the wait, so no other G accesses the slot any more.
             let pinned = Pinned::new();
             self.header.lock(&pinned).remove(side, &me.waiter);

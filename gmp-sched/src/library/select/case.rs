@@ -6,7 +6,7 @@ use core::mem::{self, ManuallyDrop, MaybeUninit};
 use core::ptr;
 
 use crate::base::atomic::Ordering;
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::waiter::Waiter;
 use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Side, unlock_and_ready};
 use crate::library::waiter::WaitQueue;
@@ -322,22 +322,27 @@ impl<'a, P: Platform> Case<'a, P> {
     ///
     /// The case must not move until [`leave_queue`](Self::leave_queue) has returned or its waiter has woken the G.
     #[inline(always)]
-    pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, ticket: Ticket) {
-        self.enter(self.header.queue(self.side), me, ticket);
+    pub(crate) fn enter_queue(&mut self, me: &'static Goroutine<P>, generation: WaitGeneration) {
+        self.enter(self.header.queue(self.side), me, generation);
     }
 
     #[inline(always)]
-    fn enter(&mut self, queue: &WaitQueue<P>, me: &'static Goroutine<P>, ticket: Ticket) {
+    fn enter(&mut self, queue: &WaitQueue<P>, me: &'static Goroutine<P>, generation: WaitGeneration) {
         // The slot is at this address, by the contract of `Transfer`.
         let slot = ptr::from_ref(self.target).cast_mut().cast();
-        self.waiter.write(Waiter::of_several(me, ticket, slot));
+        self.waiter.write(Waiter::of_several(me, generation, slot));
         queue.push_back(self.waiter());
     }
 
     /// If the channel is not locked and does not seem to be ready, takes and keeps its lock and queues `me`; returns whether
     /// it did. Reads each word of the case once.
     #[inline(always)]
-    pub(super) fn lock_and_enter(&mut self, pinned: &Pinned<P>, me: &'static Goroutine<P>, ticket: Ticket) -> bool {
+    pub(super) fn lock_and_enter(
+        &mut self,
+        pinned: &Pinned<P>,
+        me: &'static Goroutine<P>,
+        generation: WaitGeneration,
+    ) -> bool {
         let (header, side) = (self.header, self.side);
         let Some(held) = header.try_lock(pinned) else { return false };
         if header.may_be_ready(side) {
@@ -345,7 +350,7 @@ impl<'a, P: Platform> Case<'a, P> {
             return false;
         }
         mem::forget(held);
-        self.enter(header.queue(side), me, ticket);
+        self.enter(header.queue(side), me, generation);
         true
     }
 

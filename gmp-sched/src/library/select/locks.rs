@@ -4,7 +4,7 @@ use core::mem;
 
 use super::case::Case;
 use super::{Choice, random_below};
-use crate::entities::goroutine::{Goroutine, Ticket};
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
 
@@ -24,13 +24,13 @@ pub(crate) enum Locked {
 pub(crate) fn enter_all<P: Platform>(
     pinned: &Pinned<P>,
     me: &'static Goroutine<P>,
-    ticket: Ticket,
+    generation: WaitGeneration,
     cases: &mut [Case<'_, P>],
 ) -> bool {
     let count = cases.len();
     let mut left = cases.iter_mut();
     while let Some(case) = left.next() {
-        if !case.lock_and_enter(pinned, me, ticket) {
+        if !case.lock_and_enter(pinned, me, generation) {
             let entered = count - left.len() - 1;
             take_back_all(&cases[..entered]);
             return false;
@@ -166,7 +166,7 @@ pub(super) fn enter_in_order<P: Platform>(
     locked: Locked,
     choice: Choice,
     me: &'static Goroutine<P>,
-    ticket: Ticket,
+    generation: WaitGeneration,
 ) {
     for position in 0..cases.len() {
         let number = match (locked, choice) {
@@ -174,7 +174,7 @@ pub(super) fn enter_in_order<P: Platform>(
             // One waiter per queue, so the order does not matter.
             (Locked::Each, _) | (_, Choice::First) => position,
         };
-        cases[number].enter_queue(me, ticket);
+        cases[number].enter_queue(me, generation);
     }
 }
 

@@ -56,7 +56,7 @@ pub use send_from::{SendFromCase, send_from};
 pub use source::{Source, recv};
 
 use crate::base::atomic::Ordering;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
@@ -376,9 +376,9 @@ where
     P: Platform,
     C: AsRef<[Case<'a, P>]> + AsMut<[Case<'a, P>]> + ?Sized,
 {
-    let caller = Caller::of(pinned);
-    let ticket = caller.me.open_wait();
-    if cases.as_ref().is_empty() || !enter_all(&caller.pinned, caller.me, ticket, cases.as_mut()) {
+    let caller = CurrentGoroutine::of(pinned);
+    let generation = caller.me.open_wait();
+    if cases.as_ref().is_empty() || !enter_all(&caller.pinned, caller.me, generation, cases.as_mut()) {
         return with_all_locks(caller.pinned, cases.as_mut(), Choice::Random, Patience::Full)
             .expect("nothing else ends this wait");
     }
@@ -453,10 +453,10 @@ fn park<P: Platform>(
     choice: Choice,
     limit: Option<&Limit<'_, P>>,
 ) -> Option<usize> {
-    let (caller, kept) = Caller::holding(pinned, Kept { cases, locked });
+    let (caller, kept) = CurrentGoroutine::holding(pinned, Kept { cases, locked });
     mem::forget(kept);
-    let ticket = caller.me.open_wait();
-    enter_in_order(cases, locked, choice, caller.me, ticket);
+    let generation = caller.me.open_wait();
+    enter_in_order(cases, locked, choice, caller.me, generation);
     let reason = if cases.is_empty() { WaitReason::SelectNoCases } else { WaitReason::Select };
     // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases. So they
     // are only read here.
@@ -468,7 +468,7 @@ fn park<P: Platform>(
     let (pinned, waker) = match limit {
         None => (wait(caller, wait_for, unlock), me.woken_by.load(Ordering::Relaxed)),
         Some(limit) => {
-            let waker = wait_until(caller, wait_for, ticket, *limit, unlock);
+            let waker = wait_until(caller, wait_for, generation, *limit, unlock);
             (Pinned::new(), waker)
         }
     };

@@ -3,9 +3,9 @@
 use core::ptr;
 
 use crate::base::atomic::Ordering;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::entities::bubble::{BubbleRef, may_be_used};
-use crate::entities::goroutine::{Ticket, WaitReason};
+use crate::entities::goroutine::{WaitGeneration, WaitReason};
 #[cfg(not(all(test, gmp_loom)))]
 use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
@@ -20,7 +20,7 @@ use crate::platform::{Pinned, Platform};
 /// Made before the lock of the queue is taken, so that it does not panic with the lock held.
 #[derive(Debug)]
 pub(super) struct Blocking<'a, P: Platform> {
-    caller: Caller<P>,
+    caller: CurrentGoroutine<P>,
     reason: WaitReason,
     limit: Option<&'a Limit<'a, P>>,
 }
@@ -32,7 +32,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn new(reason: WaitReason, limit: Option<&'a Limit<'a, P>>) -> Self {
-        Self { caller: Caller::new(), reason, limit }
+        Self { caller: CurrentGoroutine::new(), reason, limit }
     }
 
     /// Whether the limit is over already. Reads the clock only if there is a deadline.
@@ -67,8 +67,8 @@ impl<'a, P: Platform> Blocking<'a, P> {
     ) -> Option<usize> {
         let Self { caller, reason, limit } = self;
         let me = caller.me;
-        let ticket = if limit.is_some() { me.open_wait() } else { Ticket::SOLE };
-        me.waiter.prepare(me, ticket, ptr::null_mut());
+        let generation = if limit.is_some() { me.open_wait() } else { WaitGeneration::SOLE };
+        me.waiter.prepare(me, generation, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
         enqueue(&mut guard, &me.waiter);
         #[cfg(all(test, gmp_loom))]
@@ -83,7 +83,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
             match limit {
                 None => drop(wait(caller, wait_for, || drop(guard))),
                 Some(limit) => {
-                    wait_until(caller, wait_for, ticket, *limit, || drop(guard))?;
+                    wait_until(caller, wait_for, generation, *limit, || drop(guard))?;
                 }
             }
         }

@@ -10,7 +10,7 @@ use super::slot::Setting;
 use super::{Instant, RESET, STOP, TimerSlot};
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
-use crate::engine::caller::Here;
+use crate::engine::current::CurrentProcessor;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -105,7 +105,7 @@ pub(crate) fn after_func_at<P: Platform>(
         }
     };
     goroutine.waiter.outcome.store(RUN, Ordering::Relaxed);
-    let here = Here::new();
+    let here = CurrentProcessor::new();
     let mut setting = slot.setting.lock();
     setting.prepared = Some(goroutine);
     slot.arm(&here, &mut setting, when, Duration::ZERO);
@@ -187,7 +187,7 @@ impl<P: Platform> AfterFunc<P> {
     pub fn reset(&self, duration: Duration) -> bool {
         self.check_bubble(RESET);
         let when = self.bubble.now().after(duration);
-        let here = Here::<P>::new();
+        let here = CurrentProcessor::<P>::new();
         let mut setting = self.slot.setting.lock();
         if self.still_to_come(&mut setting).is_none() {
             return false;

@@ -22,7 +22,7 @@ use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::engine::arm_timers::arm_in;
-use crate::engine::caller::Here;
+use crate::engine::current::CurrentProcessor;
 use crate::engine::park::make_runnable;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
@@ -90,7 +90,7 @@ impl<P: Platform> TimerSlot<P> {
     /// The caller is not on an M with a P.
     #[track_caller]
     pub(crate) fn take() -> Result<&'static Self, OutOfResources> {
-        let Here { pinned: _pinned, machine, .. } = Here::<P>::new();
+        let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<P>::new();
         let unused = machine.scheduler().timer_slots.get_or_make(|| Unused::new(List::new()))?;
         let first = unused.lock().pop_front();
         let slot = match first {
@@ -118,7 +118,13 @@ impl<P: Platform> TimerSlot<P> {
     }
 
     /// Arms a disarmed slot to fire at `when`, and then every `period` unless that is zero.
-    pub(super) fn arm(&'static self, here: &Here<P>, setting: &mut Setting<P>, when: Instant, period: Duration) {
+    pub(super) fn arm(
+        &'static self,
+        here: &CurrentProcessor<P>,
+        setting: &mut Setting<P>,
+        when: Instant,
+        period: Duration,
+    ) {
         setting.number += 1;
         self.timer.set_period(period);
         setting.is_set = when != Instant::NEVER;
@@ -152,7 +158,7 @@ impl<P: Platform> TimerSlot<P> {
     /// The caller is not on an M with a P; nothing has changed.
     #[track_caller]
     pub(crate) fn set(&'static self, when: Instant, period: Duration) -> bool {
-        let here = Here::<P>::new();
+        let here = CurrentProcessor::<P>::new();
         let mut setting = self.setting.lock();
         let was_set = self.disarm(&here.pinned, &mut setting);
         self.arm(&here, &mut setting, when, period);

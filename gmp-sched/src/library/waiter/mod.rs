@@ -8,8 +8,8 @@
 //! # Which waker ends a wait
 //!
 //! A G in one queue without a deadline is woken by the waker that removes it from the queue under the lock
-//! ([`Ticket::SOLE`]). Where there can be several wakers (several queues, a deadline), the G opens the wait with a new wait
-//! generation, a [`Ticket`]. The waker whose [`claim`](Goroutine::claim) of it succeeds has ended the wait. A stale
+//! ([`WaitGeneration::SOLE`]). Where there can be several wakers (several queues, a deadline), the G opens the wait with a new wait
+//! generation, a [`WaitGeneration`]. The waker whose [`claim`](Goroutine::claim) of it succeeds has ended the wait. A stale
 //! generation ends no wait. (Go: `selectDone`.)
 //!
 //! # Order of steps
@@ -27,11 +27,11 @@ use core::ptr;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
-use crate::engine::caller::Caller;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 #[cfg(doc)]
 use crate::entities::goroutine::Goroutine;
-use crate::entities::goroutine::Ticket;
+use crate::entities::goroutine::WaitGeneration;
 use crate::entities::timers::Action;
 use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
@@ -47,13 +47,13 @@ impl<P: Platform> Waiter<P> {
     }
 }
 
-/// Parks the caller, which has put its waiter into one queue, or waiters with one ticket into several: then
+/// Parks the caller, which has put its waiter into one queue, or waiters with one generation into several: then
 /// [`Goroutine::woken_by`] is the one through which it was woken.
 ///
 /// `unlock` releases the queues' locks on the far side, where the G may be readied. Returns pinned.
 #[inline(always)]
 pub(crate) fn wait<'a, P: Platform>(
-    caller: Caller<P>,
+    caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,
     unlock: impl FnOnce(),
 ) -> Pinned<P> {
@@ -64,11 +64,11 @@ pub(crate) fn wait<'a, P: Platform>(
 }
 
 /// [`wait`] until `limit` at most; returns the waiter that was woken, or `None` if the limit ended the wait. The waiters have
-/// the wait generation `ticket`. The caller removes those that are still queued.
+/// the wait generation `generation`. The caller removes those that are still queued.
 pub(crate) fn wait_until<'a, 'l, P: Platform>(
-    caller: Caller<P>,
+    caller: CurrentGoroutine<P>,
     wait: impl Into<WaitFor<'a>>,
-    ticket: Ticket,
+    generation: WaitGeneration,
     limit: impl Into<Limit<'l, P>>,
     unlock: impl FnOnce(),
 ) -> Option<&'static Waiter<P>> {
@@ -77,11 +77,11 @@ pub(crate) fn wait_until<'a, 'l, P: Platform>(
     drop(park_with(caller, wait, |pinned, me| {
         let arm_deadline = || {
             if limit.deadline() != Instant::NEVER {
-                arm(pinned, me, limit.deadline(), &me.timer, Action::Wake(me, ticket));
+                arm(pinned, me, limit.deadline(), &me.timer, Action::Wake(me, generation));
             }
         };
         match limit.node() {
-            Some(node) => node.enqueue(pinned, me, ticket, arm_deadline),
+            Some(node) => node.enqueue(pinned, me, generation, arm_deadline),
             None => arm_deadline(),
         }
         unlock();
@@ -107,31 +107,31 @@ mod tests {
 
     use super::{WaitQueue, wait, wait_until};
     use crate::base::spin_lock::Lock;
-    use crate::engine::caller::Caller;
-    use crate::entities::goroutine::{Ticket, WaitReason};
+    use crate::engine::current::CurrentGoroutine;
+    use crate::entities::goroutine::{WaitGeneration, WaitReason};
     use crate::native::{self, Native, THREADS};
     use crate::platform::{Pinned, Platform};
 
     type Queue = Arc<Lock<WaitQueue<Native>, Native>>;
 
     fn wait_in(queue: &Queue) {
-        let caller = Caller::<Native>::new();
+        let caller = CurrentGoroutine::<Native>::new();
         let me = caller.me;
         let guard = queue.lock();
-        me.waiter.prepare(me, Ticket::SOLE, core::ptr::null_mut());
+        me.waiter.prepare(me, WaitGeneration::SOLE, core::ptr::null_mut());
         guard.push_back(&me.waiter);
         drop(wait(caller, WaitReason::Parked, || drop(guard)));
     }
 
     fn wait_in_for(queue: &Queue, time: Duration) -> bool {
         let deadline = Native::now().after(time);
-        let caller = Caller::<Native>::new();
+        let caller = CurrentGoroutine::<Native>::new();
         let me = caller.me;
         let guard = queue.lock();
-        let ticket = me.open_wait();
-        me.waiter.prepare(me, ticket, core::ptr::null_mut());
+        let generation = me.open_wait();
+        me.waiter.prepare(me, generation, core::ptr::null_mut());
         guard.push_back(&me.waiter);
-        let woken = wait_until(caller, WaitReason::Parked, ticket, deadline, || drop(guard)).is_some();
+        let woken = wait_until(caller, WaitReason::Parked, generation, deadline, || drop(guard)).is_some();
         queue.lock().remove(&me.waiter);
         woken
     }

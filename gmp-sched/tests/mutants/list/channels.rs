@@ -89,10 +89,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "entities/goroutine/wait.rs",
         "two may end a wait",
-        "        self.wait.compare_exchange(ticket.0, ticket.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
-        "        let is_open = self.wait.load(Ordering::Relaxed) == ticket.0;
+        "        self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
+        "        let is_open = self.wait.load(Ordering::Relaxed) == generation.0;
         if is_open {
-            self.wait.store(ticket.0 + 1, Ordering::Relaxed);
+            self.wait.store(generation.0 + 1, Ordering::Relaxed);
         }
         is_open",
         Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
@@ -116,9 +116,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/select/case.rs",
         "a select waits in each queue as if it stood in that one alone",
-        "        self.waiter.write(Waiter::of_several(me, ticket, slot));",
-        "        let waiter = self.waiter.write(Waiter::of_several(me, ticket, slot));
-        waiter.prepare(me, Ticket::SOLE, slot);",
+        "        self.waiter.write(Waiter::of_several(me, generation, slot));",
+        "        let waiter = self.waiter.write(Waiter::of_several(me, generation, slot));
+        waiter.prepare(me, WaitGeneration::SOLE, slot);",
         Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(

@@ -59,8 +59,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/device_signals.rs",
         "a raise puts a signal on the ready list whose G has not left its stack",
-        "                WAITING => with_ticket(QUEUED, ticket_of(word)),",
-        "                WAITING | PARKING => with_ticket(QUEUED, ticket_of(word)),",
+        "                WAITING => with_generation(QUEUED, generation_of(word)),",
+        "                WAITING | PARKING => with_generation(QUEUED, generation_of(word)),",
         Model("device_signals::"),
     ),
     mutant(
@@ -73,32 +73,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/device_signals.rs",
         "the commit of a wait takes the next wait for its own",
-        "    ticket.0 << TAG.count_ones() | state",
-        "    let _ = ticket;
+        "    generation.0 << TAG.count_ones() | state",
+        "    let _ = generation;
     1 << TAG.count_ones() | state",
         Model("device_signals::deadline_against_a_"),
     ),
     mutant(
         "engine/device_signals.rs",
         "the beginning of a wait overwrites a raise",
-        "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;",
-        "        self.word.swap(with_ticket(PARKING, ticket), Ordering::Acquire);",
+        "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;",
+        "        self.word.swap(with_generation(PARKING, generation), Ordering::Acquire);",
         Model("device_signals::wait_against_raises_and_a_poll"),
     ),
     mutant(
         "engine/device_signals.rs",
         "a second waiter overwrites the first before it knows that it is the second",
-        "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;
+        "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;
         self.goroutine.store(Some(me), Ordering::Relaxed);",
         "        self.goroutine.store(Some(me), Ordering::Relaxed);
-        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::AcqRel, Ordering::Relaxed).ok()?;",
+        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::AcqRel, Ordering::Relaxed).ok()?;",
         Model("device_signals::second_waiter_does_not_disturb_the_first"),
     ),
     mutant(
         "engine/device_signals.rs",
         "a wait begins without Acquire",
-        "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Acquire, Ordering::Relaxed).ok()?;",
-        "        self.word.compare_exchange(EMPTY, with_ticket(PARKING, ticket), Ordering::Relaxed, Ordering::Relaxed).ok()?;",
+        "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;",
+        "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Relaxed, Ordering::Relaxed).ok()?;",
         Nobody(
             "the store of who waits would have to overtake the exchange before it, and be seen by the delivery of the wait \
              before this one. The language allows it; x86 does not do it, and loom, to which stores take effect in the order in \
@@ -115,7 +115,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/device_signals.rs",
         "a G that both its timer and the commit let go on goes on twice",
-        "        waits || !me.claim(ticket)",
+        "        waits || !me.claim(generation)",
         "        waits",
         Model("device_signals::deadline_against_a_commit_and_a_raise"),
     ),
@@ -136,15 +136,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/device_signals.rs",
         "a raise that found its wait ended by the deadline is dropped",
-        "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);",
-        "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { EMPTY }, Ordering::Release);",
+        "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);",
+        "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { EMPTY }, Ordering::Release);",
         Model("device_signals::deadline_against_a_raise_that_is_polled"),
     ),
     mutant(
         "engine/device_signals.rs",
         "a delivery does not publish that it is through",
-        "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Release);",
-        "        self.word.swap(if waits { with_ticket(DELIVERED, ticket) } else { RAISED }, Ordering::Relaxed);",
+        "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);",
+        "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Relaxed);",
         Nobody(
             "the next wait would have to be overtaken by stores that come before an exchange on another M. The language \
              allows it; x86 does not do it, and loom, to which stores take effect in the order in which it does them, \
@@ -161,10 +161,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/device_signals.rs",
         "a delivered signal is marked as free before it is known whether the G waits",
-        "        let waits = goroutine.claim(ticket);
-        P::point(Site::Poller);",
+        "        let waits = goroutine.claim(generation);
+        P::point(Site::DeviceSignal);",
         "        self.word.store(RAISED, Ordering::Release);
-        let waits = goroutine.claim(ticket);",
+        let waits = goroutine.claim(generation);",
         Model("device_signals::"),
     ),
     mutant(
@@ -231,7 +231,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that goes idle does not look at the ready list",
-        "            || self.poller.is_ready()
+        "            || self.signals.is_ready()
 ",
         "",
         Model("device_signals::raise_against_an_idling_m"),

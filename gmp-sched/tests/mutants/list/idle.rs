@@ -123,10 +123,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "a woken M is marked as spinning after it can see its P",
-        "        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);
+        "        self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
         self.next_processor.store(Some(processor), Ordering::Release);",
         "        self.next_processor.store(Some(processor), Ordering::Release);
-        self.spinning.store(errand == Errand::Search, Ordering::Relaxed);",
+        self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);",
         Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(

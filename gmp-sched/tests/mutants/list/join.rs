@@ -64,9 +64,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/join.rs",
         "the handle reuses the slot whether the G has left it or not",
-        "    if !far_side_does_it {
+        "    if !far_side_releases_it {
         recycle",
-        "    let _ = far_side_does_it;
+        "    let _ = far_side_releases_it;
     {
         recycle",
         Model("join::"),

@@ -31,22 +31,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/spawn.rs",
         "a child is counted before its spawn can panic",
-        "    let Here { pinned, machine, processor } = Here::<P>::to_spawn();
+        "    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    body::install_scoped(StackEnd::of(goroutine), body, children);
+    closure::install_scoped(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::new());
-    let Here { pinned: _pinned, machine, processor } = Here::<P>::new();
+    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::new();
     let goroutine = reuse::take(machine, processor)?;
     goroutine.set_name(None);
-    body::install_scoped(StackEnd::of(goroutine), body, children);",
+    closure::install_scoped(StackEnd::of(goroutine), body, children);",
         Model("scope::spawn_that_panics"),
     ),
     mutant(
         "lifecycle/children.rs",
         "a scope is opened by a G that cannot wait",
-        "        let caller = Caller::<P>::new();
+        "        let caller = CurrentGoroutine::<P>::new();
         let open_scope = &caller.me.open_scope;",
         "        let pinned = Pinned::<P>::new();
         let open_scope = &pinned.goroutine().open_scope;",

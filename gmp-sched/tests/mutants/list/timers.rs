@@ -170,10 +170,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/sleep.rs",
         "a G that sleeps can be woken before it has left its stack",
         "    drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
-        arm(pinned, me, when, &me.timer, Action::Wake(me, Ticket::SOLE));
+        arm(pinned, me, when, &me.timer, Action::Wake(me, WaitGeneration::SOLE));
         true
     }));",
-        "    arm(&caller.pinned, caller.me, when, &caller.me.timer, Action::Wake(caller.me, Ticket::SOLE));
+        "    arm(&caller.pinned, caller.me, when, &caller.me.timer, Action::Wake(caller.me, WaitGeneration::SOLE));
     drop(park_with(caller, WaitReason::Sleep, |_, _| true));",
         Simulation("simulation/time", "shortest_sleeps_end_after_the_sleeper_has_left", 300),
     ),

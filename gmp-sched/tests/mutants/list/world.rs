@@ -270,8 +270,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/stop_the_world.rs",
         "two have the turn to stop the world",
-        "            turns.is_taken = next.is_some();",
-        "            turns.is_taken = false;",
+        "            queue.is_taken = next.is_some();",
+        "            queue.is_taken = false;",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(

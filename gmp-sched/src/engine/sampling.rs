@@ -1,10 +1,10 @@
-//! Watching Gs become runnable and run, at next to no cost for those that are not watched.
+//! Sampling: measures how long Gs are runnable before they run, at next to no cost for the Gs that are not sampled.
 //!
-//! A G that is watched carries a stamp, the time at which it became runnable, and when it is resumed it makes a
-//! [detour](crate::context::SavedContext::divert), on which it notes what there is to note; see [`crate::record::latency`] and
-//! [`crate::record::trace`]. While a trace is taken every G is watched. Else it is the next that is spawned, or parks and becomes
-//! runnable, after every other turn of the global queue (that is, about one in 122) and every other look at the slice; but
-//! none that sleeps, for whoever wakes it runs it.
+//! A sampled G carries the time at which it became runnable. When it is resumed it takes a
+//! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the trace event
+//! ([`crate::record::trace`]). While a trace is taken every G is sampled. Otherwise one is in about 122: the next G that is
+//! spawned, or parks and is readied, after every other check of the global queue and every other check of the slice. Sleepers
+//! are not sampled: the M that finds their timer due runs them at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -18,29 +18,30 @@ use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 impl<P: Platform> Scheduler<P> {
-    /// Has every G of `processor` watched, or only a sample.
-    pub(crate) fn observe_all(&self, processor: &Processor<P>, all: bool) {
-        processor.watch.set_all(all);
-        // Should that be lost, the next G of that P that is watched says it again.
+    /// Samples every G of `processor`, or only some.
+    pub(crate) fn sample_all(&self, processor: &Processor<P>, all: bool) {
+        processor.sampler.set_all(all);
+        // If another M overwrites this request, the next sampled G of that P repeats it (`running`).
         processor.request_slow_pick();
     }
 }
 
-/// The calling side of a G that gave way and is about to be put on a queue again.
+/// Samples a G that gave way and is about to be enqueued again, while every G is sampled.
 #[inline(always)]
 pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &Goroutine<P>) {
-    if processor.watch.wants_all() {
+    if processor.sampler.samples_all() {
         stamp(goroutine);
     }
 }
 
+/// Stores the time at which `goroutine` becomes runnable, which is now.
 #[cold]
 pub(crate) fn stamp<P: Platform>(goroutine: &Goroutine<P>) {
     goroutine.set_runnable_since(P::now());
     goroutine.context.divert::<Detour<P>>();
 }
 
-/// A G of `processor` that is watched becomes runnable.
+/// Records that a sampled G of `processor` becomes runnable.
 #[cold]
 #[inline(never)]
 pub(crate) fn runnable<P: Platform>(
@@ -50,28 +51,28 @@ pub(crate) fn runnable<P: Platform>(
     kind: EventKind,
 ) {
     stamp(goroutine);
-    processor.watch.found();
+    processor.sampler.found();
     let by = machine.current_goroutine().map_or(0, |by| by.id().get());
     processor.tracer.note::<P>(kind, Some(goroutine.id()), by);
 }
 
-/// What a G that is watched does before it goes on.
+/// What a sampled G executes when it is resumed.
 struct Detour<P>(PhantomData<P>);
 
 impl<P: Platform> Visit for Detour<P> {
     extern "sysv64" fn visit(_: usize) {
-        // The pin was raised by whoever left, and is not ours to lower.
+        // The G that left raised the pin, and the commit that runs next lowers it.
         let pinned = ManuallyDrop::new(Pinned::<P>::assume());
         running(pinned.processor(), pinned.goroutine());
     }
 }
 
-/// A G that is watched runs.
+/// Records that a sampled G runs.
 fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
     processor.latency.add(P::now().since(goroutine.runnable_since()));
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
-    if processor.watch.wants_all() {
-        // Where it tells how it leaves.
+    if processor.sampler.samples_all() {
+        // A slow pick records how the G leaves.
         processor.request_slow_pick();
     }
 }

@@ -1,24 +1,23 @@
-//! The calling G and where it runs, looked up once for all that it does on its way out.
+//! The calling G, its M and its P, looked up once for a whole operation.
 
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::platform::{Pinned, Platform};
 
-/// The calling G, pinned, on the M that runs it and with the P which that one holds.
+/// The calling G, pinned, with the M that runs it and the P that this M holds.
 ///
-/// Whoever leaves takes it along, for when the G goes on it may be on another M, with another P. It is for functions that are
-/// inlined; those that are kept apart take the pin and look again, which costs less there than to put three words in
-/// memory for them would cost here.
+/// A switch consumes it: when the G is resumed it may be on another M, with another P. Functions that are inlined pass it on.
+/// Outlined ones take the pin alone and look the three up again: passed in memory, they would cost the fast path three stores.
 #[derive(Debug)]
-pub(crate) struct Caller<P: Platform> {
+pub(crate) struct CurrentGoroutine<P: Platform> {
     pub(crate) pinned: Pinned<P>,
     pub(crate) machine: &'static Machine<P>,
     pub(crate) processor: &'static Processor<P>,
     pub(crate) me: &'static Goroutine<P>,
 }
 
-impl<P: Platform> Caller<P> {
+impl<P: Platform> CurrentGoroutine<P> {
     /// Pins the caller.
     ///
     /// # Panics
@@ -30,7 +29,7 @@ impl<P: Platform> Caller<P> {
         Self::of(Pinned::new())
     }
 
-    /// For a caller that has pinned itself, once.
+    /// [`new`](Self::new) for a caller that is pinned already, once.
     ///
     /// # Panics
     ///
@@ -41,8 +40,8 @@ impl<P: Platform> Caller<P> {
         Self::holding(pinned, ()).0
     }
 
-    /// [`of`](Self::of) for a caller that holds a lock: a caller that may not block panics without it. Returns `held` to one
-    /// that may.
+    /// [`of`](Self::of) for a caller that holds a lock, `held`: returned if the caller may block, released before the panic if
+    /// not.
     ///
     /// # Panics
     ///
@@ -61,7 +60,7 @@ impl<P: Platform> Caller<P> {
         Self::find(Pinned::new()).is_ok()
     }
 
-    /// [`of`](Self::of), or the pin where that panics.
+    /// [`of`](Self::of), but returns the pin where that panics.
     #[inline(always)]
     fn find(pinned: Pinned<P>) -> Result<Self, Pinned<P>> {
         if P::is_pinned_once()
@@ -76,20 +75,20 @@ impl<P: Platform> Caller<P> {
     }
 }
 
-/// Where the caller runs: an M that holds a P. For what has to be done there, but needs no G.
+/// The calling M and the P that it holds. For operations that need a P, but no G: g0 may call them.
 #[derive(Debug)]
-pub(crate) struct Here<P: Platform> {
+pub(crate) struct CurrentProcessor<P: Platform> {
     pub(crate) pinned: Pinned<P>,
     pub(crate) machine: &'static Machine<P>,
     pub(crate) processor: &'static Processor<P>,
 }
 
-impl<P: Platform> Here<P> {
+impl<P: Platform> CurrentProcessor<P> {
     /// Pins the caller.
     ///
     /// # Panics
     ///
-    /// The caller is not on an M with a P, and not pinned any more then.
+    /// The caller is not on an M that holds a P.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn new() -> Self {
@@ -103,7 +102,7 @@ impl<P: Platform> Here<P> {
     ///
     /// # Panics
     ///
-    /// As `new`; or the caller is where no G may be spawned.
+    /// As `new`; or no G may be spawned here.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn to_spawn() -> Self {
@@ -112,8 +111,8 @@ impl<P: Platform> Here<P> {
     }
 }
 
-/// Panics because the caller may not do this, without the lock and the pin that were taken for it: this is the program's fault,
-/// and a panic with the pin raised would look like one of the scheduler's.
+/// Panics with the reason why the caller may not do this. Releases `held` and the pin first: the fault is the program's, and a
+/// panic with the pin raised would look like a broken invariant of the scheduler.
 #[cold]
 #[inline(never)]
 #[track_caller]
