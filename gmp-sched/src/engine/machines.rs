@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::base::atomic::Ordering;
+use crate::base::atomic::{Ordering, fence};
 use crate::base::error::OutOfResources;
 use crate::base::id::MachineId;
 use crate::base::reference::push_forever;
@@ -34,8 +34,10 @@ impl<P: Platform> Scheduler<P> {
         // Not before it is on the idle list: code that finds an M may unpark its thread, which then takes itself off that list
         // if there is work.
         push_forever(&self.all_machines, machine, |machine| &machine.all_link);
+        // Ordering: partner: the fence in `shut_down`. Either that function finds this M, or the flag is seen here. Without
+        // the fences both loads could miss the other side's store, and the thread would stay parked.
+        fence(Ordering::SeqCst);
         if self.is_shut_down() {
-            // `shut_down` may have missed it.
             P::unpark_thread(machine);
         }
         Ok(())

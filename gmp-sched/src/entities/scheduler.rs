@@ -311,9 +311,11 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Makes all Ms exit when they next search for work. Gs that are running are not stopped.
-    #[cfg(all(feature = "std", not(gmp_loom)))]
+    #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn shut_down(&'static self) {
         self.shut_down.store(true, Ordering::Release);
+        // Ordering: partner: the fence in `add_machine`. Either this loop finds a new M, or `add_machine` sees the flag.
+        crate::base::atomic::fence(Ordering::SeqCst);
         for machine in self.machines() {
             P::unpark_thread(machine);
         }

@@ -26,6 +26,7 @@ mod lock;
 mod platform;
 mod run_queue;
 mod scope;
+mod shut_down;
 mod sync;
 mod syscall;
 mod timers;

@@ -11,6 +11,7 @@ mod kthread;
 mod run;
 mod run_queue;
 mod scope;
+mod shut_down;
 mod slices;
 mod sync;
 mod syscall;
@@ -90,6 +91,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         syscall::MUTANTS,
         join::MUTANTS,
         scope::MUTANTS,
+        shut_down::MUTANTS,
         slices::MUTANTS,
         future::MUTANTS,
         kthread::MUTANTS,

@@ -1,0 +1,34 @@
+//! Shutting down.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "entities/scheduler.rs",
+        "shutting down has no full fence between the flag and the walk through the Ms",
+        "        crate::base::atomic::fence(Ordering::SeqCst);
+        for machine in self.machines() {",
+        "        crate::base::atomic::fence(Ordering::AcqRel);
+        for machine in self.machines() {",
+        Model("shut_down::m_that_is_made_during_shut_down_is_unparked"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "making an M has no full fence between adding it to the list and loading the flag",
+        "        fence(Ordering::SeqCst);
+        if self.is_shut_down() {",
+        "        fence(Ordering::AcqRel);
+        if self.is_shut_down() {",
+        Model("shut_down::m_that_is_made_during_shut_down_is_unparked"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M made during the shut-down is not unparked",
+        "        if self.is_shut_down() {
+            P::unpark_thread(machine);
+        }",
+        "",
+        Model("shut_down::m_that_is_made_during_shut_down_is_unparked"),
+    ),
+];
