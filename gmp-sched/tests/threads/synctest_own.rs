@@ -110,36 +110,40 @@ fn message<T>(body: impl FnOnce() -> T) -> String {
 /// Go's panics and messages, for uses from outside or from another bubble; other uses do not panic.
 #[test]
 fn channel_of_a_bubble_used_from_outside_panics() {
-    fn misuse(sender: &native::Sender<u8>, receiver: &native::Receiver<u8>) {
+    fn misuse(sender: &native::Sender<Arc<()>>, receiver: &native::Receiver<Arc<()>>) {
         const SEND: &str = "send on synctest channel from outside bubble";
         const RECEIVE: &str = "receive on synctest channel from outside bubble";
         const SELECT: &str = "select on synctest channel from outside bubble";
         let short = Duration::from_millis(1);
-        assert_eq!(message(|| sender.send(1)), SEND);
-        assert_eq!(message(|| sender.try_send(1)), SEND);
-        assert_eq!(message(|| sender.send_timeout(1, short)), SEND);
+        // Counted: a value that is not sent is dropped.
+        let kept = Arc::new(());
+        let value = || kept.clone();
+        assert_eq!(message(|| sender.send(value())), SEND);
+        assert_eq!(message(|| sender.try_send(value())), SEND);
+        assert_eq!(message(|| sender.send_timeout(value(), short)), SEND);
         assert_eq!(message(|| receiver.recv()), RECEIVE);
         assert_eq!(message(|| receiver.iter().next()), RECEIVE);
         assert_eq!(message(|| receiver.try_recv()), RECEIVE);
         assert_eq!(message(|| receiver.recv_timeout(short)), RECEIVE);
-        assert_eq!(message(|| select! { send(sender, 1) => {} }), SELECT);
-        let mut value = Some(1);
-        assert_eq!(message(|| select! { send_from(sender, value) => {} }), SELECT);
+        assert_eq!(message(|| select! { send(sender, value()) => {} }), SELECT);
+        assert_eq!(Arc::strong_count(&kept), 1);
+        let mut option = Some(value());
+        assert_eq!(message(|| select! { send_from(sender, option) => {} }), SELECT);
         assert_eq!(message(|| sender.close()), "close of synctest channel from outside bubble");
-        assert!(value.is_some() && receiver.is_empty() && !receiver.is_closed());
+        assert!(option.is_some() && receiver.is_empty() && !receiver.is_closed());
     }
     THREADS.run(2, || {
         let (outer, from_outside) = channel(1);
         let (sender, receiver) = synctest::test(move || {
             // Inside everything works, and objects made outside may be used.
             let (sender, receiver) = channel(1);
-            sender.send(1).unwrap();
+            sender.send(Arc::new(())).unwrap();
             outer.send(receiver.recv().unwrap()).unwrap();
             // A bubble with an armed timer is not reused.
             let _left = after_func(HOUR, || ());
             (sender, receiver)
         });
-        assert_eq!(from_outside.recv(), Ok(1));
+        assert!(from_outside.recv().is_ok());
         misuse(&sender, &receiver);
         let (sender, receiver) = synctest::test(move || {
             misuse(&sender, &receiver);

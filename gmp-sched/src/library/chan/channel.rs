@@ -12,6 +12,7 @@ use core::ptr;
 use super::error::{RecvTimeoutError, SendTimeoutError};
 use super::header::{Header, Held, RECEIVE_ON, SEND_ON, Side, Word};
 use super::ring::Ring;
+use super::unsent::Unsent;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentGoroutine;
@@ -191,7 +192,7 @@ impl<T, P: Platform> Channel<T, P> {
     /// Sends `value`, waiting if necessary.
     #[inline(always)]
     pub(crate) fn send(&self, value: T) -> Result<(), T> {
-        let value = ManuallyDrop::new(value);
+        let value = Unsent::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
         let word = self.header.word();
@@ -199,37 +200,41 @@ impl<T, P: Platform> Channel<T, P> {
             return self.send_restricted(pinned, held, value);
         }
         // SAFETY: the value is ours, and is not used after it has moved.
-        match unsafe { self.offer_to_open(&held, &raw const *value, word, word.plain_length()) } {
+        match unsafe { self.offer_to_open(&held, value.as_ptr(), word, word.plain_length()) } {
             Attempt::Moved(receiver) => {
+                value.moved();
                 unlock_and_ready(&pinned, held, receiver);
                 return Ok(());
             }
             Attempt::Closed => {}
-            Attempt::NotReady if self.park(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
+            Attempt::NotReady if self.park(pinned, held, Side::Send, value.as_ptr().cast_mut()) => {
+                value.moved();
                 return Ok(());
             }
             Attempt::NotReady => {}
         }
-        Err(ManuallyDrop::into_inner(value))
+        Err(value.into_inner())
     }
 
     /// [`send`](Self::send) on a channel that is closed or made in a bubble. Outlined, to keep the fast path small.
     #[cold]
     #[inline(never)]
-    fn send_restricted(&self, pinned: Pinned<P>, held: Held<'_, P>, value: ManuallyDrop<T>) -> Result<(), T> {
+    fn send_restricted(&self, pinned: Pinned<P>, held: Held<'_, P>, value: Unsent<T>) -> Result<(), T> {
         // SAFETY: as in `send`.
-        match unsafe { self.offer(&held, &raw const *value) } {
+        match unsafe { self.offer(&held, value.as_ptr()) } {
             Attempt::Moved(receiver) => {
+                value.moved();
                 unlock_and_ready(&pinned, held, receiver);
                 return Ok(());
             }
             Attempt::Closed => self.header.refused(pinned, held, SEND_ON),
-            Attempt::NotReady if self.park(pinned, held, Side::Send, (&raw const *value).cast_mut()) => {
+            Attempt::NotReady if self.park(pinned, held, Side::Send, value.as_ptr().cast_mut()) => {
+                value.moved();
                 return Ok(());
             }
             Attempt::NotReady => {}
         }
-        Err(ManuallyDrop::into_inner(value))
+        Err(value.into_inner())
     }
 
     /// Sends `value` if no wait is needed. The error holds the value, and whether the channel is closed.
@@ -238,16 +243,17 @@ impl<T, P: Platform> Channel<T, P> {
         if !self.header.looks_ready(Side::Send) {
             return Err((value, false));
         }
-        let value = ManuallyDrop::new(value);
+        let value = Unsent::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
         // SAFETY: as in `send`.
-        let attempt = unsafe { self.offer(&held, &raw const *value) };
+        let attempt = unsafe { self.offer(&held, value.as_ptr()) };
         if let Attempt::Moved(receiver) = attempt {
+            value.moved();
             unlock_and_ready(&pinned, held, receiver);
             return Ok(());
         }
-        Err((ManuallyDrop::into_inner(value), matches!(attempt, Attempt::Closed)))
+        Err((value.into_inner(), matches!(attempt, Attempt::Closed)))
     }
 
     /// Sends `value` if no wait is needed and drops it otherwise. Returns the receiver to ready, if one waited.
@@ -265,26 +271,28 @@ impl<T, P: Platform> Channel<T, P> {
 
     /// Sends `value`, or returns an error when `limit` is over.
     pub(super) fn send_until(&self, value: T, limit: Limit<'_, P>) -> Result<(), SendTimeoutError<T>> {
-        let value = ManuallyDrop::new(value);
+        let value = Unsent::new(value);
         let pinned = Pinned::new();
         let held = self.header.lock(&pinned);
         // SAFETY: as in `send`.
-        let ended = match unsafe { self.offer(&held, &raw const *value) } {
+        let ended = match unsafe { self.offer(&held, value.as_ptr()) } {
             Attempt::Moved(receiver) => {
+                value.moved();
                 unlock_and_ready(&pinned, held, receiver);
-                Ok(())
+                return Ok(());
             }
-            Attempt::NotReady => self.wait_until(pinned, held, Side::Send, (&raw const *value).cast_mut(), limit),
+            Attempt::NotReady => self.wait_until(pinned, held, Side::Send, value.as_ptr().cast_mut(), limit),
             Attempt::Closed => Err(Unmoved::Closed),
         };
-        ended.map_err(|why| {
-            let value = ManuallyDrop::into_inner(value);
-            match why {
-                Unmoved::Closed => SendTimeoutError::Closed(value),
-                Unmoved::Ended(ContextError::DeadlineExceeded) => SendTimeoutError::Timeout(value),
-                Unmoved::Ended(ContextError::Canceled) => SendTimeoutError::Canceled(value),
+        match ended {
+            Ok(()) => {
+                value.moved();
+                Ok(())
             }
-        })
+            Err(Unmoved::Closed) => Err(SendTimeoutError::Closed(value.into_inner())),
+            Err(Unmoved::Ended(ContextError::DeadlineExceeded)) => Err(SendTimeoutError::Timeout(value.into_inner())),
+            Err(Unmoved::Ended(ContextError::Canceled)) => Err(SendTimeoutError::Canceled(value.into_inner())),
+        }
     }
 
     /// Receives a value; `None` if the channel is closed and drained.

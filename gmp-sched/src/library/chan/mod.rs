@@ -61,6 +61,8 @@ mod spinning;
 #[cfg(gmp_loom)]
 #[expect(unsafe_code, reason = "shares a guard between loom's threads, and passes the lock on as an address")]
 mod stand_in;
+#[expect(unsafe_code, reason = "keeps a value in a slot that may be empty")]
+mod unsent;
 
 use core::time::Duration;
 

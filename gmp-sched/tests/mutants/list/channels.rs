@@ -1,6 +1,6 @@
 //! Channels, selects, and who ends a wait.
 
-use super::Catcher::{Model, Properties};
+use super::Catcher::{Model, Properties, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -171,5 +171,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "|| unlock_each(cases.as_ref()))",
         "|| unlock_each(&cases.as_ref()[1..]))",
         Model("channel::whole_select_takes_one_of_two_values"),
+    ),
+    mutant(
+        "library/chan/unsent.rs",
+        "a send that panics because its G may not wait leaks the value",
+        "        unsafe { self.0.assume_init_drop() }",
+        "        let _ = self.0.as_mut_ptr();",
+        Test("threads/misuse/blocking", "wait_on_a_foreign_thread_panics_without_keeping_a_lock_or_the_value"),
     ),
 ];

@@ -1,8 +1,8 @@
 //! Callers that must not block: a foreign thread, and a G whose M has given its P away. A call that would have to wait
-//! panics, and leaves the channels unchanged.
+//! panics, leaves the channels unchanged, and drops the value that it did not send.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -13,34 +13,41 @@ use gmp_sched::time::Instant;
 
 use crate::entered::THREADS;
 
-/// A call that has to wait for one of two channels, and its name.
-type Wait = (&'static str, fn(&Chan<u8>, &Chan<u8>));
+/// Counted, to see whether a value is dropped.
+type Value = Arc<()>;
+
+/// A call that has to wait for one of two channels, and its name. It sends the value, or drops it.
+type Wait = (&'static str, fn(&Chan<Value>, &Chan<Value>, Value));
 
 /// Every kind of wait for these two channels, which are not ready.
-fn waits() -> [Wait; 10] {
+fn waits() -> [Wait; 11] {
     const LONG: Duration = Duration::from_secs(3600);
     [
-        ("send", |one, _| _ = one.send(1)),
-        ("recv", |one, _| _ = one.recv()),
-        ("send_timeout", |one, _| _ = one.sender().send_timeout(1, LONG)),
-        ("recv_timeout", |one, _| _ = one.receiver().recv_timeout(LONG)),
-        ("select", |one, two| {
-            select! { recv(one.receiver()) => {}, send(two.sender(), 1) => {} }
+        ("send", |one, _, value| _ = one.send(value)),
+        ("recv", |one, _, _| _ = one.recv()),
+        ("send_timeout", |one, _, value| _ = one.sender().send_timeout(value, LONG)),
+        ("recv_timeout", |one, _, _| _ = one.receiver().recv_timeout(LONG)),
+        ("select", |one, two, value| {
+            select! { recv(one.receiver()) => {}, send(two.sender(), value) => {} }
         }),
-        ("select of two cases on one channel", |one, _| {
+        ("select that sends from an option", |one, two, value| {
+            let mut value = Some(value);
+            select! { recv(one.receiver()) => {}, send_from(two.sender(), value) => {} }
+        }),
+        ("select of two cases on one channel", |one, _, _| {
             select! { recv(one.receiver()) => {}, recv(one.receiver()) => {} }
         }),
-        ("ordered select", |one, two| {
-            select! { ordered; recv(one.receiver()) => {}, send(two.sender(), 1) => {} }
+        ("ordered select", |one, two, value| {
+            select! { ordered; recv(one.receiver()) => {}, send(two.sender(), value) => {} }
         }),
-        ("select with a time limit", |one, two| {
-            select! { recv(one.receiver()) => {}, send(two.sender(), 1) => {}, timeout(LONG) => {} }
+        ("select with a time limit", |one, two, value| {
+            select! { recv(one.receiver()) => {}, send(two.sender(), value) => {}, timeout(LONG) => {} }
         }),
-        ("list of cases", |one, two| {
-            let (mut receiving, mut sending) = (recv(one.receiver()), send(two.sender(), 1));
+        ("list of cases", |one, two, value| {
+            let (mut receiving, mut sending) = (recv(one.receiver()), send(two.sender(), value));
             _ = Select::new(&mut [receiving.case(), sending.case()]).wait_timeout(LONG);
         }),
-        ("list of cases on one channel", |one, _| {
+        ("list of cases on one channel", |one, _, _| {
             let mut receiving = [recv(one.receiver()), recv(one.receiver()), recv(one.receiver())];
             let [first, second, third] = &mut receiving;
             _ = Select::new(&mut [first.case(), second.case(), third.case()]).ordered().wait_timeout(LONG);
@@ -51,14 +58,15 @@ fn waits() -> [Wait; 10] {
 /// Makes each of these calls where it must not wait.
 fn each_is_refused() {
     for (name, wait) in waits() {
-        let (one, two) = (Chan::new(0), Chan::new(0));
-        let ended = catch_unwind(AssertUnwindSafe(|| wait(&one, &two)));
+        let (one, two, value) = (Chan::new(0), Chan::new(0), Value::default());
+        let ended = catch_unwind(AssertUnwindSafe(|| wait(&one, &two, value.clone())));
         assert!(ended.is_err(), "{name} did not have to wait");
+        assert_eq!(Arc::strong_count(&value), 1, "{name} has not dropped its value");
         let (done, is_done) = mpsc::channel();
         // On another thread, which spins forever if a lock is kept.
         thread::spawn(move || {
             for chan in [one, two] {
-                assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(1).is_err());
+                assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(Value::default()).is_err());
                 // It takes the lock, and finds the queues empty.
                 assert!(chan.sender().close());
             }
@@ -69,12 +77,12 @@ fn each_is_refused() {
 }
 
 #[test]
-fn wait_on_a_foreign_thread_panics_without_keeping_a_lock() {
+fn wait_on_a_foreign_thread_panics_without_keeping_a_lock_or_the_value() {
     each_is_refused();
 }
 
 #[test]
-fn wait_in_a_system_call_panics_without_keeping_a_lock() {
+fn wait_in_a_system_call_panics_without_keeping_a_lock_or_the_value() {
     THREADS.run(1, || native::blocking(each_is_refused));
 }
 

@@ -1,0 +1,45 @@
+//! A value on its way into a channel.
+
+use core::mem::{self, MaybeUninit};
+
+/// A value that is being sent. It is dropped with this, when a send panics because its G may not wait or is outside of the
+/// channel's bubble, unless it has [moved](Self::moved).
+///
+/// A `MaybeUninit`, because a `T` that another G owns already must not be moved or dropped here.
+pub(super) struct Unsent<T>(MaybeUninit<T>);
+
+impl<T> Unsent<T> {
+    #[inline(always)]
+    pub(super) fn new(value: T) -> Self {
+        Self(MaybeUninit::new(value))
+    }
+
+    /// Where the value is. Whoever moves it out makes sure that [`moved`](Self::moved) is called before anything can panic.
+    #[inline(always)]
+    pub(super) fn as_ptr(&self) -> *const T {
+        self.0.as_ptr()
+    }
+
+    /// The value has been moved out.
+    #[inline(always)]
+    pub(super) fn moved(self) {
+        mem::forget(self);
+    }
+
+    /// Returns the value, which has not been moved out.
+    #[inline(always)]
+    pub(super) fn into_inner(self) -> T {
+        // SAFETY: the value is still here, since `moved` has not been called; it is read once, because `self` is forgotten.
+        let value = unsafe { self.0.assume_init_read() };
+        mem::forget(self);
+        value
+    }
+}
+
+impl<T> Drop for Unsent<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the value is still here, since `moved` has not been called.
+        unsafe { self.0.assume_init_drop() }
+    }
+}
