@@ -12,16 +12,16 @@ use crate::entities::machine::Machine;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::platform::{Pinned, Platform};
 
-/// What the hardware and the per-CPU words of a kernel would be.
+/// The state of one simulated CPU: what the hardware and the per-CPU words of a kernel hold.
 pub(super) struct SimCpu {
-    /// What runs here, while it does not have the turn.
+    /// The saved context of what runs here, while another CPU or the driver runs.
     pub(super) context: SavedContext,
     interrupts_on: Cell<bool>,
     halts: Cell<bool>,
-    /// An IPI is pending.
+    /// Whether an IPI is pending.
     kicked: Cell<bool>,
     timer: Cell<Instant>,
-    /// Pins, as a kernel's preempt count.
+    /// The preemption-disable depth of this CPU.
     pub(super) pins: Cell<u32>,
     pub(super) is_pending: Cell<bool>,
     in_handler: Cell<bool>,
@@ -47,56 +47,57 @@ impl SimCpu {
         self.timer.get()
     }
 
-    /// Whether there is something for it to do at `now`.
+    /// Whether the CPU has something to do at `now`.
     pub(super) fn can_step(&self, now: u64) -> bool {
         !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
     }
 
-    /// Whether an IPI is pending that may come a step later. One that wakes the CPU is awaited by it.
+    /// Whether an IPI is pending that may be delivered a step later. An IPI that wakes the CPU is never late: the CPU
+    /// halts until it comes.
     pub(super) fn may_be_late(&self) -> bool {
         self.kicked.get() && self.interrupts_on.get() && !self.halts.get()
     }
 
-    /// Whether it runs a G that may be preempted.
+    /// Whether the CPU runs a G that may be preempted.
     fn is_in_user_code(&self) -> bool {
         self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some())
     }
 
-    /// Whether nothing goes on here but a G's own code, or nothing at all, and nothing is pending.
+    /// Whether no protocol is under way here: the CPU halts or runs a G's own code, and no interrupt is pending.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         let is_pending = self.kicked.get() || self.is_pending.get();
         !is_pending && !self.in_handler.get() && (self.is_in_user_code() || !self.can_step(now))
     }
 
-    /// Whether it halts with nothing to do at `now`.
+    /// Whether the CPU halts with nothing to do at `now`.
     pub(super) fn halts(&self, now: u64) -> bool {
         !self.can_step(now)
     }
 
-    /// Whether it is an interrupt handler that runs here.
+    /// Whether an interrupt handler runs here.
     pub(super) fn is_in_handler(&self) -> bool {
         self.in_handler.get()
     }
 
-    /// Handles what is pending, if interrupts are on, and returns as a kernel would: by way of a preemption, if one is
-    /// asked for and a G in user code was interrupted. Tells whether it was: the G is back, perhaps on another CPU, and what
-    /// is pending there comes before its next step.
+    /// Handles pending interrupts, if interrupts are on, and returns as a kernel would: through a preemption, if one is
+    /// requested and the interrupted code is a preemptible G. Returns whether it preempted. If so, the G now runs
+    /// again, perhaps on another CPU, and the interrupts pending there must be handled before its next step.
     #[must_use]
     pub(super) fn take_interrupts(&self) -> bool {
         if !self.interrupts_on.get() {
             return false;
         }
         self.handle_pending(false);
-        let gives_way = self.is_pending.get() && self.is_in_user_code();
-        if gives_way {
+        let preempts = self.is_pending.get() && self.is_in_user_code();
+        if preempts {
             self.pins.set(1);
             platform::honour_pending();
         }
-        gives_way
+        preempts
     }
 
-    /// On the stack of what was interrupted, with interrupts off. An IPI takes a while, so it need not be there at the first
-    /// opportunity, unless it is what `woke` the CPU.
+    /// Runs the handlers on the interrupted stack, with interrupts off. An IPI takes a while to arrive, so it may be
+    /// left pending at the first opportunity, unless it `woke` the CPU.
     fn handle_pending(&self, woke: bool) {
         let world = current();
         self.interrupts_on.set(false);
@@ -123,7 +124,7 @@ impl SimCpu {
         self.interrupts_on.set(true);
     }
 
-    /// As in the kernel.
+    /// The timer's handler, as in the kernel.
     fn timer_interrupt(&self) {
         let world = current();
         let now = world.instant();
@@ -165,15 +166,15 @@ impl Points for Sim {
 }
 
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]
-// SAFETY: a CPU's flows of control have the turn only while `turn` names it; interrupts come only in `take_interrupts`,
-// which respects the flag; nothing else switches stacks.
+// SAFETY: of a CPU's flows of control, one runs only while `running` is that CPU; interrupts come only in
+// `take_interrupts`, which respects the interrupt flag; nothing else switches stacks.
 unsafe impl Cpu for Sim {
     fn threads() -> &'static Threads<Self> {
         current().threads
     }
 
     fn current() -> usize {
-        current().turn()
+        current().running_cpu()
     }
 
     fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
@@ -228,7 +229,7 @@ unsafe impl Cpu for Sim {
     }
 }
 
-/// The end of a stretch with preemption off.
+/// Lowers the preemption-disable depth; at zero, does what became pending meanwhile.
 pub(super) fn lower_pin() {
     let cpu = current().cpu();
     cpu.pins.set(cpu.pins.get().checked_sub(1).expect("a pin too few"));
@@ -239,7 +240,7 @@ pub(super) fn lower_pin() {
     }
 }
 
-/// Gives way until nothing is asked for any more. The pin is raised once; lowers it.
+/// Gives way until no preemption is requested any more, then lowers the pin. The caller has raised the pin once.
 pub(super) fn give_way_and_lower(give_way: impl Fn(Pinned<Sim>) -> Pinned<Sim>) {
     loop {
         current().cpu().is_pending.set(false);

@@ -1,15 +1,15 @@
-//! A simulated machine: both levels, Gs on Ms and kernel threads on CPUs, on one host thread, with a virtual clock, driven
-//! by a seed. The same seed gives the same run, step by step.
+//! A simulated machine: both levels, Gs on Ms and kernel threads on CPUs, run on one host thread, with a virtual clock
+//! and a seed. The same seed gives the same run, step by step.
 //!
-//! Every CPU is a flow of control of its own. At each [`Points::point`](crate::base::points::Points::point) of the protocols,
-//! at each failed attempt at a lock and at each step of user code it may lose the turn to another CPU, and an interrupt
-//! (tick, IPI, device) may come; the seed decides. Between two points nothing else runs, so what is explored is every
-//! interleaving of the steps that matter, under sequential consistency; what weaker memory does to them is left to the
-//! loom models.
+//! Every CPU is a flow of control with a stack of its own, and only one of them runs at a time. At each
+//! [`Points::point`](crate::base::points::Points::point) of the protocols, at each failed attempt to take a lock and at
+//! each step of user code, the driver may switch to another CPU or deliver an interrupt (tick, IPI, device); the seed
+//! decides. Between two points nothing else runs. So the simulator explores interleavings of the steps that matter,
+//! under sequential consistency; the effects of weaker memory are left to the loom models.
 //!
-//! Of a small program every run can be explored instead: see [`exhaustive`].
+//! For a small program, every run can be explored instead: see [`exhaustive`].
 //!
-//! After the run, and whenever all CPUs halt, the *oracles* are asked: see `oracle`.
+//! After the run, and whenever all CPUs halt, the *oracles* check the invariants: see `oracle`.
 //!
 //! ```
 //! use core::time::Duration;
@@ -49,18 +49,18 @@ pub struct Sim;
 
 crate::platform_aliases!(Sim);
 
-/// What is simulated.
+/// The simulated machine and the seed of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// CPUs of the machine.
+    /// Number of CPUs of the machine.
     pub cpus: usize,
-    /// Ps of the scheduler.
+    /// Number of Ps of the scheduler.
     pub processors: usize,
-    /// The most Ps that [`set_procs`] may choose, if that is more.
+    /// The most Ps that [`set_procs`] may choose, if that is more than `processors`.
     pub procs_limit: usize,
-    /// Decides everything that is left open.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Steps after which the run is taken for a livelock.
+    /// Number of steps after which the run counts as a livelock.
     pub step_limit: u64,
 }
 
@@ -70,27 +70,27 @@ impl Default for Config {
     }
 }
 
-/// What a run did.
+/// Figures of a successful run.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// Points that were passed.
+    /// Number of points passed.
     pub steps: u64,
-    /// Virtual time.
+    /// Virtual time that the run took.
     pub elapsed: Duration,
-    /// Counters of all Ps.
+    /// Counters of all Ps, summed.
     pub counts: Counts,
-    /// Ms that were made.
+    /// Number of Ms created.
     pub machines: usize,
 }
 
-/// A run that went wrong. Its configuration repeats it.
+/// A failed run. Running its configuration again repeats it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What was run.
+    /// The configuration that failed.
     pub config: Config,
-    /// After how many steps it went wrong.
+    /// The number of steps before the failure.
     pub step: u64,
-    /// What went wrong.
+    /// The failed oracle or the message of the panic.
     pub message: String,
 }
 
@@ -106,7 +106,7 @@ impl core::error::Error for Failure {}
 ///
 /// # Errors
 ///
-/// A G or the scheduler panicked, an oracle found an invariant broken, everything waits, or the step limit is reached.
+/// A G or the scheduler panicked, an oracle failed, all Gs wait for ever, or the step limit was reached.
 ///
 /// # Panics
 ///
@@ -115,7 +115,7 @@ pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Repor
     World::new(config, None).run(Box::new(main))
 }
 
-/// What is simulated: that of the run that the caller is part of.
+/// The configuration of the run that the caller is part of.
 #[must_use]
 pub fn config() -> Config {
     world::current().config()
@@ -133,19 +133,20 @@ pub fn machine() -> MachineId {
     Pinned::<Sim>::new().machine().id()
 }
 
-/// The longest that it took so far until the world stood still.
+/// The longest time so far from a request to stop the world until it had stopped.
 #[must_use]
 pub fn longest_stop() -> Duration {
     world::current().scheduler.get().map_or(Duration::ZERO, |scheduler| scheduler.stops().longest)
 }
 
-/// The most that a CPU computes in one turn, in ns.
+/// The most that a CPU computes in one step, in ns.
 const LONGEST_WORK: u64 = 500_000;
 
-/// The most that a CPU computes after its timer has come due, in ns.
+/// The most that a CPU goes on computing after its timer has come due, in ns.
 const LONGEST_LATENCY: u64 = 300;
 
-/// Computes for about that long without calling the scheduler: interrupts come, and with them preemptions.
+/// Computes for about that long without calling the scheduler. Interrupts, and with them preemptions, may come
+/// meanwhile.
 pub fn work(duration: Duration) {
     let world = world::current();
     if let Some(explored) = &world.explored {
@@ -153,7 +154,8 @@ pub fn work(duration: Duration) {
     }
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     while left > 0 {
-        // The CPUs take turns, but would compute at the same time: each turn is this CPU's part of the clock.
+        // The CPUs step one after the other but stand for CPUs that compute at the same time, so each step advances the
+        // clock by this CPU's share only.
         let parts = world.cpus.len() as u64;
         let until_interrupt = world.cpu().timer().as_nanos().saturating_sub(world.now());
         let longest = LONGEST_WORK.min(until_interrupt.saturating_mul(parts).saturating_add(LONGEST_LATENCY));
@@ -164,18 +166,18 @@ pub fn work(duration: Duration) {
     }
 }
 
-/// Keeps the M busy for that long in a system call that sysmon has to find.
+/// Keeps the M busy for that long in a system call. Sysmon may retake the P meanwhile.
 pub fn syscall(duration: Duration) {
     syscall::syscall::<Sim, _>(|| work(duration));
 }
 
-/// Has a device do something that takes about that long; the signal is what its interrupt raises.
+/// Starts a device operation that takes about that long and ends with an interrupt, which raises `signal`.
 pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
     let world = world::current();
     world.interrupt_at(world.instant().after(duration), signal);
 }
 
-/// Blocks the G with its M in a device for that long; the P is handed off at once.
+/// Blocks the G with its M in a device operation for that long. The P is handed off at once.
 pub fn block(duration: Duration) {
     let blocked = syscall::try_blocking::<Sim, _>(|| {
         let until = world::current().instant().after(duration);

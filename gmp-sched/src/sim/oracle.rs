@@ -1,4 +1,4 @@
-//! What must hold of a simulated machine. Each oracle is named after the invariant of the design it checks.
+//! The oracles: what must hold of a simulated machine. Each is named after the invariant it checks.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,7 +14,7 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 
-/// Asked whenever every CPU halts; `wakes` is the next interrupt.
+/// Checks what must hold while every CPU halts. `wakes` is when the next timer interrupt comes.
 pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {
     work_is_conserved(scheduler)?;
     no_timer_is_slept_past(scheduler, wakes)?;
@@ -24,32 +24,32 @@ pub(super) fn when_all_halt(scheduler: &'static Scheduler<Sim>, wakes: Instant) 
     machines_are_accounted_for(scheduler)
 }
 
-/// What may hold for a moment, on the way from one state to another, but not stay.
+/// Conditions that may hold for a moment, between two states of a protocol, but must not persist.
 #[derive(Debug, Default)]
-pub(super) struct Lasting {
+pub(super) struct Transients {
     idle_processor: Cell<u64>,
-    /// For each list of ready threads.
+    /// Per CPU, how long a thread has been ready for it while another CPU was idle.
     idle_cpu: RefCell<Vec<Cell<u64>>>,
     waits: Waits,
 }
 
-impl Lasting {
-    /// Asked before every turn of a CPU. Work conservation at both levels, while others run.
+impl Transients {
+    /// Checks the conditions before every step of a CPU: work conservation at both levels while CPUs run.
     ///
-    /// `able` CPUs take turns at the moment, so each has had about one in `able` turns.
-    pub(super) fn look(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
+    /// `able` CPUs can step at the moment, so each takes about one step in `able`.
+    pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>, able: usize) -> Result<(), String> {
         nothing_runs_while_the_world_is_stopped(scheduler)?;
-        self.waits.look(scheduler)?;
+        self.waits.check(scheduler)?;
         let is_queued = scheduler.global_length.load(Ordering::Relaxed) != 0
             || scheduler.processors().iter().any(|processor| !processor.queue.is_empty());
-        let nobody_looks = scheduler.spinning.load(Ordering::Relaxed) == 0;
+        let nobody_searches = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
-        let turn = TURN / able as u64;
-        // Who looks at all Ps takes a turn for each, and may have to look twice: also the handler of a device's interrupt,
-        // before its CPU takes the thread it was woken for.
-        let patience = PATIENCE + 2 * scheduler.procs() as u64 * TURN;
-        if add(&self.idle_processor, turn, is_queued && is_idle && nobody_looks) > patience {
-            return Err(format!("a G stays runnable, a P idle, and nobody looks: {}", goroutines(scheduler)));
+        let step = ROUND / able as u64;
+        // A searching M takes a step for each P, and may have to search twice. The same holds for the handler of a
+        // device's interrupt, which comes before its CPU switches to the thread it was woken for.
+        let patience = PATIENCE + 2 * scheduler.procs() as u64 * ROUND;
+        if add(&self.idle_processor, step, is_queued && is_idle && nobody_searches) > patience {
+            return Err(format!("a G stays runnable, a P idle, and nobody searches: {}", goroutines(scheduler)));
         }
         let threads = super::platform::threads();
         let is_any_idle = threads.is_any_idle();
@@ -58,7 +58,7 @@ impl Lasting {
             if cpu == waiting.len() {
                 waiting.push(Cell::new(0));
             }
-            if add(&waiting[cpu], turn, is_waited_for && is_any_idle) > patience {
+            if add(&waiting[cpu], step, is_waited_for && is_any_idle) > patience {
                 return Err(format!("a thread stays ready for CPU {cpu}, and a CPU idle"));
             }
         }
@@ -66,24 +66,24 @@ impl Lasting {
     }
 }
 
-/// One turn of each CPU.
-const TURN: u64 = 1 << 10;
-/// Turns of each CPU in which whoever is on the way from one state to another gets there.
-const PATIENCE: u64 = 25 * TURN;
+/// The weight of one step of each CPU.
+const ROUND: u64 = 1 << 10;
+/// Weighted steps after which every protocol that is under way must have reached its next state.
+const PATIENCE: u64 = 25 * ROUND;
 
-/// Sums up the turns in a row for which something holds.
-fn add(turns: &Cell<u64>, turn: u64, holds: bool) -> u64 {
-    turns.set(if holds { turns.get() + turn } else { 0 });
-    turns.get()
+/// Adds up the weights of consecutive steps while a condition holds; starts at zero when it does not. Returns the sum.
+fn add(sum: &Cell<u64>, weight: u64, holds: bool) -> u64 {
+    sum.set(if holds { sum.get() + weight } else { 0 });
+    sum.get()
 }
 
-/// Asked when main has ended.
+/// Checks what must hold when the main G has ended.
 pub(super) fn at_the_end(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     processors_have_one_holder(scheduler)?;
     goroutines_are_conserved(scheduler)
 }
 
-/// One P is held, by the stopper, and the others stand.
+/// While the world is stopped, the stopper is the only M with a P, and all other Ps are stopped.
 pub(super) fn nothing_runs_while_the_world_is_stopped(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     use ProcessorStatus::{Dead, Running, Stopped, StoppedInSyscall};
     if !scheduler.is_stopped() {
@@ -103,7 +103,7 @@ pub(super) fn nothing_runs_while_the_world_is_stopped(scheduler: &'static Schedu
     Ok(())
 }
 
-/// No two Gs have the same stack, dead or alive.
+/// No two Gs, dead or alive, have the same stack.
 fn stacks_have_one_owner(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let mut tops: Vec<_> =
         scheduler.goroutines().map(|goroutine| goroutine.stack_top()).filter(|&top| top != 0).collect();
@@ -114,8 +114,8 @@ fn stacks_have_one_owner(scheduler: &'static Scheduler<Sim>) -> Result<(), Strin
     }
 }
 
-/// Every M is idle, holds a P, has left one behind in a system call, or is counted as blocked; and those that are not
-/// blocked are enough for all Ps. Where that fails, a waker comes to find an idle P and no M for it.
+/// Every M is idle, holds a P, has left its P in a system call, or is counted as blocked, and enough Ms for all Ps are
+/// not blocked. Otherwise a waker could find an idle P without an M to run it.
 pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     use ProcessorStatus::{StoppedInSyscall, Syscall};
     let holders = scheduler.machines().filter(|machine| machine.processor().is_some()).count();
@@ -124,11 +124,11 @@ pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> 
         .iter()
         .filter(|processor| matches!(processor.status(), Syscall | StoppedInSyscall))
         .count();
-    // Nobody holds the lock while all CPUs halt.
+    // No lock is held while all CPUs halt.
     let Some(shared) = scheduler.shared.try_lock() else { return Err("every CPU halts under a lock".into()) };
     let (machines, blocked) = (shared.machines as usize, shared.blocked_machines as usize);
     let idle = shared.idle_machines.len();
-    // Counted as blocked for that, besides what they do.
+    // Each M with a locked G is counted as blocked once more, unless it is on the idle list.
     let locked = scheduler.machines().filter(|machine| machine.locked_goroutine().is_some()).count();
     let locked = locked - shared.idle_locked as usize;
     if machines + locked != idle + holders + in_calls + blocked || machines - blocked < scheduler.procs() {
@@ -140,7 +140,7 @@ pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> 
     Ok(())
 }
 
-/// A P that is not in use has been cleared out.
+/// A P that is not in use is dead and empty.
 pub(super) fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let dead = scheduler.processors_ever().iter().skip(scheduler.procs()).find(|processor| {
         let is_empty = processor.queue.is_empty() && processor.timers.earliest() == Instant::NEVER;
@@ -149,19 +149,19 @@ pub(super) fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -
     dead.map_or(Ok(()), |processor| Err(format!("not in use, and not empty: {processor:?}")))
 }
 
-/// Nothing is runnable while all CPUs halt, and no thread is ready.
+/// While all CPUs halt, no G is runnable and no thread is ready.
 fn work_is_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let queued = scheduler.processors().iter().find(|processor| !processor.queue.is_empty());
     if queued.is_some() || scheduler.global_length.load(Ordering::Relaxed) != 0 {
-        return Err(format!("lost wake-up: every CPU halts with runnable Gs: {}", goroutines(scheduler)));
+        return Err(format!("lost wakeup: every CPU halts with runnable Gs: {}", goroutines(scheduler)));
     }
     if super::platform::threads().is_any_ready() {
-        return Err("lost wake-up: every CPU halts with a ready thread".into());
+        return Err("lost wakeup: every CPU halts with a ready thread".into());
     }
     Ok(())
 }
 
-/// All halted, the machine wakes no later than its earliest timer.
+/// While all CPUs halt, the next interrupt comes no later than the earliest timer.
 fn no_timer_is_slept_past(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {
     let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
     match earliest {
@@ -184,7 +184,7 @@ fn processors_have_one_holder(scheduler: &'static Scheduler<Sim>) -> Result<(), 
     Ok(())
 }
 
-/// Gs spawned are finished or alive; only those on their last steps, with their result given, are neither.
+/// Each spawned G is counted as finished or as alive; one that is just ending may be counted as both.
 fn goroutines_are_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let counts = scheduler.counts();
     // The main G is not counted as spawned.
@@ -195,7 +195,7 @@ fn goroutines_are_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), St
     Ok(())
 }
 
-/// Every G that is alive, in a line.
+/// Returns a line that lists every G that is alive.
 pub(super) fn goroutines(scheduler: &'static Scheduler<Sim>) -> String {
     let mut line = String::new();
     for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {

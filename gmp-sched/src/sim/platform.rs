@@ -1,4 +1,4 @@
-//! The scheduler's platform on the simulated machine; what `platform.rs` is in the kernel.
+//! The scheduler's platform on the simulated machine; the counterpart of the kernel's `platform.rs`.
 
 use alloc::string::{String, ToString};
 use core::fmt::Arguments;
@@ -19,7 +19,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::platform::{Parking, Pinned, Platform};
 
-/// Bytes of every simulated stack: what a panic needs to be formatted on the host.
+/// Bytes of every simulated stack. Formatting a panic on the host needs most of them.
 pub(super) const STACK_BYTES: usize = 128 * 1024;
 
 pub(super) fn threads() -> &'static Threads<Sim> {
@@ -66,7 +66,7 @@ unsafe impl Platform for Sim {
 
     fn linger(duration: Duration) {
         if current().explored.is_some() {
-            // Its clock stands while it runs.
+            // The clock of an explored machine does not advance while a CPU runs.
             return Self::relax();
         }
         let end = <Self as Platform>::now().after(duration);
@@ -112,7 +112,7 @@ unsafe impl Platform for Sim {
         Ok(current().stack())
     }
 
-    /// Stacks of a run stay until it is over.
+    /// Does nothing: stacks stay allocated until the run is over.
     unsafe fn release_stack(_: Range<usize>) {}
 
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
@@ -128,7 +128,7 @@ unsafe impl Platform for Sim {
     }
 }
 
-/// The M whose thread this is, `None` for sysmon's.
+/// Returns the M whose thread this is, or `None` for sysmon's thread.
 #[expect(unsafe_code, reason = "turns a thread's argument back into the machine it was made from")]
 pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machine<Sim>> {
     // SAFETY: the argument is 0 or the address of a machine, which is never freed.
@@ -142,7 +142,7 @@ fn run_machine(machine: usize) -> ! {
     guarded(|| machine.run())
 }
 
-/// As in the kernel: woken by a tick that finds an M in a system call.
+/// Runs sysmon as the kernel does: a tick that finds an M in a system call wakes it.
 pub(super) fn run_sysmon(_: usize) -> ! {
     guarded(|| {
         let scheduler = current().scheduler.get().expect("sysmon starts after the scheduler");
@@ -157,7 +157,7 @@ pub(super) fn run_sysmon(_: usize) -> ! {
     })
 }
 
-/// A panic of the scheduler itself ends the run.
+/// Runs `body`; a panic of the scheduler in it ends the run.
 fn guarded(body: impl FnOnce() -> core::convert::Infallible) -> ! {
     match panic::catch_unwind(AssertUnwindSafe(body)) {
         Ok(never) => match never {},
@@ -170,7 +170,8 @@ fn message_of(panic: &(dyn core::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_string())
 }
 
-/// Does what is asked of the G on this CPU. The pin is raised once; lowers it.
+/// Carries out the preemption that is pending for the G on this CPU, then lowers the pin. The caller has raised the pin
+/// once.
 pub(super) fn honour_pending() {
     cpu::give_way_and_lower(|pinned| {
         #[expect(unsafe_code, reason = "leaves the stack of a thread")]

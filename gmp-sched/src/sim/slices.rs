@@ -80,7 +80,7 @@ struct Wait {
 
 impl Waits {
     /// Asked before every turn of a CPU.
-    pub(super) fn look(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
+    pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
         let now = current().now();
         let passed = now - self.looked_at.replace(now);
         if scheduler.is_stopping() {

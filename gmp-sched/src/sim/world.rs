@@ -9,7 +9,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::cpu::SimCpu;
-use super::exhaustive::memory::Home;
+use super::exhaustive::memory::MachineMemory;
 use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
 use crate::base::instant::Instant;
@@ -26,7 +26,7 @@ std::thread_local! {
     static STACKS: RefCell<Vec<Range<usize>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The world of the calling flow of control.
+/// Returns the simulated machine that the caller runs on.
 ///
 /// # Panics
 ///
@@ -46,9 +46,9 @@ pub(super) struct World {
     clock: Cell<u64>,
     steps: Cell<u64>,
     pub(super) cpus: Box<[SimCpu]>,
-    /// The CPU whose turn it is.
-    turn: Cell<usize>,
-    /// Whether a CPU runs, not the driver.
+    /// The CPU that runs, or ran last.
+    running: Cell<usize>,
+    /// Whether a CPU runs, rather than the driver.
     is_inside: Cell<bool>,
     driver: SavedContext,
     end: RefCell<Option<Result<(), String>>>,
@@ -57,30 +57,30 @@ pub(super) struct World {
     pub(super) sysmon: Cell<Option<&'static Thread<Sim>>>,
     stacks: RefCell<Vec<Range<usize>>>,
     devices: RefCell<Vec<DeviceInterrupt>>,
-    lasting: oracle::Lasting,
-    /// What an exploration of all runs decides in place of the seed.
+    transients: oracle::Transients,
+    /// Set if every run is explored: what decides in place of the seed.
     pub(super) explored: Option<Explored>,
 }
 
-/// The part of a machine whose runs are all explored; see `exhaustive`.
+/// State that only an explored machine has; see `exhaustive`.
 #[derive(Debug, Default)]
 pub(super) struct Explored {
-    /// The program has set its scene: from here on every order is tried.
+    /// The program has called `begin`: from here on every order of steps is explored.
     pub(super) has_begun: Cell<bool>,
-    /// An IPI that is pending at the CPU whose turn it is does not come before its next step.
+    /// Whether the IPI pending at the CPU that steps next stays pending during that step.
     pub(super) is_late: Cell<bool>,
-    /// How often the clock may still go on to the next deadline while a CPU is busy.
+    /// How many more times the clock may advance to the next deadline while a CPU is busy.
     pub(super) ticks: Cell<u32>,
-    /// Where each CPU is.
+    /// The point at which each CPU is stopped.
     pub(super) sites: [Cell<Option<Site>>; 4],
-    /// Whether it computes or goes round a loop there until another CPU has done something.
+    /// Whether each CPU computes or spins there until another CPU has done something.
     pub(super) waits: [Cell<bool>; 4],
 }
 
 /// The most that a step takes, in ns.
 const LONGEST_STEP: u64 = 60;
 
-/// What a device will do.
+/// An interrupt that a device will raise.
 pub(super) struct DeviceInterrupt {
     when: Instant,
     cpu: usize,
@@ -95,7 +95,7 @@ impl World {
             clock: Cell::new(0),
             steps: Cell::new(0),
             cpus: (0..config.cpus).map(|_| SimCpu::new()).collect::<Vec<_>>().into_boxed_slice(),
-            turn: Cell::new(0),
+            running: Cell::new(0),
             is_inside: Cell::new(false),
             driver: SavedContext::default(),
             end: RefCell::new(None),
@@ -104,7 +104,7 @@ impl World {
             sysmon: Cell::new(None),
             stacks: RefCell::new(Vec::new()),
             devices: RefCell::new(Vec::new()),
-            lasting: oracle::Lasting::default(),
+            transients: oracle::Transients::default(),
             explored,
         }
     }
@@ -126,18 +126,18 @@ impl World {
         })
     }
 
-    /// From here on this is the calling thread's [`current`] world.
+    /// Makes this the calling thread's [`current`] world.
     pub(super) fn enter(&self) {
         assert!(CURRENT.get().is_null(), "a simulation inside a simulation");
         CURRENT.set(&raw const *self);
     }
 
-    /// The calling thread has no world any more.
+    /// Leaves the calling thread without a world.
     pub(super) fn leave() {
         CURRENT.set(core::ptr::null());
     }
 
-    /// Makes the scheduler, and the main G runnable.
+    /// Makes the scheduler and makes the main G runnable.
     pub(super) fn set_up(&self, main: Box<dyn FnOnce() + Send>) -> &'static Scheduler<Sim> {
         let Config { processors, procs_limit, .. } = self.config;
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
@@ -153,7 +153,7 @@ impl World {
         scheduler
     }
 
-    /// Gives every CPU its idle loop, and makes sysmon.
+    /// Prepares the idle loop of every CPU and creates sysmon's thread.
     #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
     fn boot(&self) {
         extern "sysv64" fn idle(_: usize, _: usize, _: usize, _: usize) -> ! {
@@ -168,10 +168,10 @@ impl World {
         self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
     }
 
-    /// A stack that lives until the run is over.
+    /// Allocates a stack that lives until the run is over.
     pub(super) fn stack(&self) -> Range<usize> {
         if self.explored.is_some() {
-            return Home::take_stack();
+            return MachineMemory::take_stack();
         }
         let stack = STACKS
             .with_borrow_mut(Vec::pop)
@@ -194,14 +194,14 @@ impl World {
                 self.sleep_until_interrupt(scheduler)?;
                 continue;
             }
-            self.lasting.look(scheduler, count)?;
+            self.transients.check(scheduler, count)?;
             let cpu = able.nth(self.random() as usize % count).expect("one of them");
             self.advance(1 + self.random() % LONGEST_STEP);
             self.resume(cpu);
         }
     }
 
-    /// All CPUs halt: the clock goes on to the next interrupt.
+    /// Advances the clock to the next interrupt. Called when all CPUs halt.
     fn sleep_until_interrupt(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
         let timer = self.cpus.iter().map(|cpu| cpu.timer()).min().unwrap_or(Instant::NEVER);
         oracle::when_all_halt(scheduler, timer)?;
@@ -216,33 +216,33 @@ impl World {
 
     #[expect(unsafe_code, reason = "resumes a CPU")]
     pub(super) fn resume(&self, cpu: usize) {
-        self.turn.set(cpu);
+        self.running.set(cpu);
         self.is_inside.set(true);
-        let switch = if self.explored.is_some() { context::switch_with_clear_registers } else { switch_as_usual };
+        let switch = if self.explored.is_some() { context::switch_with_clear_registers } else { plain_switch };
         // SAFETY: the CPU's context was saved by `to_driver` or made by `boot`, and only the driver resumes it.
         unsafe { switch(&raw const self.driver, &raw const self.cpus[cpu].context, NOTHING) };
         self.is_inside.set(false);
     }
 
-    /// Gives the turn back to the driver; returns when this CPU has it again.
+    /// Switches to the driver; returns when the driver resumes this CPU.
     #[expect(unsafe_code, reason = "leaves a CPU")]
     pub(super) fn to_driver(&self) {
         // SAFETY: the driver waits in `resume`. What runs on this CPU is at a point where it may lose its turn.
         unsafe { context::switch(&raw const self.cpu().context, &raw const self.driver, NOTHING) };
     }
 
-    /// A point at which another CPU may step, and an interrupt may come here.
+    /// A point at which the driver may let another CPU step, or deliver an interrupt here.
     pub(super) fn step(&self, site: Option<Site>) {
         self.take_step(site, false);
     }
 
-    /// A [`step`](Self::step) of a CPU that computes, or waits for another one.
+    /// A [`step`](Self::step) of a CPU that computes or waits for another CPU.
     pub(super) fn wait(&self) {
         self.take_step(None, true);
     }
 
-    /// A [`wait`](Self::wait) of a G that computes, where every run is explored: before that, the other CPUs run until they have
-    /// nothing to do.
+    /// A [`wait`](Self::wait) of a G that computes on an explored machine. Before `begin`, the other CPUs then run
+    /// until they have nothing to do.
     pub(super) fn compute(&self, explored: &Explored) {
         if explored.has_begun.get() { self.wait() } else { self.to_driver() }
     }
@@ -255,60 +255,60 @@ impl World {
             if !explored.has_begun.get() {
                 return;
             }
-            explored.sites[self.turn()].set(site);
-            explored.waits[self.turn()].set(waits);
+            explored.sites[self.running_cpu()].set(site);
+            explored.waits[self.running_cpu()].set(waits);
         }
         self.steps.set(self.steps.get() + 1);
         self.to_driver();
         while self.cpu().take_interrupts() {}
     }
 
-    /// The program has set its scene; every order of what follows is tried.
+    /// Starts the exploration of every order of steps.
     pub(super) fn begin(&self) {
         let explored = self.explored.as_ref().expect("a program that is explored");
         explored.has_begun.set(true);
         self.to_driver();
     }
 
-    /// Ends the run. Called by what runs on a CPU.
+    /// Ends the run. Called on a CPU.
     pub(super) fn finish(&self, result: Result<(), String>) -> ! {
         *self.end.borrow_mut() = Some(result);
         self.to_driver();
         unreachable!("the run is over")
     }
 
-    /// Has a device raise `signal` at about `when`, by an interrupt on some CPU.
+    /// Makes a device raise `signal` at `when`, by an interrupt on some CPU.
     pub(super) fn interrupt_at(&self, when: Instant, signal: &'static Signal<Sim>) {
         let cpu = if self.explored.is_some() { 0 } else { self.random() as usize % self.cpus.len() };
         self.devices.borrow_mut().push(DeviceInterrupt { when, cpu, signal });
     }
 
-    /// Whether there is something for that CPU to do.
+    /// Whether that CPU has something to do now.
     pub(super) fn can_step(&self, cpu: usize) -> bool {
         self.cpus[cpu].can_step(self.clock.get()) || self.is_interrupted(cpu)
     }
 
-    /// When the next timer or device, of those that have not yet, interrupts a CPU.
+    /// The earliest future time at which a timer or device interrupts a CPU.
     pub(super) fn next_deadline(&self) -> Instant {
         let devices = self.devices.borrow();
         let all = self.cpus.iter().map(|cpu| cpu.timer()).chain(devices.iter().map(|interrupt| interrupt.when));
         all.filter(|&when| when > self.instant()).min().unwrap_or(Instant::NEVER)
     }
 
-    /// It is at least that late now.
-    pub(super) fn go_on_to(&self, when: Instant) {
+    /// Advances the clock to `when`, if it is earlier.
+    pub(super) fn advance_clock_to(&self, when: Instant) {
         self.clock.set(self.clock.get().max(when.as_nanos()));
     }
 
-    /// How the run has ended, if it has.
+    /// Takes the result of the run, if it has ended.
     pub(super) fn take_end(&self) -> Option<Result<(), String>> {
         self.end.take()
     }
 
-    /// Clears what no step depends on.
+    /// Clears what no later step depends on.
     pub(super) fn forget_history(&self) {
         self.steps.set(0);
-        self.turn.set(0);
+        self.running.set(0);
         self.driver.forget();
     }
 
@@ -317,15 +317,15 @@ impl World {
         self.devices.borrow().iter().any(|interrupt| interrupt.cpu == cpu && interrupt.when <= now)
     }
 
-    /// Takes a device's interrupt of the CPU whose turn it is.
+    /// Takes one due device interrupt of the CPU that runs.
     pub(super) fn take_device_interrupt(&self) -> Option<&'static Signal<Sim>> {
-        let (now, turn) = (self.instant(), self.turn());
+        let (now, cpu) = (self.instant(), self.running_cpu());
         let mut devices = self.devices.borrow_mut();
-        let due = devices.iter().position(|interrupt| interrupt.when <= now && interrupt.cpu == turn)?;
+        let due = devices.iter().position(|interrupt| interrupt.when <= now && interrupt.cpu == cpu)?;
         Some(devices.swap_remove(due).signal)
     }
 
-    /// Whether an IPI, which takes a while, is not there yet at an opportunity to take it.
+    /// Whether a pending IPI is still on its way when the CPU could take it.
     pub(super) fn is_interrupt_late(&self) -> bool {
         match &self.explored {
             Some(explored) => explored.is_late.get(),
@@ -333,13 +333,13 @@ impl World {
         }
     }
 
-    /// The CPU whose turn it is.
+    /// The CPU that runs.
     pub(super) fn cpu(&self) -> &SimCpu {
-        &self.cpus[self.turn.get()]
+        &self.cpus[self.running.get()]
     }
 
-    pub(super) fn turn(&self) -> usize {
-        self.turn.get()
+    pub(super) fn running_cpu(&self) -> usize {
+        self.running.get()
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -354,7 +354,7 @@ impl World {
         self.clock.set(self.clock.get() + nanoseconds);
     }
 
-    /// The next random number: xorshift64*.
+    /// Returns the next random number (xorshift64*).
     pub(super) fn random(&self) -> u64 {
         let mut state = self.random.get();
         state ^= state >> 12;
@@ -369,13 +369,13 @@ impl World {
     }
 }
 
-/// [`context::switch`] as a function to choose.
+/// [`context::switch`] as a function that can be chosen at run time.
 ///
 /// # Safety
 ///
-/// As for that.
+/// As for [`context::switch`].
 #[expect(unsafe_code, reason = "the context switch")]
-unsafe fn switch_as_usual(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
+unsafe fn plain_switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
     // SAFETY: by the caller.
     unsafe { context::switch(save, to, transfer) }
 }

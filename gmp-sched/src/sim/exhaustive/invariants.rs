@@ -1,4 +1,4 @@
-//! What holds in every state of an explored machine, and what in those that are stable.
+//! The invariants of an explored machine: those that hold in every state, and those that hold in stable states.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,13 +17,13 @@ use crate::entities::scheduler::Shared;
 use crate::entities::status::Status;
 use crate::sim::{Sim, oracle};
 
-/// Checks the state that `machine` is in; tells whether it is stable.
+/// Checks the state that `machine` is in; returns whether it is stable.
 pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
     processors_have_one_holder(machine)?;
     goroutines_are_queued_once(machine)?;
     spinners_are_counted(machine)?;
     oracle::nothing_runs_while_the_world_is_stopped(machine.scheduler)?;
-    // Somebody who has the lock is about to make it true again.
+    // The lists may be inconsistent while the lock is held.
     if let Some(shared) = machine.scheduler.shared.try_lock() {
         idle_lists_are_counted(machine, &shared)?;
     }
@@ -34,13 +34,13 @@ pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
     if machine.world.threads.is_any_ready() {
         // Level 2: a thread waits only while all CPUs are busy.
         let is_any_idle = machine.world.cpus.iter().any(|cpu| cpu.halts(now));
-        return if is_any_idle { Err("lost wake-up: a thread is ready, and a CPU halts".into()) } else { Ok(false) };
+        return if is_any_idle { Err("lost wakeup: a thread is ready, and a CPU halts".into()) } else { Ok(false) };
     }
     check_stable(machine)?;
     Ok(true)
 }
 
-/// No protocol is under way: each CPU halts or runs code of a G, each thread runs or is parked.
+/// Checks a state in which no protocol is under way: each CPU halts or runs code of a G, each thread runs or is parked.
 fn check_stable(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
     if scheduler.spinning.load(Ordering::Relaxed) != 0 {
@@ -51,12 +51,13 @@ fn check_stable(machine: &Explorable) -> Result<(), String> {
     }
     processors_are_accounted_for(machine)?;
     work_is_conserved(machine)?;
-    timers_have_a_keeper(machine)?;
+    timekeeper_covers_idle_timers(machine)?;
     oracle::dead_processors_have_nothing(scheduler)?;
     oracle::machines_are_accounted_for(scheduler)
 }
 
-/// No G but the stopper's runs while the world is to stop: each has been asked, and no request is on its way any more.
+/// While the world is to stop, no G but the stopper's runs. In a stable state every G has been asked, and no request is
+/// on its way any more.
 fn goroutines_stop_with_the_world(machine: &Explorable) -> Result<(), String> {
     let stopper = machine.scheduler.shared.try_lock().and_then(|shared| shared.stopper);
     let is_stopper = |machine: &Machine<Sim>| stopper.is_some_and(|stopper| ptr::eq(stopper, machine));
@@ -66,7 +67,7 @@ fn goroutines_stop_with_the_world(machine: &Explorable) -> Result<(), String> {
     }
 }
 
-/// A P is held by at most one M, and by none unless it runs.
+/// A P is held by at most one M, and by none while it is idle.
 fn processors_have_one_holder(machine: &Explorable) -> Result<(), String> {
     for processor in machine.scheduler.processors_ever() {
         let holds = |machine: &&Machine<Sim>| machine.processor().is_some_and(|held| ptr::eq(held, processor));
@@ -78,7 +79,7 @@ fn processors_have_one_holder(machine: &Explorable) -> Result<(), String> {
     Ok(())
 }
 
-/// A P in use is idle, held, or left behind in a system call.
+/// A P in use is idle, held, or left in a system call.
 fn processors_are_accounted_for(machine: &Explorable) -> Result<(), String> {
     let stray = machine.scheduler.processors().iter().find(|processor| {
         let has = |held: Option<&Processor<Sim>>| held.is_some_and(|held| ptr::eq(held, *processor));
@@ -93,12 +94,12 @@ fn processors_are_accounted_for(machine: &Explorable) -> Result<(), String> {
     stray.map_or(Ok(()), |stray| Err(format!("neither idle, nor held, nor in a system call: {stray:?}")))
 }
 
-/// What stands in a list whose lock is free.
+/// The elements of a list whose lock is free.
 fn elements<T: Linked>(list: &List<T>) -> impl Iterator<Item = &'static T> {
     core::iter::successors(list.front(), |element| element.link().load(Ordering::Relaxed)).take(list.len())
 }
 
-/// Every G that stands in a queue.
+/// Returns every G that is in a queue.
 fn queued(machine: &Explorable) -> Vec<&'static Goroutine<Sim>> {
     let mut queued: Vec<_> =
         machine.scheduler.processors_ever().iter().flat_map(|processor| processor.queue.elements()).collect();
@@ -108,7 +109,7 @@ fn queued(machine: &Explorable) -> Vec<&'static Goroutine<Sim>> {
     queued
 }
 
-/// A G is on one queue, and neither waits nor runs meanwhile.
+/// A G is in at most one queue, and then neither waits nor runs.
 fn goroutines_are_queued_once(machine: &Explorable) -> Result<(), String> {
     let mut queued = queued(machine);
     if let Some(other) = queued.iter().find(|goroutine| goroutine.status() != Status::Runnable) {
@@ -121,15 +122,15 @@ fn goroutines_are_queued_once(machine: &Explorable) -> Result<(), String> {
     }
 }
 
-/// No M spins without being counted. (A waker is counted before it has an M.)
+/// Every spinning M is counted. (A waker counts the M that it will wake before it has chosen one.)
 fn spinners_are_counted(machine: &Explorable) -> Result<(), String> {
     let spinning = machine.scheduler.machines().filter(|machine| machine.is_spinning()).count();
     let counted = machine.scheduler.spinning.load(Ordering::Relaxed) as usize;
     if spinning <= counted { Ok(()) } else { Err(format!("{spinning} Ms spin, {counted} are counted")) }
 }
 
-/// The number of idle Ps is that of those on the list, which are idle; there is an M for each; the one that has been idle
-/// longest keeps the time.
+/// The count of idle Ps matches the list of idle Ps, all of which are idle; there are at least as many idle Ms, none
+/// with a P; and the M that has been idle longest is the timekeeper.
 fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<(), String> {
     let counted = machine.scheduler.idle_processors.load(Ordering::Relaxed) as usize;
     let (processors, machines) = (shared.idle_processors.len(), shared.idle_machines.len());
@@ -153,29 +154,30 @@ fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<
     Ok(())
 }
 
-/// Level 1: no G is runnable and no timer due while a P is idle.
+/// Level 1: no G is runnable while a P is idle.
 fn work_is_conserved(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
     if scheduler.idle_processors.load(Ordering::Relaxed) == 0 {
         return Ok(());
     }
     match queued(machine).first() {
-        Some(_) => Err(format!("lost wake-up: a G is runnable, a P idle: {}", oracle::goroutines(scheduler))),
+        Some(_) => Err(format!("lost wakeup: a G is runnable, a P idle: {}", oracle::goroutines(scheduler))),
         None => Ok(()),
     }
 }
 
-/// While a P is idle the timekeeper wakes in time for the earliest timer of all.
-fn timers_have_a_keeper(machine: &Explorable) -> Result<(), String> {
+/// While a P is idle, the timekeeper wakes no later than the earliest timer of all idle Ps is due.
+fn timekeeper_covers_idle_timers(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
     let earliest = scheduler.earliest_unkept();
     if earliest == Instant::NEVER {
         return Ok(());
     }
-    let deadline = scheduler.timekeeper.load(Ordering::Relaxed).map(|keeper| keeper.deadline.load(Ordering::Relaxed));
+    let deadline =
+        scheduler.timekeeper.load(Ordering::Relaxed).map(|timekeeper| timekeeper.deadline.load(Ordering::Relaxed));
     match deadline {
         Some(deadline) if deadline <= earliest.as_nanos() => Ok(()),
         Some(_) => Err(format!("the timekeeper sleeps past {earliest}")),
-        None => Err(format!("a timer is due at {earliest}, a P idle, and nobody keeps the time")),
+        None => Err(format!("a timer is due at {earliest}, a P idle, and there is no timekeeper")),
     }
 }

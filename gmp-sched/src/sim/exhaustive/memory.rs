@@ -1,9 +1,9 @@
-//! Where an explored machine lives: an arena that holds all its memory, so that a state can be saved, compared and restored
-//! byte by byte.
+//! The arena that holds all memory of an explored machine, so that a state can be saved, compared and restored byte by
+//! byte.
 //!
-//! Everything that a flow of control of the machine can write lies in the arena: what it allocates (the test's global
-//! allocator is [`Memory`], which serves it from there), and its stack. So nothing that the machine remembers is missing
-//! from a [`Snapshot`], whatever the program does, as long as it writes no statics and no thread-local variables.
+//! The arena contains everything that a flow of control of the machine can write: its allocations (the test's global
+//! allocator is [`Memory`], which serves them from the arena) and its stack. So a [`Snapshot`] is complete whatever the
+//! program does, as long as it writes no statics and no thread-local variables.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -15,39 +15,39 @@ use std::alloc::System;
 
 use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Bytes of an arena: first its heap, then its stacks.
+/// Bytes of an arena: its heap, followed by its stacks.
 const ARENA: usize = 16 << 20;
 const HEAP: usize = 4 << 20;
-/// Bytes of a stack, whose lowest page is its guard: what a panic needs to be formatted on the host.
+/// Bytes of a stack, whose lowest page is its guard. Formatting a panic on the host needs most of them.
 const STACK: usize = 256 << 10;
 const STACKS: usize = (ARENA - HEAP) / STACK;
 const PAGE: usize = 4096;
-/// Arenas at the same time: one for each test that explores, and those in which something has failed.
+/// The most arenas at the same time: one for each test that explores, and one for each failed exploration.
 const ARENAS: usize = 32;
 
 /// Words of a block, the unit in which states are compared and share memory.
 const WORDS: usize = 64;
 const BLOCK: usize = WORDS * size_of::<u64>();
 
-/// Bytes below a stack pointer that are cleared, so that what calls have left there does not make equal states differ.
+/// Bytes below a stack pointer that are cleared, so that leftovers of earlier calls do not make equal states differ.
 const CLEARED: usize = 4096;
 
 std::thread_local! {
-    /// The arena of the explored machine that has the turn on this thread.
+    /// The arena of the explored machine that runs on this thread.
     static INSIDE: Cell<Option<&'static Arena>> = const { Cell::new(None) };
 }
 
-/// The address of the first arena, 0 before one is wanted; and a bit for each that is in use.
-static WINDOW: AtomicUsize = AtomicUsize::new(0);
+/// The address of the first arena, 0 until one is needed.
+static FIRST_ARENA: AtomicUsize = AtomicUsize::new(0);
 static IN_USE: AtomicU32 = AtomicU32::new(0);
 
-/// The global allocator of a test that explores: the system's, except for explored machines.
+/// The global allocator of a test that explores: the system's, except while an explored machine runs.
 #[derive(Debug)]
 pub struct Memory;
 
 #[expect(unsafe_code, reason = "an allocator")]
-// SAFETY: the system's allocator serves everything outside of explored machines. An arena gives each byte to one caller, until
-// that one gives it back.
+// SAFETY: the system's allocator serves everything outside of explored machines. An arena hands each byte to one caller
+// only, until that caller frees it.
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match INSIDE.get() {
@@ -60,37 +60,39 @@ unsafe impl GlobalAlloc for Memory {
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         match Arena::of(pointer.addr()) {
             // SAFETY: by the caller it is no longer used.
-            Some(arena) => unsafe { arena.give_back(pointer, layout) },
+            Some(arena) => unsafe { arena.release(pointer, layout) },
             // SAFETY: by the caller; what is in no arena came from the system.
             None => unsafe { System.dealloc(pointer, layout) },
         }
     }
 }
 
-/// The memory of one explored machine. Lies at its own beginning, so that what of it changes is part of each snapshot.
+/// The memory of one explored machine. This header is at the start of that memory, so that its fields are part of each
+/// snapshot.
 struct Arena {
-    /// The first address of the heap that is free; 0 if nothing is to be used again.
+    /// The first free address of the heap; 0 if nothing more may be allocated.
     free: Cell<usize>,
-    /// Stacks given out.
+    /// Number of stacks handed out.
     stacks: Cell<usize>,
 }
 
 impl Arena {
-    /// The arena that `address` is in.
+    /// The arena that contains `address`, if any.
     fn of(address: usize) -> Option<&'static Self> {
-        let window = WINDOW.load(Ordering::Acquire);
-        let is_inside = window != 0 && (window..window + ARENAS * ARENA).contains(&address);
-        // SAFETY: one of those that the window consists of.
+        let first = FIRST_ARENA.load(Ordering::Acquire);
+        let is_inside = first != 0 && (first..first + ARENAS * ARENA).contains(&address);
+        // SAFETY: the address of an arena within the window.
         #[expect(unsafe_code, reason = "finds the beginning of an arena")]
-        is_inside.then(|| unsafe { Self::at(window + (address - window) / ARENA * ARENA) })
+        is_inside.then(|| unsafe { Self::at(first + (address - first) / ARENA * ARENA) })
     }
 
     /// # Safety
     ///
-    /// An arena begins there.
+    /// An arena starts at `base`.
     #[expect(unsafe_code, reason = "finds the beginning of an arena")]
     unsafe fn at(base: usize) -> &'static Self {
-        // SAFETY: mapped for good, and all zero before it is used first; only cells are changed, by the thread that uses it.
+        // SAFETY: arenas stay mapped and are zero before their first use; only cells change, by the one thread that
+        // uses the arena.
         unsafe { &*ptr::with_exposed_provenance(base) }
     }
 
@@ -108,13 +110,13 @@ impl Arena {
         ptr::with_exposed_provenance_mut(start)
     }
 
-    /// What was allocated last is free again; anything else stays as it is.
+    /// Frees `pointer` if it was the last allocation; otherwise its memory stays in use.
     ///
     /// # Safety
     ///
-    /// It was allocated here, and is not used any more.
+    /// `pointer` was allocated here with `layout` and is no longer used.
     #[expect(unsafe_code, reason = "clears memory")]
-    unsafe fn give_back(&self, pointer: *mut u8, layout: Layout) {
+    unsafe fn release(&self, pointer: *mut u8, layout: Layout) {
         if pointer.addr() + layout.size() == self.free.get() {
             // SAFETY: by the caller.
             unsafe { pointer.write_bytes(0, layout.size()) };
@@ -122,63 +124,63 @@ impl Arena {
         }
     }
 
-    /// The addresses of a stack.
+    /// The addresses of a stack, without its guard.
     fn stack(&self, number: usize) -> Range<usize> {
         let start = self.base() + HEAP + number * STACK;
         start + PAGE..start + STACK
     }
 }
 
-/// Reserves all arenas; gives the address of the first.
-fn window() -> usize {
-    let known = WINDOW.load(Ordering::Acquire);
+/// Reserves the memory of all arenas; returns the address of the first.
+fn first_arena() -> usize {
+    let known = FIRST_ARENA.load(Ordering::Acquire);
     if known != 0 {
         return known;
     }
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
     #[expect(unsafe_code, reason = "maps memory")]
-    // SAFETY: a fresh private mapping at an address of the system's choice touches nothing that exists.
+    // SAFETY: a fresh private mapping at an address that the system chooses touches no existing memory.
     let fresh = unsafe { libc::mmap(ptr::null_mut(), ARENAS * ARENA, access, flags, -1, 0) };
     assert_ne!(fresh, libc::MAP_FAILED, "no memory for explored machines");
     let fresh = fresh.expose_provenance();
-    match WINDOW.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
+    match FIRST_ARENA.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => fresh,
-        // Another thread was faster. The mapping stays, unused.
+        // Another thread was faster. This mapping stays unused.
         Err(known) => known,
     }
 }
 
-/// The arena of an exploration, and the way into it.
-pub(crate) struct Home {
+/// The exclusive use of an arena by one exploration.
+pub(crate) struct MachineMemory {
     arena: &'static Arena,
     is_abandoned: Cell<bool>,
 }
 
-impl Home {
+impl MachineMemory {
     pub(super) fn new() -> Self {
-        let window = window();
+        let first = first_arena();
         let taken = IN_USE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
             let free = used.trailing_ones() as usize;
             (free < ARENAS).then(|| used | 1 << free)
         });
         let number = taken.expect("too many machines are explored at the same time").trailing_ones() as usize;
         #[expect(unsafe_code, reason = "finds the beginning of an arena")]
-        // SAFETY: one of those that the window consists of.
-        let arena = unsafe { Arena::at(window + number * ARENA) };
+        // SAFETY: the address of an arena within the window.
+        let arena = unsafe { Arena::at(first + number * ARENA) };
         arena.free.set(arena.base() + size_of::<Arena>());
         arena.stacks.set(0);
         for stack in (0..STACKS).map(|stack| arena.stack(stack)) {
             let guard = ptr::with_exposed_provenance_mut(stack.start - PAGE);
             #[expect(unsafe_code, reason = "changes mappings")]
-            // SAFETY: a page of the arena, below a stack, that nobody uses.
+            // SAFETY: an unused page of the arena, below a stack.
             let is_guarded = unsafe { libc::mprotect(guard, PAGE, libc::PROT_NONE) } == 0;
             assert!(is_guarded, "no guard for a stack");
         }
         Self { arena, is_abandoned: Cell::new(false) }
     }
 
-    /// Runs `body` with what it allocates in the arena.
+    /// Runs `body` and serves its allocations from the arena.
     pub(super) fn inside<R>(&self, body: impl FnOnce() -> R) -> R {
         INSIDE.set(Some(self.arena));
         let result = body();
@@ -186,13 +188,13 @@ impl Home {
         result
     }
 
-    /// Whether the global allocator serves the machine from here.
-    pub(super) fn is_served(&self) -> bool {
+    /// Whether the process's global allocator is [`Memory`].
+    pub(super) fn is_global_allocator(&self) -> bool {
         let probe = self.inside(|| core::hint::black_box(alloc::boxed::Box::new(0_u8)));
         Arena::of(ptr::from_ref(&*probe).addr()).is_some()
     }
 
-    /// A stack that nobody uses.
+    /// Takes an unused stack.
     pub(crate) fn take_stack() -> Range<usize> {
         let arena = INSIDE.get().expect("stacks are made by explored machines");
         let number = arena.stacks.replace(arena.stacks.get() + 1);
@@ -200,19 +202,20 @@ impl Home {
         arena.stack(number)
     }
 
-    /// The stacks given out, by number.
+    /// The stacks handed out so far, by number.
     pub(super) fn stacks(&self) -> impl Iterator<Item = Range<usize>> {
         (0..self.arena.stacks.get()).map(|number| self.arena.stack(number))
     }
 
-    /// Its memory is never used again: something has failed, and what was allocated on the way may be known outside.
+    /// Keeps the arena from being reused after a failure, because values allocated in it may still be referenced from
+    /// outside.
     pub(super) fn abandon(&self) {
         self.is_abandoned.set(true);
         self.arena.free.set(0);
     }
 
-    /// Saves all of the machine's memory. Of each stack only what lies at or above its pointer in `stack_pointers` is in use;
-    /// what lies below is cleared.
+    /// Saves all of the machine's memory. Only the part of a stack at or above its pointer in `stack_pointers` is in
+    /// use; some of what is below is cleared.
     pub(super) fn save(&self, stack_pointers: &[usize], before: Option<&Snapshot>) -> Snapshot {
         let heap = (self.arena.base()..self.arena.free.get()).step_by(BLOCK);
         let heap = save_blocks(heap, before.map_or(&[], |before| &before.heap));
@@ -228,10 +231,10 @@ impl Home {
         Snapshot { heap, stacks, hash }
     }
 
-    /// Makes the machine what it was.
+    /// Restores the machine to `snapshot`.
     pub(super) fn restore(&self, snapshot: &Snapshot) {
         let end = snapshot.heap.last().map_or(self.arena.base(), |last| last.address + BLOCK);
-        // What has been allocated since then is free again.
+        // What has been allocated since then becomes free.
         clear(end..end.max(self.arena.free.get()));
         for (stack, blocks) in self.stacks().zip(&snapshot.stacks) {
             let start = blocks.last().map_or(stack.end, |lowest| lowest.address);
@@ -244,31 +247,32 @@ impl Home {
 /// Clears memory of an explored machine that is not in use.
 #[expect(unsafe_code, reason = "writes the machine's memory")]
 fn clear(memory: Range<usize>) {
-    // SAFETY: part of an arena, whose machine does not run. Below the pointer of a stack there is nothing: the flow of
-    // control on it left by inline assembly that uses the stack, so it has no red zone. Above the end of the heap neither.
+    // SAFETY: part of an arena whose machine does not run. Nothing is in use below a stack pointer: the flow of control
+    // there left by inline assembly that uses the stack, so it has no red zone. Nor is anything above the end of the
+    // heap.
     unsafe { ptr::with_exposed_provenance_mut::<u8>(memory.start).write_bytes(0, memory.len()) };
 }
 
-impl Drop for Home {
+impl Drop for MachineMemory {
     fn drop(&mut self) {
         if self.is_abandoned.get() {
             return;
         }
         let base = ptr::with_exposed_provenance_mut(self.arena.base());
         #[expect(unsafe_code, reason = "discards memory")]
-        // SAFETY: nobody has anything in there any more. What is touched again is zero.
+        // SAFETY: nothing refers to the arena any more. Its pages are zero when they are used again.
         let is_discarded = unsafe { libc::madvise(base, ARENA, libc::MADV_DONTNEED) } == 0;
         if is_discarded {
-            let number = (self.arena.base() - WINDOW.load(Ordering::Acquire)) / ARENA;
+            let number = (self.arena.base() - FIRST_ARENA.load(Ordering::Acquire)) / ARENA;
             IN_USE.fetch_and(!(1 << number), Ordering::AcqRel);
         }
     }
 }
 
-/// A piece of memory as it was.
+/// A saved block of memory.
 struct Block {
     address: usize,
-    /// Of address and words.
+    /// The hash of address and words.
     hash: u128,
     words: [u64; WORDS],
 }
@@ -284,22 +288,22 @@ impl Block {
 
     #[expect(unsafe_code, reason = "writes the machine's memory")]
     fn restore(&self) {
-        // SAFETY: part of an arena, whose machine does not run.
+        // SAFETY: part of an arena whose machine does not run.
         unsafe { ptr::with_exposed_provenance_mut::<[u64; WORDS]>(self.address).write(self.words) };
     }
 }
 
-/// Multiplies to 128 bits and folds them: each bit of the word changes half of the result.
+/// Multiplies to 128 bits and folds the halves: each bit of `word` changes about half of the bits of the result.
 fn mix(word: u64, factor: u64) -> u64 {
     let product = u128::from(word ^ factor.rotate_left(32)) * u128::from(factor);
     (product >> 64) as u64 ^ product as u64 ^ word.rotate_left(23)
 }
 
-/// Saves the blocks at these addresses, sharing those that are what they were.
+/// Saves the blocks at these addresses; unchanged blocks are shared with `before`.
 fn save_blocks(addresses: impl Iterator<Item = usize>, before: &[Rc<Block>]) -> Vec<Rc<Block>> {
     let save = |(number, address): (usize, usize)| {
         #[expect(unsafe_code, reason = "reads the machine's memory")]
-        // SAFETY: mapped memory of an arena, whose machine does not run.
+        // SAFETY: mapped memory of an arena whose machine does not run.
         let words = unsafe { &*ptr::with_exposed_provenance::<[u64; WORDS]>(address) };
         match before.get(number) {
             Some(block) if block.address == address && block.words == *words => block.clone(),
@@ -309,11 +313,11 @@ fn save_blocks(addresses: impl Iterator<Item = usize>, before: &[Rc<Block>]) -> 
     addresses.enumerate().map(save).collect()
 }
 
-/// All memory of an explored machine at one point. Those of states that are alike share most of it.
+/// All memory of an explored machine at one point. Similar states share most of their blocks.
 pub(super) struct Snapshot {
     heap: Vec<Rc<Block>>,
-    /// Each from the top down.
+    /// The blocks of each stack, from the top down.
     stacks: Vec<Vec<Rc<Block>>>,
-    /// Of all of it.
+    /// The hash of all blocks.
     pub(super) hash: u128,
 }

@@ -1,38 +1,43 @@
-//! Every run of a small program on the simulated machine: a model checker over the scheduler's own source.
+//! Explores every run of a small program on the simulated machine: a model checker over the scheduler's own source.
 //!
-//! The seeded simulation tries some orders of the steps of a large program. Here a program is small (a few Gs, 2 CPUs), and
-//! every order is tried: at each [point](crate::base::points::Points::point), and before each lock of the scheduler is taken, each
-//! CPU that can go on may be the next; an IPI that is pending may come now or a step later; and the clock, which stands
-//! otherwise, may go on to the next deadline (a bounded number of times while a CPU is busy, and always when all halt).
+//! The seeded simulation tries some orders of the steps of a large program. Here a program is small (a few Gs, 2 CPUs),
+//! and every order is tried. At each [point](crate::base::points::Points::point), and before each lock of the scheduler
+//! is taken, any CPU that can step may be next. A pending IPI may be delivered now or a step later. The clock stands
+//! still, except that it may advance to the next deadline: a bounded number of times while a CPU is busy, and always
+//! when all CPUs halt.
 //!
-//! [`explore`] goes depth first. It saves the whole memory of the machine at each step, so that it can go back, and does not
-//! explore again what follows a state that it has seen. In each state it checks the invariants of `invariants`; at the end, that
-//! from every state the program can still come to its end (so there is neither a deadlock nor a livelock).
+//! [`explore`] searches depth first. It saves the whole memory of the machine at each step, so that it can go back, and
+//! does not explore again what follows a state that it has visited. It checks the invariants of `invariants` in each
+//! state. At the end it checks that the program can still end from every state, so that there is neither a deadlock nor
+//! a livelock.
 //!
 //! # What a state is
 //!
-//! All memory that the machine can write, byte by byte, is hashed to 128 bits. It lies in an arena of its own: everything that is
-//! allocated while the machine runs, and the used part of every stack. What a flow of control has in registers while it does
-//! not run is on its stack, too. So two states with the same hash go on in the same way, except for a collision of hashes (with
-//! ten million states less probable than 10^-24). What is cleared before a state is saved, and therefore not part of it:
+//! A state is all memory that the machine can write, byte by byte, hashed to 128 bits. This memory is an arena of its
+//! own: everything that is allocated while the machine runs, and the used part of every stack. The registers of a flow
+//! of control that does not run are on its stack. So two states with the same hash continue in the same way, except for
+//! a hash collision (with ten million states less probable than 10^-24). The following is cleared before a state is
+//! saved and therefore not part of it:
 //!
-//! - counters, the time since which a G waits or is runnable, and the P's clock from which the former is read: they are only shown
-//!   to people;
-//! - the number of steps so far, the driver's context, and contexts of flows of control that run: written before they are read;
+//! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read: they
+//!   only serve reports;
+//! - the number of steps so far, the driver's context, and the contexts of flows of control that run: each is written
+//!   before it is read;
 //! - memory below the stack pointer of a flow of control that does not run;
-//! - the random numbers of a P, which begin anew in each state: a thief looks at the other Ps always in one order,
-//!   [`Setting::order`] says which.
+//! - the random numbers of a P, which start anew in each state: a thief always visits the other Ps in the same order,
+//!   which [`Setting::order`] chooses.
 //!
-//! A program must not write statics or thread-local variables, which are not saved. `tests/composition.rs` compares the states
-//! found with those found without pruning.
+//! A program must not write statics or thread-local variables, because they are not saved. `tests/composition.rs`
+//! compares the states found with those found without pruning.
 //!
 //! # What is not covered
 //!
-//! - Memory is sequentially consistent; what weaker memory does is for the loom models. What happens between two points is one
-//!   step.
-//! - With [`Setting::switches`] only runs in which the turn is taken that often from a CPU that could go on. It goes over for
-//!   nothing where a CPU halts, waits for a lock or computes.
-//! - Not more ticks than [`Setting::ticks`] while a CPU is busy; waiting times of the stealing protocol are one step.
+//! - Memory is sequentially consistent; the effects of weaker memory are left to the loom models. What happens between
+//!   two points is one step.
+//! - With [`Setting::switches`], only runs with at most that many switches away from a CPU that could step. A switch
+//!   away from a CPU that halts, waits for a lock or computes is free.
+//! - Runs with more ticks than [`Setting::ticks`] while a CPU is busy. The waiting times of the stealing protocol take
+//!   one step.
 
 mod invariants;
 pub(super) mod memory;
@@ -49,26 +54,27 @@ use super::world;
 use crate::base::id::{GoroutineId, MachineId};
 use crate::base::points::Site;
 
-/// What is explored.
+/// The explored machine, and the bounds of the exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// CPUs of the machine.
+    /// Number of CPUs of the machine.
     pub cpus: usize,
-    /// Ps of the scheduler.
+    /// Number of Ps of the scheduler.
     pub processors: usize,
-    /// The most Ps that the program may choose, if that is more.
+    /// The most Ps that the program may choose, if that is more than `processors`.
     pub procs_limit: usize,
-    /// How often the clock may go on to the next deadline while a CPU is busy. When all halt, it always does.
+    /// How often the clock may advance to the next deadline while a CPU is busy. When all CPUs halt, it always
+    /// advances.
     pub ticks: u32,
-    /// How often the turn may be taken from a CPU that could go on; without a number as often as there are points.
+    /// How many times a run may switch away from a CPU that could step; unbounded if `None`.
     pub switches: Option<u32>,
-    /// Steps of a run at most, instead.
+    /// The most steps of a run. If set, `switches` is ignored.
     pub steps: Option<u32>,
-    /// Whether what follows a state is explored once only. Not for checking that this leaves nothing out.
+    /// Whether what follows a visited state is not explored again. Turned off only to check that this omits nothing.
     pub prunes: bool,
-    /// Which of the orders in which to look for something to steal.
+    /// Chooses the order in which thieves visit other Ps.
     pub order: u64,
-    /// States after which the exploration is given up.
+    /// Number of states at which the exploration gives up.
     pub states_at_most: usize,
 }
 
@@ -88,46 +94,46 @@ impl Default for Setting {
     }
 }
 
-/// How much there was to explore.
+/// How large the exploration was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Different states.
     pub states: usize,
-    /// Steps from state to state.
+    /// Steps between states.
     pub transitions: usize,
-    /// States in which the program has ended.
+    /// Times that the program ended.
     pub ends: usize,
-    /// States in which nothing goes on by itself, and everything is to be in order.
+    /// States in which no protocol is under way, so that the stricter invariants are checked.
     pub stable: usize,
-    /// Steps of the longest path that was followed.
+    /// Steps of the longest path followed.
     pub depth: usize,
 }
 
-/// What happens next.
+/// One step of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// A CPU goes on to its next point, and takes its interrupts before, unless they are late.
+    /// A CPU runs until its next point. It handles its pending interrupts first, except for an IPI that `is_late`.
     Step {
-        /// Which.
+        /// The CPU.
         cpu: usize,
-        /// An IPI that is pending there does not come yet.
+        /// Whether the IPI that is pending there stays pending during this step.
         is_late: bool,
     },
-    /// The clock goes on to the next deadline.
+    /// The clock advances to the next deadline.
     Tick,
 }
 
 /// The M on a CPU and the G on that M.
 type Who = (Option<MachineId>, Option<GoroutineId>);
 
-/// A step on the way to where something is wrong.
+/// A step of a failed run.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// What happened.
+    /// The step.
     pub choice: Choice,
-    /// The M and the G that were on that CPU before.
+    /// The M and the G that were on that CPU before the step.
     pub who: Who,
-    /// The point before which the CPU is now; none before a lock and in a G's own code.
+    /// The point at which the CPU stopped; `None` at a lock and in a G's own code.
     pub site: Option<Site>,
 }
 
@@ -149,14 +155,14 @@ impl fmt::Display for Step {
     }
 }
 
-/// A run that goes wrong.
+/// A run that fails.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What is wrong.
+    /// The broken invariant or the message of the panic.
     pub message: String,
-    /// How it comes to that.
+    /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// What was explored until then.
+    /// How much was explored until then.
     pub census: Census,
 }
 
@@ -174,8 +180,8 @@ impl core::error::Error for Failure {}
 ///
 /// # Errors
 ///
-/// There is a run in which a G or the scheduler panics, an invariant is broken, or the program cannot end any more; or there are
-/// more states than the setting allows.
+/// There is a run in which a G or the scheduler panics, an invariant is broken, or the program can no longer end; or
+/// there are more states than the setting allows.
 ///
 /// # Panics
 ///
@@ -184,8 +190,8 @@ pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }
 
-/// Every order of what follows is explored. Before this, a CPU runs until a G calls [`work`](super::work) or there is nothing to
-/// do. Called once by the program.
+/// Starts the exploration: every order of what follows is tried. Before this, a CPU runs until a G calls
+/// [`work`](super::work) or has nothing to do. The program calls this once.
 pub fn begin() {
     world::current().begin();
 }

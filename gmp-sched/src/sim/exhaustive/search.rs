@@ -1,4 +1,4 @@
-//! The search: depth first through all states.
+//! The depth-first search through all states.
 
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -17,29 +17,29 @@ struct Visit {
     snapshot: Snapshot,
     number: u32,
     choices: Vec<Choice>,
-    /// Choices that have been followed.
+    /// How many of the choices have been followed.
     followed: usize,
-    /// The CPU that made the last step, and whether it can get on.
+    /// The CPU that took the last step, and whether it can make progress.
     cpu: usize,
-    gets_on: bool,
-    /// The last choice that was followed, for people.
+    can_progress: bool,
+    /// The last choice that was followed, for the report of a failure.
     step: Option<Step>,
-    /// What may be spent from here on: CPUs taken from one that could go on, or steps.
-    credit: u32,
+    /// The budget left from here on: switches away from a CPU that could step, or steps.
+    budget: u32,
 }
 
 /// A state that has been visited.
 struct Known {
     number: u32,
-    /// The most credit with which it was visited.
-    credit: u32,
+    /// The largest budget with which the state was visited.
+    budget: u32,
 }
 
 pub(super) struct Search {
     setting: Setting,
     machine: Explorable,
     known: HashMap<u128, Known>,
-    /// From state to state, by number.
+    /// The transitions, as pairs of state numbers.
     edges: Vec<(u32, u32)>,
     census: Census,
 }
@@ -52,17 +52,17 @@ impl Search {
 
     pub(super) fn run(mut self) -> Result<Census, Failure> {
         let snapshot = self.machine.save(None);
-        let credit = self.setting.steps.or(self.setting.switches).unwrap_or(0);
-        let number = self.visit(snapshot.hash, 0, credit).expect("it is the first");
+        let budget = self.setting.steps.or(self.setting.switches).unwrap_or(0);
+        let number = self.visit(snapshot.hash, 0, budget).expect("it is the first");
         let mut path = vec![Visit {
             snapshot,
             number,
             choices: self.machine.choices(),
             followed: 0,
             cpu: 0,
-            gets_on: true,
+            can_progress: true,
             step: None,
-            credit,
+            budget,
         }];
         while !path.is_empty() {
             match self.step(&mut path) {
@@ -71,14 +71,14 @@ impl Search {
             }
         }
         self.census.states = self.known.len();
-        // With steps or switches left out a state may be left without a way on.
+        // With a bound on the steps, a state may have no successors, which proves nothing.
         match self.setting.steps.is_none().then(|| self.find_trap()).flatten() {
             None => Ok(self.census),
             Some(message) => Err(self.failure(message, &path)),
         }
     }
 
-    /// Follows the next choice of the last state on the path, or goes back.
+    /// Follows the next choice of the last state on the path; goes back if there is none.
     fn step(&mut self, path: &mut Vec<Visit>) -> Result<(), String> {
         let Some(visit) = path.last_mut() else { return Ok(()) };
         let Some(&choice) = visit.choices.get(visit.followed) else {
@@ -88,12 +88,12 @@ impl Search {
         visit.followed += 1;
         let (number, last) = (visit.number, visit.cpu);
         let cpu = if let Choice::Step { cpu, .. } = choice { cpu } else { last };
-        let Some(credit) = visit.credit.checked_sub(self.price(visit, cpu)) else { return Ok(()) };
+        let Some(budget) = visit.budget.checked_sub(self.cost(visit, cpu)) else { return Ok(()) };
         if visit.followed != 1 {
-            self.machine.home.restore(&visit.snapshot);
+            self.machine.memory.restore(&visit.snapshot);
         }
         let who = self.machine.who(cpu);
-        let end = self.machine.follow(choice);
+        let end = self.machine.carry_out(choice);
         visit.step = Some(Step { choice, who, site: self.machine.explored().sites[cpu].get() });
         self.census.transitions += 1;
         let snapshot = self.machine.save(Some(&visit.snapshot));
@@ -107,7 +107,7 @@ impl Search {
             None => {}
         }
         let is_known = self.known.contains_key(&self.key(snapshot.hash, cpu));
-        let to = self.visit(snapshot.hash, cpu, credit);
+        let to = self.visit(snapshot.hash, cpu, budget);
         let known = &self.known[&self.key(snapshot.hash, cpu)];
         self.edges.push((number, known.number));
         let Some(to) = to else { return Ok(()) };
@@ -121,40 +121,40 @@ impl Search {
         if choices.is_empty() {
             return Err("every CPU halts and nothing is to wake one".to_string());
         }
-        let gets_on = self.machine.gets_on(cpu);
-        path.push(Visit { snapshot, number: to, choices, followed: 0, cpu, gets_on, step: None, credit });
+        let can_progress = self.machine.can_progress(cpu);
+        path.push(Visit { snapshot, number: to, choices, followed: 0, cpu, can_progress, step: None, budget });
         Ok(())
     }
 
-    /// What it costs to have `cpu` go on after `visit`.
-    fn price(&self, visit: &Visit, cpu: usize) -> u32 {
+    /// The cost of letting `cpu` step after `visit`.
+    fn cost(&self, visit: &Visit, cpu: usize) -> u32 {
         if self.setting.steps.is_some() {
             return 1;
         }
-        let is_switch = cpu != visit.cpu && visit.gets_on;
+        let is_switch = cpu != visit.cpu && visit.can_progress;
         u32::from(self.setting.switches.is_some() && is_switch)
     }
 
-    /// By which a state is known. Where switches are counted, it matters which CPU would go on without one.
+    /// The key under which a state is known. If switches are counted, it includes the CPU that can step without one.
     fn key(&self, hash: u128, cpu: usize) -> u128 {
         if self.setting.switches.is_some() { hash.wrapping_add(cpu as u128) } else { hash }
     }
 
-    /// Notes that a state is visited; gives its number unless it has been with as much credit.
-    fn visit(&mut self, hash: u128, cpu: usize, credit: u32) -> Option<u32> {
+    /// Records a visit. Returns the state's number, or `None` if it was visited with at least this budget before.
+    fn visit(&mut self, hash: u128, cpu: usize, budget: u32) -> Option<u32> {
         let number = u32::try_from(self.known.len() + 1).expect("fewer than 2^32 states");
         let key = self.key(hash, cpu);
         let mut is_new = false;
         let known = self.known.entry(key).or_insert_with(|| {
             is_new = true;
-            Known { number, credit }
+            Known { number, budget }
         });
-        let is_worth = is_new || known.credit < credit || !self.setting.prunes;
-        known.credit = known.credit.max(credit);
+        let is_worth = is_new || known.budget < budget || !self.setting.prunes;
+        known.budget = known.budget.max(budget);
         is_worth.then_some(known.number)
     }
 
-    /// Looks for a state from which the program cannot end any more: all that can be reached from there goes round in circles.
+    /// Looks for a state from which the program can no longer end, because all its successors form cycles.
     fn find_trap(&self) -> Option<String> {
         let mut back: Vec<(u32, u32)> = self.edges.iter().map(|&(from, to)| (to, from)).collect();
         back.sort_unstable();
@@ -173,9 +173,9 @@ impl Search {
         (trapped != 0).then(|| alloc::format!("the program cannot end any more: {trapped} states lead nowhere"))
     }
 
-    /// Something is wrong at the end of `path`.
+    /// Builds the report of a failure at the end of `path`.
     fn failure(self, message: String, path: &[Visit]) -> Failure {
-        self.machine.home.abandon();
+        self.machine.memory.abandon();
         let census = Census { states: self.known.len(), ..self.census };
         Failure { message, steps: path.iter().filter_map(|visit| visit.step).collect(), census }
     }

@@ -1,10 +1,10 @@
-//! The state of an explored machine: what belongs to it, and what does not.
+//! The state of an explored machine: what belongs to it, and what is left out.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::memory::{Home, Snapshot};
+use super::memory::{MachineMemory, Snapshot};
 use super::{Choice, Setting, Who};
 use crate::base::instant::Instant;
 use crate::entities::goroutine::Goroutine;
@@ -15,34 +15,37 @@ use crate::kthread::Thread;
 use crate::sim::world::{Explored, World};
 use crate::sim::{Config, Sim};
 
-/// A machine that is stopped at a point of each CPU.
+/// A machine whose CPUs are each stopped at a point.
 pub(super) struct Explorable {
-    pub(super) home: Home,
+    pub(super) memory: MachineMemory,
     pub(super) world: &'static World,
     pub(super) scheduler: &'static Scheduler<Sim>,
     order: u64,
 }
 
 impl Explorable {
-    /// A machine whose program has set its scene.
+    /// Makes a machine and runs its program up to `begin`.
     pub(super) fn new(setting: Setting, program: fn()) -> Self {
         let Setting { cpus, processors, procs_limit, ticks, order, .. } = setting;
-        let home = Home::new();
-        assert!(home.is_served(), "a test that explores needs `sim::exhaustive::Memory` as its global allocator");
+        let memory = MachineMemory::new();
+        assert!(
+            memory.is_global_allocator(),
+            "a test that explores needs `sim::exhaustive::Memory` as its global allocator"
+        );
         let config = Config { cpus, processors, procs_limit, seed: order, ..Config::default() };
-        let world: &'static World = home.inside(|| {
+        let world: &'static World = memory.inside(|| {
             let explored = Explored::default();
             explored.ticks.set(ticks);
             &*Box::leak(Box::new(World::new(config, Some(explored))))
         });
         world.enter();
-        let scheduler = home.inside(|| world.set_up(Box::new(program)));
-        let machine = Self { home, world, scheduler, order };
+        let scheduler = memory.inside(|| world.set_up(Box::new(program)));
+        let machine = Self { memory, world, scheduler, order };
         let mut all = (0..cpus).cycle();
         while !machine.explored().has_begun.get() {
             let able = all.by_ref().take(cpus).find(|&cpu| world.can_step(cpu));
             let able = able.expect("the program never calls `begin`");
-            machine.home.inside(|| world.resume(able));
+            machine.memory.inside(|| world.resume(able));
         }
         machine
     }
@@ -51,8 +54,8 @@ impl Explorable {
         self.world.explored.as_ref().expect("it is")
     }
 
-    /// Whether `cpu` can go on, and neither computes nor waits for another one.
-    pub(super) fn gets_on(&self, cpu: usize) -> bool {
+    /// Whether `cpu` can step, and neither computes nor waits for another CPU.
+    pub(super) fn can_progress(&self, cpu: usize) -> bool {
         self.world.can_step(cpu) && !self.explored().waits[cpu].get()
     }
 
@@ -60,7 +63,7 @@ impl Explorable {
         (0..self.world.cpus.len()).filter(|&cpu| self.world.can_step(cpu))
     }
 
-    /// Everything that may happen next.
+    /// Returns everything that may happen next.
     pub(super) fn choices(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for cpu in self.able() {
@@ -75,21 +78,21 @@ impl Explorable {
         choices
     }
 
-    /// Lets it happen; tells how the program has ended, if it has.
-    pub(super) fn follow(&self, choice: Choice) -> Option<Result<(), String>> {
+    /// Carries out `choice`; returns how the program has ended, if it has.
+    pub(super) fn carry_out(&self, choice: Choice) -> Option<Result<(), String>> {
         match choice {
             Choice::Step { cpu, is_late } => {
                 self.explored().is_late.set(is_late);
-                self.home.inside(|| self.world.resume(cpu));
+                self.memory.inside(|| self.world.resume(cpu));
             }
             Choice::Tick => {
                 if self.able().next().is_some() {
                     self.explored().ticks.set(self.explored().ticks.get() - 1);
                 }
-                self.world.go_on_to(self.world.next_deadline());
+                self.world.advance_clock_to(self.world.next_deadline());
             }
         }
-        // A copy of the message, which is in the arena.
+        // Copies the message, which is in the arena.
         self.world.take_end().map(|end| end.map_err(|message| message.as_str().into()))
     }
 
@@ -105,13 +108,13 @@ impl Explorable {
         machines.chain(self.world.sysmon.get())
     }
 
-    /// Clears what no step depends on, and saves the rest.
+    /// Clears what no later step depends on, and saves the rest.
     pub(super) fn save(&self, before: Option<&Snapshot>) -> Snapshot {
         self.world.forget_history();
         self.explored().is_late.set(false);
         self.scheduler.processors_ever().iter().for_each(|processor| processor.forget_history(self.order));
         self.scheduler.goroutines().for_each(|goroutine| goroutine.forget_times());
-        // Of each flow of control the context that it left last.
+        // For each flow of control, the stack pointer of the context it saved last.
         let mut saved: Vec<usize> = self.world.cpus.iter().map(|cpu| cpu.context.stack_pointer()).collect();
         saved.extend(self.world.threads.idle_contexts().map(|context| context.stack_pointer()));
         let threads = self.threads().filter_map(|thread| self.world.threads.context_of(thread));
@@ -134,14 +137,14 @@ impl Explorable {
             }
         }
         let pointers: Vec<usize> = self
-            .home
+            .memory
             .stacks()
             .map(|stack| {
                 let here = saved.iter().copied().filter(|pointer| (stack.start..stack.end).contains(pointer));
                 here.min().unwrap_or(stack.end)
             })
             .collect();
-        self.home.save(&pointers, before)
+        self.memory.save(&pointers, before)
     }
 }
 
