@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use super::world::current;
+use super::simulation::current;
 use super::{Sim, platform};
 use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
@@ -99,24 +99,24 @@ impl SimCpu {
     /// Runs the handlers on the interrupted stack, with interrupts off. An IPI takes a while to arrive, so it may be
     /// left pending at the first opportunity, unless it `woke` the CPU.
     fn handle_pending(&self, woke: bool) {
-        let world = current();
+        let simulation = current();
         self.interrupts_on.set(false);
         self.in_handler.set(true);
-        if self.kicked.get() && (woke || !world.is_interrupt_late()) {
+        if self.kicked.get() && (woke || !simulation.is_interrupt_late()) {
             self.kicked.set(false);
             #[expect(unsafe_code, reason = "stands for an interrupt")]
             // SAFETY: interrupts are off.
             unsafe {
-                world.threads.reschedule_interrupt();
+                simulation.threads.reschedule_interrupt();
             }
             if self.machine.get().is_some_and(preempt::is_wanted) {
                 self.is_pending.set(true);
             }
         }
-        while let Some(signal) = world.take_device_interrupt() {
-            signal.raise(world.scheduler.get().expect("devices are used by Gs"));
+        while let Some(signal) = simulation.take_device_interrupt() {
+            signal.raise(simulation.scheduler.get().expect("devices are used by Gs"));
         }
-        if self.timer.get() <= world.instant() {
+        if self.timer.get() <= simulation.instant() {
             self.timer.set(Instant::NEVER);
             self.timer_interrupt();
         }
@@ -126,19 +126,19 @@ impl SimCpu {
 
     /// The timer's handler, as in the kernel.
     fn timer_interrupt(&self) {
-        let world = current();
-        let now = world.instant();
+        let simulation = current();
+        let now = simulation.instant();
         #[expect(unsafe_code, reason = "stands for an interrupt")]
         // SAFETY: interrupts are off.
-        let mut next = unsafe { world.threads.timer_interrupt(now) };
-        if world.threads.current().is_some() {
-            if world.scheduler.get().is_some_and(|scheduler| scheduler.is_any_in_syscall())
-                && let Some(sysmon) = world.sysmon.get()
+        let mut next = unsafe { simulation.threads.timer_interrupt(now) };
+        if simulation.threads.current().is_some() {
+            if simulation.scheduler.get().is_some_and(|scheduler| scheduler.is_any_in_syscall())
+                && let Some(sysmon) = simulation.sysmon.get()
             {
                 sysmon.unpark();
             }
             let tick = preempt::tick(self.machine.get());
-            if tick.gives_way | world.threads.preempt_after(now, Sim::slice()) {
+            if tick.gives_way | simulation.threads.preempt_after(now, Sim::slice()) {
                 self.is_pending.set(true);
             }
             next = next.min(tick.at);
@@ -214,10 +214,10 @@ unsafe impl Cpu for Sim {
     }
 
     unsafe fn halt() {
-        let world = current();
-        let cpu = world.cpu();
+        let simulation = current();
+        let cpu = simulation.cpu();
         cpu.halts.set(true);
-        world.to_driver();
+        simulation.to_driver();
         cpu.halts.set(false);
         cpu.interrupts_on.set(true);
         cpu.handle_pending(true);

@@ -28,8 +28,8 @@ mod cpu;
 pub mod exhaustive;
 mod oracle;
 mod platform;
+mod simulation;
 mod slices;
-mod world;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -41,7 +41,7 @@ use crate::engine::device_signals::Signal;
 use crate::engine::syscall;
 use crate::platform::Pinned;
 use crate::record::counters::Counts;
-use world::World;
+use simulation::Simulation;
 
 /// The platform type of the simulated machine.
 #[derive(Clone, Copy, Debug)]
@@ -112,19 +112,19 @@ impl core::error::Error for Failure {}
 ///
 /// There is no CPU or no P, or the caller is inside a simulation.
 pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
-    World::new(config, None).run(Box::new(main))
+    Simulation::new(config, None).run(Box::new(main))
 }
 
 /// The configuration of the run that the caller is part of.
 #[must_use]
 pub fn config() -> Config {
-    world::current().config()
+    simulation::current().config()
 }
 
 /// The virtual clock: time since the machine started.
 #[must_use]
 pub fn elapsed() -> Duration {
-    Duration::from_nanos(world::current().now())
+    Duration::from_nanos(simulation::current().now())
 }
 
 /// The number of the M that the calling G runs on.
@@ -136,7 +136,7 @@ pub fn machine() -> MachineId {
 /// The longest time so far from a request to stop the world until it had stopped.
 #[must_use]
 pub fn longest_stop() -> Duration {
-    world::current().scheduler.get().map_or(Duration::ZERO, |scheduler| scheduler.stops().longest)
+    simulation::current().scheduler.get().map_or(Duration::ZERO, |scheduler| scheduler.stops().longest)
 }
 
 /// The most that a CPU computes in one step, in ns.
@@ -148,21 +148,21 @@ const LONGEST_LATENCY: u64 = 300;
 /// Computes for about that long without calling the scheduler. Interrupts, and with them preemptions, may come
 /// meanwhile.
 pub fn work(duration: Duration) {
-    let world = world::current();
-    if let Some(explored) = &world.explored {
-        return world.compute(explored);
+    let simulation = simulation::current();
+    if let Some(explored) = &simulation.explored {
+        return simulation.compute(explored);
     }
     let mut left = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     while left > 0 {
         // The CPUs step one after the other but stand for CPUs that compute at the same time, so each step advances the
         // clock by this CPU's share only.
-        let parts = world.cpus.len() as u64;
-        let until_interrupt = world.cpu().timer().as_nanos().saturating_sub(world.now());
+        let parts = simulation.cpus.len() as u64;
+        let until_interrupt = simulation.cpu().timer().as_nanos().saturating_sub(simulation.now());
         let longest = LONGEST_WORK.min(until_interrupt.saturating_mul(parts).saturating_add(LONGEST_LATENCY));
-        let done = left.min(1 + world.random() % longest);
-        world.advance(done.div_ceil(parts));
+        let done = left.min(1 + simulation.random() % longest);
+        simulation.advance(done.div_ceil(parts));
         left -= done;
-        world.wait();
+        simulation.wait();
     }
 }
 
@@ -173,16 +173,16 @@ pub fn syscall(duration: Duration) {
 
 /// Starts a device operation that takes about that long and ends with an interrupt, which raises `signal`.
 pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
-    let world = world::current();
-    world.interrupt_at(world.instant().after(duration), signal);
+    let simulation = simulation::current();
+    simulation.interrupt_at(simulation.instant().after(duration), signal);
 }
 
 /// Blocks the G with its M in a device operation for that long. The P is handed off at once.
 pub fn block(duration: Duration) {
     let blocked = syscall::try_blocking::<Sim, _>(|| {
-        let until = world::current().instant().after(duration);
+        let until = simulation::current().instant().after(duration);
         let _pinned = Pinned::<Sim>::new();
-        while world::current().instant() < until {
+        while simulation::current().instant() < until {
             platform::park(Some(until));
         }
     });

@@ -6,7 +6,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::world::current;
+use super::simulation::current;
 use super::{Sim, cpu, oracle};
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::instant::Instant;

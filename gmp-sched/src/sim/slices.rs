@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use super::Sim;
-use super::world::current;
+use super::simulation::current;
 use crate::base::atomic::Ordering;
 use crate::engine::due_timers::BATCH_BUDGET;
 use crate::entities::machine::Machine;

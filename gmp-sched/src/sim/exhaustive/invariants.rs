@@ -27,13 +27,13 @@ pub(super) fn check(machine: &Explorable) -> Result<bool, String> {
     if let Some(shared) = machine.scheduler.shared.try_lock() {
         idle_lists_are_counted(machine, &shared)?;
     }
-    let now = machine.world.now();
-    if !machine.world.cpus.iter().all(|cpu| cpu.is_quiet(now)) {
+    let now = machine.simulation.now();
+    if !machine.simulation.cpus.iter().all(|cpu| cpu.is_quiet(now)) {
         return Ok(false);
     }
-    if machine.world.threads.is_any_ready() {
+    if machine.simulation.threads.is_any_ready() {
         // Level 2: a thread waits only while all CPUs are busy.
-        let is_any_idle = machine.world.cpus.iter().any(|cpu| cpu.halts(now));
+        let is_any_idle = machine.simulation.cpus.iter().any(|cpu| cpu.halts(now));
         return if is_any_idle { Err("lost wakeup: a thread is ready, and a CPU halts".into()) } else { Ok(false) };
     }
     check_stable(machine)?;

@@ -50,7 +50,7 @@ use core::fmt;
 
 pub use memory::Memory;
 
-use super::world;
+use super::simulation;
 use crate::base::id::{GoroutineId, MachineId};
 use crate::base::points::Site;
 
@@ -193,5 +193,5 @@ pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
 /// Starts the exploration: every order of what follows is tried. Before this, a CPU runs until a G calls
 /// [`work`](super::work) or has nothing to do. The program calls this once.
 pub fn begin() {
-    world::current().begin();
+    simulation::current().begin();
 }

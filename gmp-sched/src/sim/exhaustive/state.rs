@@ -12,13 +12,13 @@ use crate::entities::machine::Machine;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::kthread::Thread;
-use crate::sim::world::{Explored, World};
+use crate::sim::simulation::{Explored, Simulation};
 use crate::sim::{Config, Sim};
 
 /// A machine whose CPUs are each stopped at a point.
 pub(super) struct Explorable {
     pub(super) memory: MachineMemory,
-    pub(super) world: &'static World,
+    pub(super) simulation: &'static Simulation,
     pub(super) scheduler: &'static Scheduler<Sim>,
     order: u64,
 }
@@ -33,34 +33,34 @@ impl Explorable {
             "a test that explores needs `sim::exhaustive::Memory` as its global allocator"
         );
         let config = Config { cpus, processors, procs_limit, seed: order, ..Config::default() };
-        let world: &'static World = memory.inside(|| {
+        let simulation: &'static Simulation = memory.inside(|| {
             let explored = Explored::default();
             explored.ticks.set(ticks);
-            &*Box::leak(Box::new(World::new(config, Some(explored))))
+            &*Box::leak(Box::new(Simulation::new(config, Some(explored))))
         });
-        world.enter();
-        let scheduler = memory.inside(|| world.set_up(Box::new(program)));
-        let machine = Self { memory, world, scheduler, order };
+        simulation.enter();
+        let scheduler = memory.inside(|| simulation.set_up(Box::new(program)));
+        let machine = Self { memory, simulation, scheduler, order };
         let mut all = (0..cpus).cycle();
         while !machine.explored().has_begun.get() {
-            let able = all.by_ref().take(cpus).find(|&cpu| world.can_step(cpu));
+            let able = all.by_ref().take(cpus).find(|&cpu| simulation.can_step(cpu));
             let able = able.expect("the program never calls `begin`");
-            machine.memory.inside(|| world.resume(able));
+            machine.memory.inside(|| simulation.resume(able));
         }
         machine
     }
 
     pub(super) fn explored(&self) -> &'static Explored {
-        self.world.explored.as_ref().expect("it is")
+        self.simulation.explored.as_ref().expect("it is")
     }
 
     /// Whether `cpu` can step, and neither computes nor waits for another CPU.
     pub(super) fn can_progress(&self, cpu: usize) -> bool {
-        self.world.can_step(cpu) && !self.explored().waits[cpu].get()
+        self.simulation.can_step(cpu) && !self.explored().waits[cpu].get()
     }
 
     fn able(&self) -> impl Iterator<Item = usize> {
-        (0..self.world.cpus.len()).filter(|&cpu| self.world.can_step(cpu))
+        (0..self.simulation.cpus.len()).filter(|&cpu| self.simulation.can_step(cpu))
     }
 
     /// Returns everything that may happen next.
@@ -68,11 +68,12 @@ impl Explorable {
         let mut choices = Vec::new();
         for cpu in self.able() {
             choices.push(Choice::Step { cpu, is_late: false });
-            if self.world.cpus[cpu].may_be_late() {
+            if self.simulation.cpus[cpu].may_be_late() {
                 choices.push(Choice::Step { cpu, is_late: true });
             }
         }
-        if (choices.is_empty() || self.explored().ticks.get() > 0) && self.world.next_deadline() != Instant::NEVER {
+        if (choices.is_empty() || self.explored().ticks.get() > 0) && self.simulation.next_deadline() != Instant::NEVER
+        {
             choices.push(Choice::Tick);
         }
         choices
@@ -83,41 +84,41 @@ impl Explorable {
         match choice {
             Choice::Step { cpu, is_late } => {
                 self.explored().is_late.set(is_late);
-                self.memory.inside(|| self.world.resume(cpu));
+                self.memory.inside(|| self.simulation.resume(cpu));
             }
             Choice::Tick => {
                 if self.able().next().is_some() {
                     self.explored().ticks.set(self.explored().ticks.get() - 1);
                 }
-                self.world.advance_clock_to(self.world.next_deadline());
+                self.simulation.advance_clock_to(self.simulation.next_deadline());
             }
         }
         // Copies the message, which is in the arena.
-        self.world.take_end().map(|end| end.map_err(|message| message.as_str().into()))
+        self.simulation.take_end().map(|end| end.map_err(|message| message.as_str().into()))
     }
 
     /// The numbers of the M and the G on a CPU.
     pub(super) fn who(&self, cpu: usize) -> Who {
-        let machine = self.world.cpus[cpu].machine.get();
+        let machine = self.simulation.cpus[cpu].machine.get();
         let goroutine = machine.and_then(Machine::current_goroutine);
         (machine.map(Machine::id), goroutine.map(Goroutine::id))
     }
 
     fn threads(&self) -> impl Iterator<Item = &'static Thread<Sim>> {
         let machines = self.scheduler.machines().filter_map(|machine| machine.thread().copied());
-        machines.chain(self.world.sysmon.get())
+        machines.chain(self.simulation.sysmon.get())
     }
 
     /// Clears what no later step depends on, and saves the rest.
     pub(super) fn save(&self, before: Option<&Snapshot>) -> Snapshot {
-        self.world.forget_history();
+        self.simulation.forget_history();
         self.explored().is_late.set(false);
         self.scheduler.processors_ever().iter().for_each(|processor| processor.forget_history(self.order));
         self.scheduler.goroutines().for_each(|goroutine| goroutine.forget_times());
         // For each flow of control, the stack pointer of the context it saved last.
-        let mut saved: Vec<usize> = self.world.cpus.iter().map(|cpu| cpu.context.stack_pointer()).collect();
-        saved.extend(self.world.threads.idle_contexts().map(|context| context.stack_pointer()));
-        let threads = self.threads().filter_map(|thread| self.world.threads.context_of(thread));
+        let mut saved: Vec<usize> = self.simulation.cpus.iter().map(|cpu| cpu.context.stack_pointer()).collect();
+        saved.extend(self.simulation.threads.idle_contexts().map(|context| context.stack_pointer()));
+        let threads = self.threads().filter_map(|thread| self.simulation.threads.context_of(thread));
         saved.extend(threads.map(|context| context.stack_pointer()));
         for machine in self.scheduler.machines() {
             match machine.current_goroutine() {
@@ -150,6 +151,6 @@ impl Explorable {
 
 impl Drop for Explorable {
     fn drop(&mut self) {
-        World::leave();
+        Simulation::leave();
     }
 }

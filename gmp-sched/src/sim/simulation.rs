@@ -21,7 +21,7 @@ use crate::kthread::{Thread, Threads};
 use crate::native::stack;
 
 std::thread_local! {
-    static CURRENT: Cell<*const World> = const { Cell::new(core::ptr::null()) };
+    static CURRENT: Cell<*const Simulation> = const { Cell::new(core::ptr::null()) };
     /// Stacks of earlier runs, for reuse.
     static STACKS: RefCell<Vec<Range<usize>>> = const { RefCell::new(Vec::new()) };
 }
@@ -32,15 +32,15 @@ std::thread_local! {
 ///
 /// Not called inside a simulation.
 #[inline(never)]
-#[expect(unsafe_code, reason = "finds the world of this host thread")]
-pub(super) fn current() -> &'static World {
-    let world = CURRENT.get();
-    // SAFETY: set by `World::run` for as long as it runs; all flows of control of a simulation are on its host thread.
-    unsafe { world.as_ref() }.expect("not inside a simulation")
+#[expect(unsafe_code, reason = "finds the simulation of this host thread")]
+pub(super) fn current() -> &'static Simulation {
+    let simulation = CURRENT.get();
+    // SAFETY: set by `Simulation::run` for as long as it runs; all flows of control of a simulation are on its host thread.
+    unsafe { simulation.as_ref() }.expect("not inside a simulation")
 }
 
 /// A simulated machine.
-pub(super) struct World {
+pub(super) struct Simulation {
     config: Config,
     random: Cell<u64>,
     clock: Cell<u64>,
@@ -87,7 +87,7 @@ pub(super) struct DeviceInterrupt {
     signal: &'static Signal<Sim>,
 }
 
-impl World {
+impl Simulation {
     pub(super) fn new(config: Config, explored: Option<Explored>) -> Self {
         Self {
             config,
@@ -126,13 +126,13 @@ impl World {
         })
     }
 
-    /// Makes this the calling thread's [`current`] world.
+    /// Makes this the calling thread's [`current`] simulation.
     pub(super) fn enter(&self) {
         assert!(CURRENT.get().is_null(), "a simulation inside a simulation");
         CURRENT.set(&raw const *self);
     }
 
-    /// Leaves the calling thread without a world.
+    /// Leaves the calling thread without a simulation.
     pub(super) fn leave() {
         CURRENT.set(core::ptr::null());
     }
