@@ -1,7 +1,7 @@
-//! The names under which programs know this crate: everything generic over the platform, for one platform.
+//! Aliases of the crate's generic types and functions for one platform. Programs use these names.
 
-/// Declares, in the module where it stands, the crate's types and functions for one platform, so that programs and
-/// tests that run on several never see the type parameter.
+/// Declares the crate's types and functions for one platform in the module that invokes it. Programs, and tests that
+/// run on several platforms, then need no type parameter for the platform.
 ///
 /// ```
 /// mod threads {
@@ -14,22 +14,22 @@
 #[macro_export]
 macro_rules! platform_aliases {
     ($platform:ty) => {
-        /// Handle to a G. See [`JoinHandle`]($crate::JoinHandle).
+        /// A handle to a G. See [`JoinHandle`]($crate::JoinHandle).
         pub type JoinHandle<T> = $crate::JoinHandle<T, $platform>;
 
-        /// How a G is to be spawned. See [`spawn::Builder`]($crate::spawn::Builder).
+        /// The options with which a G is spawned. See [`spawn::Builder`]($crate::spawn::Builder).
         pub type Builder<'a> = $crate::spawn::Builder<'a, $platform>;
 
-        /// The side of a channel that sends. See [`chan::Sender`]($crate::chan::Sender).
+        /// The sending side of a channel. See [`chan::Sender`]($crate::chan::Sender).
         pub type Sender<T> = $crate::chan::Sender<T, $platform>;
 
-        /// The side of a channel that receives. See [`chan::Receiver`]($crate::chan::Receiver).
+        /// The receiving side of a channel. See [`chan::Receiver`]($crate::chan::Receiver).
         pub type Receiver<T> = $crate::chan::Receiver<T, $platform>;
 
         /// Both sides of a channel. See [`chan::Chan`]($crate::chan::Chan).
         pub type Chan<T> = $crate::chan::Chan<T, $platform>;
 
-        /// A channel with room for `capacity` values. See [`chan::channel`]($crate::chan::channel).
+        /// Makes a channel with room for `capacity` values. See [`chan::channel`]($crate::chan::channel).
         ///
         /// # Panics
         ///
@@ -40,58 +40,60 @@ macro_rules! platform_aliases {
             $crate::chan::channel(capacity)
         }
 
-        /// A value that one G at a time can get at. See [`sync::Mutex`]($crate::sync::Mutex).
+        /// A value that one G at a time may access. See [`sync::Mutex`]($crate::sync::Mutex).
         pub type Mutex<T> = $crate::sync::Mutex<T, $platform>;
 
-        /// The right to the value of a mutex. See [`sync::MutexGuard`]($crate::sync::MutexGuard).
+        /// Access to the value of a locked mutex. See [`sync::MutexGuard`]($crate::sync::MutexGuard).
         pub type MutexGuard<'a, T> = $crate::sync::MutexGuard<'a, T, $platform>;
 
-        /// A value that many Gs may look at, or one change. See [`sync::RwLock`]($crate::sync::RwLock).
+        /// A value that many Gs may read or one G may write. See [`sync::RwLock`]($crate::sync::RwLock).
         pub type RwLock<T> = $crate::sync::RwLock<T, $platform>;
 
-        /// The right to look at a value. See [`sync::RwLockReadGuard`]($crate::sync::RwLockReadGuard).
+        /// Read access to the value of a lock. See [`sync::RwLockReadGuard`]($crate::sync::RwLockReadGuard).
         pub type RwLockReadGuard<'a, T> = $crate::sync::RwLockReadGuard<'a, T, $platform>;
 
-        /// The right to change a value. See [`sync::RwLockWriteGuard`]($crate::sync::RwLockWriteGuard).
+        /// Write access to the value of a lock. See [`sync::RwLockWriteGuard`]($crate::sync::RwLockWriteGuard).
         pub type RwLockWriteGuard<'a, T> = $crate::sync::RwLockWriteGuard<'a, T, $platform>;
 
-        /// For what is hardly ever written. See [`sync::ReadMostlyRwLock`]($crate::sync::ReadMostlyRwLock).
+        /// A lock for values that are hardly ever written. See
+        /// [`sync::ReadMostlyRwLock`]($crate::sync::ReadMostlyRwLock).
         pub type ReadMostlyRwLock<T> = $crate::sync::ReadMostlyRwLock<T, $platform>;
 
-        /// Waiting, with a mutex, for something to become true. See [`sync::Condvar`]($crate::sync::Condvar).
+        /// Lets Gs wait, with a mutex, for a condition to become true. See [`sync::Condvar`]($crate::sync::Condvar).
         pub type Condvar = $crate::sync::Condvar<$platform>;
 
-        /// Waiting for a number of Gs to finish. See [`sync::WaitGroup`]($crate::sync::WaitGroup).
+        /// Lets a G wait until a number of other Gs are done. See [`sync::WaitGroup`]($crate::sync::WaitGroup).
         pub type WaitGroup = $crate::sync::WaitGroup<$platform>;
 
-        /// Something that is done once. See [`sync::Once`]($crate::sync::Once).
+        /// Runs an initialization once. See [`sync::Once`]($crate::sync::Once).
         pub type Once = $crate::sync::Once<$platform>;
 
-        /// A place for a value that is put there once. See [`sync::OnceCell`]($crate::sync::OnceCell).
+        /// A value that is set at most once. See [`sync::OnceCell`]($crate::sync::OnceCell).
         pub type OnceCell<T> = $crate::sync::OnceCell<T, $platform>;
 
-        /// A value that is made when it is first wanted. See [`sync::Lazy`]($crate::sync::Lazy).
+        /// A value that is computed when it is first used. See [`sync::Lazy`]($crate::sync::Lazy).
         pub type Lazy<T, F = fn() -> T> = $crate::sync::Lazy<T, $platform, F>;
 
-        /// A number of permits. See [`sync::Semaphore`]($crate::sync::Semaphore).
+        /// A counting semaphore. See [`sync::Semaphore`]($crate::sync::Semaphore).
         pub type Semaphore = $crate::sync::Semaphore<$platform>;
 
-        /// Some of the permits of a semaphore. See [`sync::Permit`]($crate::sync::Permit).
+        /// Permits taken from a semaphore. See [`sync::Permit`]($crate::sync::Permit).
         pub type Permit<'a> = $crate::sync::Permit<'a, $platform>;
 
-        /// Waiting for each other. See [`sync::Barrier`]($crate::sync::Barrier).
+        /// A point at which a number of Gs wait for each other. See [`sync::Barrier`]($crate::sync::Barrier).
         pub type Barrier = $crate::sync::Barrier<$platform>;
 
-        /// Values to be used again. See [`sync::Pool`]($crate::sync::Pool).
+        /// A cache of reusable values. See [`sync::Pool`]($crate::sync::Pool).
         pub type Pool<T, F = fn() -> T> = $crate::sync::Pool<T, $platform, F>;
 
-        /// Gs of which the first error counts. See [`sync::ErrorGroup`]($crate::sync::ErrorGroup).
+        /// A group of Gs that returns the first of their errors. See [`sync::ErrorGroup`]($crate::sync::ErrorGroup).
         pub type ErrorGroup<E> = $crate::sync::ErrorGroup<E, $platform>;
 
-        /// Callers that want the same share one call. See [`sync::SingleFlight`]($crate::sync::SingleFlight).
+        /// Lets concurrent callers with the same key share one call. See
+        /// [`sync::SingleFlight`]($crate::sync::SingleFlight).
         pub type SingleFlight<K, V> = $crate::sync::SingleFlight<K, V, $platform>;
 
-        /// Runs `body` as a new G, next on this P. See [`spawn::go`]($crate::spawn::go).
+        /// Runs `body` in a new G, which runs next on this P. See [`spawn::go`]($crate::spawn::go).
         ///
         /// # Panics
         ///
@@ -135,7 +137,7 @@ macro_rules! platform_aliases {
             $crate::yield_now::yield_now::<$platform>();
         }
 
-        /// Ends the calling G. See [`exit::exit`]($crate::exit::goexit).
+        /// Ends the calling G. See [`exit::goexit`]($crate::exit::goexit).
         ///
         /// # Panics
         ///
@@ -144,19 +146,20 @@ macro_rules! platform_aliases {
             $crate::exit::goexit::<$platform>()
         }
 
-        /// Fires once, and can be set again. See [`time::Timer`]($crate::time::Timer).
+        /// A timer that fires once and can be reset. See [`time::Timer`]($crate::time::Timer).
         pub type Timer = $crate::time::Timer<$platform>;
 
-        /// Fires at regular intervals. See [`time::Ticker`]($crate::time::Ticker).
+        /// A timer that fires at regular intervals. See [`time::Ticker`]($crate::time::Ticker).
         pub type Ticker = $crate::time::Ticker<$platform>;
 
-        /// The right to take back what [`after_func`] is to run. See [`time::AfterFunc`]($crate::time::AfterFunc).
+        /// A handle that can stop a function passed to [`after_func`]. See
+        /// [`time::AfterFunc`]($crate::time::AfterFunc).
         pub type AfterFunc = $crate::time::AfterFunc<$platform>;
 
-        /// The values of a coroutine. See [`coroutine::Pull`]($crate::coroutine::Pull).
+        /// An iterator over the values of a coroutine. See [`coroutine::Pull`]($crate::coroutine::Pull).
         pub type Pull<T> = $crate::coroutine::Pull<T, $platform>;
 
-        /// The side of a coroutine that has the values. See [`coroutine::Yielder`]($crate::coroutine::Yielder).
+        /// The side of a coroutine that yields values. See [`coroutine::Yielder`]($crate::coroutine::Yielder).
         pub type Yielder<T> = $crate::coroutine::Yielder<T, $platform>;
 
         /// Makes a coroutine. See [`coroutine::pull`]($crate::coroutine::pull).
@@ -190,16 +193,16 @@ macro_rules! platform_aliases {
             $crate::coroutine::try_pull(body)
         }
 
-        /// What the names here are for.
+        /// The platform of these aliases.
         type ThisPlatform = $platform;
 
-        /// Bubbles with a clock of their own. See [`synctest`]($crate::synctest).
+        /// Groups of Gs with a clock of their own, for tests. See [`synctest`]($crate::synctest).
         pub mod synctest {
-            /// Runs `body` in a bubble of its own. See [`synctest::test`]($crate::synctest::test).
+            /// Runs `body` in a new bubble. See [`synctest::test`]($crate::synctest::test).
             ///
             /// # Panics
             ///
-            /// The body panics; all Gs of the bubble wait for good; the caller is not a G with a P, or is in a bubble.
+            /// The body panics; all Gs of the bubble wait for ever; the caller is not a G with a P, or is in a bubble.
             pub fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
                 $crate::synctest::test::<super::ThisPlatform, T>(body)
             }
@@ -208,35 +211,35 @@ macro_rules! platform_aliases {
             ///
             /// # Panics
             ///
-            /// The caller is in no bubble, or another G of it is in this function.
+            /// The caller is not in a bubble, or another G of its bubble is in this function.
             pub fn wait() {
                 $crate::synctest::wait::<super::ThisPlatform>();
             }
 
-            /// Sleeps, and then waits as [`wait`] does. See [`synctest::sleep`]($crate::synctest::sleep).
+            /// Sleeps, then waits as [`wait`] does. See [`synctest::sleep`]($crate::synctest::sleep).
             ///
             /// # Panics
             ///
-            /// As [`wait`].
+            /// As for [`wait`].
             pub fn sleep(duration: ::core::time::Duration) {
                 $crate::synctest::sleep::<super::ThisPlatform>(duration);
             }
         }
 
-        /// Where scoped Gs are spawned. See [`scope::Scope`]($crate::scope::Scope).
+        /// Spawns scoped Gs. See [`scope::Scope`]($crate::scope::Scope).
         pub type Scope<'scope, 'env> = $crate::scope::Scope<'scope, 'env, $platform>;
 
-        /// The right to the result of a scoped G. See [`scope::ScopedJoinHandle`]($crate::scope::ScopedJoinHandle).
+        /// A handle to a scoped G. See [`scope::ScopedJoinHandle`]($crate::scope::ScopedJoinHandle).
         pub type ScopedJoinHandle<'scope, T> = $crate::scope::ScopedJoinHandle<'scope, T, $platform>;
 
-        /// Where scoped Gs are spawned that may fail. See [`scope::TryScope`]($crate::scope::TryScope).
+        /// Spawns scoped Gs that may fail. See [`scope::TryScope`]($crate::scope::TryScope).
         pub type TryScope<'scope, 'env, E> = $crate::scope::TryScope<'scope, 'env, E, $platform>;
 
         /// Calls `body` with a scope, and waits for all Gs spawned in it. See [`scope::scope`]($crate::scope::scope).
         ///
         /// # Panics
         ///
-        /// The body panics, or a child does that nobody joins; the caller is not a G with a P.
+        /// The body panics, or a child that is not joined does; the caller is not a G with a P.
         pub fn scope<'env, F, T>(body: F) -> T
         where
             F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
@@ -244,11 +247,12 @@ macro_rules! platform_aliases {
             $crate::scope::scope(body)
         }
 
-        /// [`scope`] whose Gs may fail, and are cancelled together. See [`scope::try_scope`]($crate::scope::try_scope).
+        /// [`scope`] with Gs that may fail; the first error cancels the others. See
+        /// [`scope::try_scope`]($crate::scope::try_scope).
         ///
         /// # Errors
         ///
-        /// The first one that a child or the body gave.
+        /// The first error that a child or the body returned.
         ///
         /// # Panics
         ///
@@ -261,7 +265,7 @@ macro_rules! platform_aliases {
             $crate::scope::try_scope(context, body)
         }
 
-        /// Runs a future to its end in the calling G. See [`future::block_on`]($crate::future::block_on).
+        /// Runs a future to completion in the calling G. See [`future::block_on`]($crate::future::block_on).
         ///
         /// # Panics
         ///
@@ -270,22 +274,22 @@ macro_rules! platform_aliases {
             $crate::future::block_on::<$platform, F>(future)
         }
 
-        /// Says whether work is still wanted. See [`cancel::Context`]($crate::cancel::Context).
+        /// A deadline and a cancellation token. See [`cancel::Context`]($crate::cancel::Context).
         pub type Context = $crate::cancel::Context<$platform>;
 
-        /// The right to cancel a context. See [`cancel::CancelHandle`]($crate::cancel::CancelHandle).
+        /// A handle that can cancel a context. See [`cancel::CancelHandle`]($crate::cancel::CancelHandle).
         pub type CancelHandle = $crate::cancel::CancelHandle<$platform>;
 
-        /// How long to wait. See [`cancel::Limit`]($crate::cancel::Limit).
+        /// How long an operation may wait. See [`cancel::Limit`]($crate::cancel::Limit).
         pub type Limit<'a> = $crate::cancel::Limit<'a, $platform>;
 
-        /// What time it is. See [`time::now`]($crate::time::now).
+        /// The current time. See [`time::now`]($crate::time::now).
         #[must_use]
         pub fn now() -> $crate::time::Instant {
             $crate::time::now::<$platform>()
         }
 
-        /// A timer that fires after `duration`, for a case of a select. See [`time::after`]($crate::time::after).
+        /// Makes a timer that fires after `duration`, for a case of a select. See [`time::after`]($crate::time::after).
         ///
         /// # Panics
         ///
@@ -296,7 +300,7 @@ macro_rules! platform_aliases {
             $crate::time::after(duration)
         }
 
-        /// Runs `function` in a G of its own after `duration`. See [`time::after_func`]($crate::time::after_func).
+        /// Runs `function` in a new G after `duration`. See [`time::after_func`]($crate::time::after_func).
         ///
         /// # Panics
         ///
@@ -323,16 +327,17 @@ macro_rules! platform_aliases {
             $crate::time::try_after_func(duration, function)
         }
 
-        /// Lets the calling G sleep until `when`. See [`sleep::sleep_until`]($crate::sleep::sleep_until).
+        /// Blocks the calling G until `when`. See [`sleep::sleep_until`]($crate::sleep::sleep_until).
         ///
         /// # Panics
         ///
-        /// As [`sleep`].
+        /// As for [`sleep`].
         pub fn sleep_until(when: $crate::time::Instant) {
             $crate::sleep::sleep_until::<$platform>(when);
         }
 
-        /// Lets that many Gs run at once, at most; gives the number so far. See [`procs::set_procs`]($crate::procs::set_procs).
+        /// Sets the number of Ps, and so how many Gs run at once; returns the number so far. See
+        /// [`procs::set_procs`]($crate::procs::set_procs).
         ///
         /// # Errors
         ///
@@ -350,7 +355,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// The caller is not a G; there is no thread to replace this one.
+        /// The caller is not a G; there is no thread to take over the P of this one.
         #[track_caller]
         pub fn lock_thread() -> $crate::lock_os_thread::LockedThread<$platform> {
             $crate::lock_os_thread::lock_thread()
@@ -361,7 +366,7 @@ macro_rules! platform_aliases {
         ///
         /// # Errors
         ///
-        /// There is no thread to replace this one.
+        /// There is no thread to take over the P of this one.
         ///
         /// # Panics
         ///
@@ -380,7 +385,7 @@ macro_rules! platform_aliases {
             $crate::stop_the_world::stop_the_world($crate::stop_the_world::StopReason::Program)
         }
 
-        /// Lets the calling G sleep. See [`sleep::sleep`]($crate::sleep::sleep).
+        /// Blocks the calling G for `duration`. See [`sleep::sleep`]($crate::sleep::sleep).
         ///
         /// # Panics
         ///

@@ -1,8 +1,8 @@
-//! The switch as ThreadSanitizer has to be told of it (`--cfg gmp_tsan`, see CONTRIBUTING): to it each stack is a
-//! *fiber* with a history of its own.
+//! The context switch under ThreadSanitizer (`--cfg gmp_tsan`, see CONTRIBUTING). ThreadSanitizer must be told of each
+//! switch: to it, each stack is a *fiber* with a history of its own.
 //!
-//! Stacks are registered page by page, in a table that is read and written with relaxed accesses: a lock here would
-//! order what the scheduler itself has to order, and hide what is looked for.
+//! A table maps each page of each stack to its fiber. It is accessed with relaxed atomics, because a lock here would
+//! order accesses that the scheduler itself has to order, and so hide data races.
 
 use core::ffi::c_void;
 use core::ops::Range;
@@ -21,10 +21,10 @@ unsafe extern "C" {
 
 const PAGE: usize = 4096;
 
-/// Pages that can be registered; a power of two.
+/// The most pages that can be registered; a power of two.
 const PAGES: usize = 1 << 20;
 
-/// From a page, 0 if the entry is free, to its fiber, null if it has none any more.
+/// An entry of the hash table: a page (0 if the entry is free) and its fiber (null if the stack has been removed).
 struct Entry {
     page: AtomicUsize,
     fiber: AtomicPtr<c_void>,
@@ -34,11 +34,11 @@ static TABLE: [Entry; PAGES] =
     [const { Entry { page: AtomicUsize::new(0), fiber: AtomicPtr::new(ptr::null_mut()) } }; PAGES];
 
 std::thread_local! {
-    /// Of the thread's own stack.
+    /// The fiber of the thread's own stack.
     static OWN: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The entry of a page, which may be a free one.
+/// Returns the entry of a page, or the free entry where it belongs.
 fn entry(page: usize) -> &'static Entry {
     let first = page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - PAGES.ilog2());
     (first..first + PAGES)
@@ -47,9 +47,9 @@ fn entry(page: usize) -> &'static Entry {
         .expect("the table has room for every page of every stack")
 }
 
-/// `stack` is to be switched to from now on.
+/// Registers `stack` before the first switch to it.
 pub(crate) fn add(stack: &Range<usize>) {
-    // SAFETY: makes a fiber; nothing runs on it yet.
+    // SAFETY: creates a fiber on which nothing runs yet.
     let fiber = unsafe { __tsan_create_fiber(0) };
     for page in stack.clone().step_by(PAGE).map(|address| address / PAGE) {
         loop {
@@ -63,46 +63,46 @@ pub(crate) fn add(stack: &Range<usize>) {
     }
 }
 
-/// Nothing runs on `stack` any more.
+/// Unregisters `stack`, on which nothing runs any more.
 pub(crate) fn remove(stack: &Range<usize>) {
     let fiber = entry(stack.start / PAGE).fiber.load(Ordering::Relaxed);
     for page in stack.clone().step_by(PAGE).map(|address| address / PAGE) {
         entry(page).fiber.store(ptr::null_mut(), Ordering::Relaxed);
     }
-    // SAFETY: made by `add`, and nothing runs on its stack any more.
+    // SAFETY: created by `add`, and nothing runs on its stack any more.
     unsafe { __tsan_destroy_fiber(fiber) };
 }
 
-/// The fiber to which the stack pointer `to` belongs: that of a registered stack, else the thread's own. That of a fresh context
-/// is the end of its stack.
+/// Returns the fiber to which the stack pointer `to` belongs: that of a registered stack, else that of the thread's own
+/// stack. The stack pointer of a fresh context is the end of its stack.
 #[inline(never)]
 fn find(to: usize) -> *mut c_void {
     let here = entry(ptr::from_ref(&to).addr() / PAGE).fiber.load(Ordering::Relaxed);
     if here.is_null() {
-        // SAFETY: asks which fiber this is.
+        // SAFETY: only returns the current fiber.
         OWN.set(unsafe { __tsan_get_current_fiber() });
     }
     let there = entry((to - 1) / PAGE).fiber.load(Ordering::Relaxed);
     if there.is_null() { OWN.get() } else { there }
 }
 
-/// [`x86_64::switch_without_control_words`], announced.
+/// [`x86_64::switch_without_control_words`], announced to ThreadSanitizer.
 ///
 /// # Safety
 ///
-/// As for that; stacks of the calling thread aside, all have been registered.
+/// As for [`x86_64::switch_without_control_words`]; all stacks except the thread's own have been registered.
 #[inline(always)]
 pub unsafe fn switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
     // SAFETY: by the caller it is a context.
     let fiber = find(unsafe { (*to).stack_pointer() });
-    // Nothing instrumented may come between this and the switch: it would be booked to the wrong fiber.
-    // SAFETY: `fiber` is that of the stack which the next step switches to.
+    // No instrumented code may run between this call and the switch: it would be attributed to the wrong fiber.
+    // SAFETY: `fiber` belongs to the stack that the next step switches to.
     unsafe { __tsan_switch_to_fiber(fiber, 0) };
     // SAFETY: by the caller.
     unsafe { x86_64::switch_without_control_words(save, to, transfer) }
 }
 
-/// [`x86_64::resume_without_control_words`], announced.
+/// [`x86_64::resume_without_control_words`], announced to ThreadSanitizer.
 ///
 /// # Safety
 ///

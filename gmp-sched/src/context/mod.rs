@@ -1,8 +1,8 @@
-//! The context switch: saving one flow of control and resuming another on its own stack.
+//! The context switch: saves one flow of control and resumes another on its own stack.
 //!
-//! A context is its stack pointer and the address to go on at; what else has to survive lies on its stack. A switch carries a
-//! [`Transfer`] to the far side in registers: what is to be done for the context that just left, once it is saved and its stack
-//! is no longer in use (invariant 1 of the design: nobody may see a G before its context is saved).
+//! A context consists of its stack pointer and the address at which it resumes; the rest of its state is on its stack.
+//! A switch passes a [`Transfer`] to the far side in registers: a function to call for the context that has just left,
+//! once that is saved and its stack no longer in use. (No other M may see a G before its context is saved.)
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -28,27 +28,27 @@ pub use {resume_without_control_words as resume, switch_without_control_words as
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the context switch is written for x86_64");
 
-/// A context while it does not run. The assembly knows the order of the fields.
+/// A context that does not run. The assembly relies on the order of the fields.
 ///
-/// The one place with atomics that are not imported through `primitives`: the switch writes them in assembly, and loom,
-/// which could not see that, never runs a switch.
+/// These are the only atomics that are not imported through `base::atomic`: the assembly of the switch writes them,
+/// which loom could not see; loom never runs a switch.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct SavedContext {
     stack_pointer: AtomicUsize,
-    /// Where it goes on. Not on the stack, whence it would have to be taken before the jump.
+    /// The address at which it resumes. Not on the stack, so that the jump need not load it from there first.
     resume: AtomicUsize,
-    /// Where it goes on after its detour, if it makes one.
+    /// The address at which it resumes after a detour, if it makes one.
     resume_later: AtomicUsize,
-    /// What a fresh one calls. Not on its stack, which stays untouched until it runs.
+    /// The function that a fresh context calls. Not on its stack, which stays untouched until the context runs.
     entry: AtomicUsize,
 }
 
 impl SavedContext {
-    /// Where `entry` is, for the assembly.
+    /// The offset of `entry`, for the assembly.
     const ENTRY: usize = offset_of!(Self, entry);
 
-    /// A context that is to be [prepared](prepare) or saved before it is resumed.
+    /// Returns a context that must be [prepared](prepare) or saved before it is resumed.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -59,14 +59,14 @@ impl SavedContext {
         }
     }
 
-    /// The stack pointer. Of a context that does not run.
+    /// The saved stack pointer. The context must not be running.
     #[must_use]
     #[inline(always)]
     pub fn stack_pointer(&self) -> usize {
         self.stack_pointer.load(Ordering::Relaxed)
     }
 
-    /// Clears what was saved, of a context that runs or is never resumed.
+    /// Clears what was saved. The context is running or is never resumed.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget(&self) {
         for word in [&self.stack_pointer, &self.resume, &self.resume_later] {
@@ -74,8 +74,8 @@ impl SavedContext {
         }
     }
 
-    /// Has the context call `V::visit` on its own stack when it is resumed next, before it goes on. By whoever could resume
-    /// it; costs those contexts nothing that make no detour.
+    /// Makes the context call `V::visit` on its own stack when it is resumed next, before it continues. Only a caller
+    /// that may resume the context may do this. Contexts without a detour pay nothing for it.
     pub(crate) fn divert<V: Visit>(&self) {
         let detour = x86_64::detour::<V> as *const () as usize;
         let resume = self.resume.load(Ordering::Relaxed);
@@ -97,25 +97,25 @@ impl SavedContext {
     }
 }
 
-/// What a context does on a [detour](SavedContext::divert).
+/// The function that a context calls on a [detour](SavedContext::divert).
 pub(crate) trait Visit {
-    /// Called with the address of the context that was resumed, its own, before it knows who left and what is to be done for
-    /// that one. Does not switch, or unwind.
+    /// Called with the address of the context that was resumed, which is the caller's own. The transfer of the switch
+    /// is delivered afterwards. Must not switch or unwind.
     extern "sysv64" fn visit(context: usize);
 }
 
-/// Three words handed from the context that leaves to the one that resumes.
+/// Three words passed from the context that leaves to the one that is resumed.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Transfer {
-    /// The function that the far side calls first, as an address; the two others are its arguments.
+    /// The address of the function that the far side calls first. The other two words are its arguments.
     pub function: usize,
-    /// Who left.
+    /// What the function is called for: the G that left.
     pub subject: usize,
-    /// What else the function needs.
+    /// Its second argument.
     pub argument: usize,
 }
 
-/// The function a fresh context starts in; its arguments are the words of the [`Transfer`], and the address of the context
-/// that was resumed, its own. It never returns: there is nothing to return to.
+/// The function in which a fresh context starts. Its arguments are the words of the [`Transfer`] and the address of the
+/// resumed context, which is its own. It has no caller to return to.
 pub type Entry = extern "sysv64" fn(subject: usize, argument: usize, function: usize, context: usize) -> !;

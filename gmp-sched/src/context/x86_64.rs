@@ -1,35 +1,36 @@
-//! The switch for x86-64 (System V ABI).
+//! The context switch for x86-64 (System V ABI).
 //!
 //! ```text
-//!   a saved context                       a prepared context, which goes on at `start`
+//!   a saved context                       a prepared context, which resumes at `start`
 //!   stack pointer → rbx                   stack pointer → (two unused words)
 //!                   rbp                                   (control words, unused word)
 //!                   (control words)                       top of stack (16-byte aligned)
 //!                   … frames of the caller
 //! ```
 //!
-//! Only `rbx` and `rbp` are pushed, because inline assembly cannot name them as clobbered; the compiler keeps whatever
-//! else is live across the switch, and only that. The address to go on at is taken with an indirect `jmp`: a `ret` into
-//! another stack is always mispredicted by the return stack buffer, which costs about 7 ns where the jump costs 1.
+//! Only `rbx` and `rbp` are pushed, because inline assembly cannot declare them as clobbered. All other registers are
+//! declared so, and the compiler saves those that are live. The resume address is reached by an indirect `jmp`: a `ret`
+//! into another stack is always mispredicted by the return stack buffer, which costs about 7 ns; the jump costs 1 ns.
 //!
 //! # Floating-point control words
 //!
-//! The ABI has functions keep the control bits of MXCSR and the x87 control word. Rust code cannot change them, and what
-//! cannot be changed needs no saving. For programs with code of other languages that does (`fesetround`), the feature
-//! `control-words` has each switch compare them with those of the context that resumes, and load them where they differ:
-//! [`switch_with_control_words`], 11 instructions or about 1 ns a switch.
+//! The ABI requires functions to preserve the control bits of MXCSR and the x87 control word. Rust code cannot change
+//! them, so by default they are not saved. For programs with code in other languages that does (`fesetround`), the
+//! feature `control-words` makes each switch compare them with those of the resumed context, and load them where they
+//! differ: [`switch_with_control_words`]. This takes 11 instructions, or about 1 ns, per switch.
 
 use core::arch::{asm, naked_asm};
 
 use super::{Entry, SavedContext, Transfer, Visit};
 
-/// The switch; what is saved more lies above `rbp`.
+/// The switch. Additional state is saved above `rbp`.
 macro_rules! switch {
     ($save:ident, $to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {{
         let (function, subject, argument);
-        // The caller vouches for `save` and `to`. Every register of the ABI is saved here, declared as clobbered or an
-        // output, so that the compiler assumes nothing about them afterwards; the stack is as it was when we resume.
+        // The caller guarantees that `save` and `to` are valid. Every register of the ABI is either saved here or
+        // declared as clobbered or as an output, so the compiler assumes nothing about them afterwards. When this
+        // context is resumed, its stack is as it was.
         asm!(
             $($save_more,)*
             "push rbp",
@@ -45,13 +46,13 @@ macro_rules! switch {
             "pop rbp",
             $($drop_more,)*
             save = in(reg) $save,
-            // The transfer travels where its function, and a fresh context's entry, expect their arguments; so does the
-            // context that is resumed.
+            // The transfer is passed in the argument registers of its function and of a fresh context's entry; the
+            // resumed context's address is in RCX, the fourth.
             inout("rcx") $to => _,
             inout("rdi") $transfer.subject => subject,
             inout("rsi") $transfer.argument => argument,
             inout("rdx") $transfer.function => function,
-            // Written before `save` is used for the last time.
+            // Written before `save` is used for the last time, so not a late output.
             out("r8") _,
             out("r10") _,
             out("r11") _,
@@ -65,11 +66,11 @@ macro_rules! switch {
     }};
 }
 
-/// The end of a [`switch!`], without its beginning.
+/// The second half of a [`switch!`]: resumes a context without saving the current one.
 macro_rules! resume {
     ($to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {
-        // The caller vouches for `to`.
+        // The caller guarantees that `to` is valid.
         asm!(
             $($save_more,)*
             "mov rsp, [rcx]",
@@ -84,14 +85,14 @@ macro_rules! resume {
     };
 }
 
-/// Saves this context in `*save`, resumes `*to`, and hands `transfer` to it. Returns when something switches back here,
-/// with what that one handed over.
+/// Saves the current context in `*save`, resumes `*to`, and passes `transfer` to it. Returns when this context is
+/// resumed, with the transfer of that switch.
 ///
 /// # Safety
 ///
-/// - `*to` is a context saved by this function or made by [`prepare`], and nobody else resumes it.
-/// - `*save` may be written; nobody resumes what is written there before the far side has this call's transfer.
-/// - What the caller holds (locks, pins, references to per-CPU data) is good for the flow of control that goes on.
+/// - `*to` is a context saved by this function or made by [`prepare`], and no other flow of control resumes it.
+/// - `*save` may be written. No other flow of control resumes it before the far side has received this transfer.
+/// - What the caller holds (locks, pins, references to per-CPU data) is valid for the flow of control that continues.
 #[inline(always)]
 pub unsafe fn switch_without_control_words(
     save: *const SavedContext,
@@ -102,7 +103,7 @@ pub unsafe fn switch_without_control_words(
     unsafe { switch!(save, to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
-/// Resumes `*to`, hands `transfer` to it, and leaves this context for good: it is not saved.
+/// Resumes `*to` and passes `transfer` to it. The current context is not saved and never resumed.
 ///
 /// # Safety
 ///
@@ -113,9 +114,9 @@ pub unsafe fn resume_without_control_words(to: *const SavedContext, transfer: Tr
     unsafe { resume!(to, transfer, save_more: [], load_more: [], drop_more: []) }
 }
 
-/// [`switch_without_control_words`] that clears the registers which functions save for their callers. A context has saved its
-/// own, so what they have when it is resumed means nothing; but fresh frames save it, and the stacks of two runs that are alike
-/// would differ there.
+/// [`switch_without_control_words`] that clears the callee-saved registers. A resumed context restores its own, so
+/// their values do not matter; but a fresh context's first frames would save them, and equal states of two runs would
+/// differ in these stack words.
 ///
 /// # Safety
 ///
@@ -143,7 +144,7 @@ pub(crate) unsafe fn switch_with_clear_registers(
     }
 }
 
-/// Adds what keeps the control words to a [`switch!`] or a [`resume!`].
+/// Extends a [`switch!`] or a [`resume!`] so that it preserves the control words.
 #[cfg(target_feature = "sse")]
 macro_rules! keeping_control_words {
     ($what:ident!($($arguments:tt)*)) => {
@@ -156,7 +157,7 @@ macro_rules! keeping_control_words {
                 "movzx r11d, word ptr [rsp + 4]",
             ],
             load_more: [
-                // Below are rbx and rbp. Of MXCSR the lower six bits are flags, which nobody keeps.
+                // RBX and RBP are below. The lower six bits of MXCSR are exception flags, which are not preserved.
                 "xor r10d, [rsp + 16]",
                 "test r10d, 0xffc0",
                 "jne 3f",
@@ -172,7 +173,7 @@ macro_rules! keeping_control_words {
     };
 }
 
-/// [`switch_without_control_words`] that keeps those as well.
+/// [`switch_without_control_words`] that also preserves the control words.
 ///
 /// # Safety
 ///
@@ -188,7 +189,7 @@ pub unsafe fn switch_with_control_words(
     unsafe { keeping_control_words!(switch!(save, to, transfer)) }
 }
 
-/// [`resume_without_control_words`] that loads those as well.
+/// [`resume_without_control_words`] that also loads the control words of `*to`.
 ///
 /// # Safety
 ///
@@ -200,23 +201,24 @@ pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Trans
     unsafe { keeping_control_words!(resume!(to, transfer)) }
 }
 
-/// What a context begins with, as functions of the ABI may expect: all exceptions masked, to the nearest, in full
-/// precision; MXCSR, and above it the control word of the x87.
+/// The control words of a fresh context, as the ABI specifies: all exceptions masked, rounding to nearest, full
+/// precision. MXCSR is the lower half, the x87 control word the upper.
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
-/// Makes `context` a fresh one, on the stack that ends at `top`; resuming it calls `entry` with the transfer of that switch.
-/// The stack is not touched before, or only for the control words.
+/// Makes `context` a fresh one on the stack that ends at `top`. Resuming it calls `entry` with the transfer of that
+/// switch. Until then the stack stays untouched, except for the control words.
 ///
 /// # Safety
 ///
-/// The 64 bytes below `top` may be written, and no one else uses that stack. `top` is a multiple of 16. Nobody uses `context`.
+/// The 64 bytes below `top` may be written, and nothing else uses that stack. `top` is a multiple of 16. No other flow
+/// of control uses `context`.
 #[inline(always)]
 pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
     // SAFETY: by the caller.
     unsafe { prepare_with::<KEEPS_CONTROL_WORDS>(context, top, entry) }
 }
 
-/// Whether the switch keeps them.
+/// Whether the switch preserves the control words.
 const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_feature = "sse"));
 
 /// [`prepare`], with control words or without.
@@ -228,51 +230,51 @@ const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_fea
 unsafe fn prepare_with<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize, entry: Entry) {
     debug_assert!(top.is_multiple_of(16), "a stack that ends at {top:#x}");
     // SAFETY: by the caller.
-    unsafe { lay::<CONTROL_WORDS_TOO>(context, top) };
+    unsafe { place_first_frame::<CONTROL_WORDS_TOO>(context, top) };
     context.set_start(start as *const () as usize, entry);
 }
 
-/// Whether `context` is a fresh one that was prepared on the stack which ends at `top`, so that nothing is on that stack.
-/// Not of a context that runs.
+/// Whether `context` is a fresh one that was prepared on the stack which ends at `top`, so that this stack is empty.
+/// The context must not be running.
 #[inline(always)]
 pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
-    // The call of `entry` pushes: nothing that has run is saved as high as this.
+    // The call of `entry` pushes a return address, so a context that has run is saved below this.
     context.stack_pointer() == top - first_frame(KEEPS_CONTROL_WORDS)
 }
 
-/// Moves a [fresh](is_fresh) context to another stack, which ends at `top`.
+/// Moves a [fresh](is_fresh) context to the stack that ends at `top`.
 ///
 /// # Safety
 ///
-/// As for [`prepare`]; what is on that stack is not used any more when the context is resumed.
+/// As for [`prepare`]; what is on that stack is no longer used when the context is resumed.
 #[inline(always)]
 pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
     // SAFETY: by the caller.
-    unsafe { lay::<KEEPS_CONTROL_WORDS>(context, top) }
+    unsafe { place_first_frame::<KEEPS_CONTROL_WORDS>(context, top) }
 }
 
-/// Bytes of the stack that a fresh context has in use.
+/// Bytes of its stack that a fresh context uses.
 const fn first_frame(has_control_words: bool) -> usize {
     if has_control_words { 32 } else { 0 }
 }
 
-/// Has a fresh context begin below `top`.
+/// Places the first frame of a fresh context below `top`.
 ///
 /// # Safety
 ///
 /// As for [`prepare`].
 #[inline(always)]
-unsafe fn lay<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize) {
+unsafe fn place_first_frame<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize) {
     let frame = top - first_frame(CONTROL_WORDS_TOO);
     if CONTROL_WORDS_TOO {
-        // SAFETY: within the 64 bytes that the caller gives us, and aligned.
+        // SAFETY: aligned, and within the 64 bytes that the caller may write.
         unsafe { (frame as *mut usize).wrapping_add(2).write(CONTROL_WORDS) };
     }
     context.set_stack_pointer(frame);
 }
 
-/// First instructions of a fresh context, whose address is in RCX. It has no caller: a frame pointer of zero and an undefined
-/// return address end every walk of the stack here, by frame pointers or by unwind tables.
+/// The first instructions of a fresh context; RCX has its address. It has no caller: a frame pointer of zero and an
+/// undefined return address end every stack walk here, by frame pointers or by unwind tables.
 #[unsafe(naked)]
 extern "sysv64" fn start() {
     naked_asm!(
@@ -286,8 +288,9 @@ extern "sysv64" fn start() {
     )
 }
 
-/// Where a context goes on that makes a detour. It keeps the registers in which it finds what was handed over. RBX and RBP are
-/// free: their values lie on the stack still. No frame pointer, for that of the one who left is none of this stack.
+/// Where a diverted context resumes. It preserves the registers that hold the transfer. It may use RBX and RBP, because
+/// the values of the context are still on the stack. It clears the frame pointer, because the one it finds belongs to
+/// the stack that was left.
 #[unsafe(naked)]
 pub(super) extern "sysv64" fn detour<V: Visit>() {
     naked_asm!(
@@ -323,7 +326,7 @@ mod tests {
     use crate::context::SavedContext;
 
     const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
-    /// Toward zero, in both.
+    /// Rounding toward zero, in both.
     const OTHERS: (u32, u16) = (0x7f80, 0x0f7f);
     const DEFAULTS: (u32, u16) = (0x1f80, 0x037f);
 
@@ -333,7 +336,7 @@ mod tests {
         let (mut mxcsr, mut x87) = (0, 0);
         // SAFETY: stores two registers.
         unsafe { asm!("stmxcsr [{}]", "fnstcw [{}]", in(reg) &raw mut mxcsr, in(reg) &raw mut x87) };
-        // Without the flags of what has been computed.
+        // Without the exception flags.
         (mxcsr & !0x3f, x87)
     }
 
@@ -342,7 +345,7 @@ mod tests {
         unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87) };
     }
 
-    /// What the test and the context that it switches to know of each other.
+    /// The state that the test and the context it switches to share.
     struct Pair {
         test: SavedContext,
         other: SavedContext,
@@ -350,11 +353,11 @@ mod tests {
         seen: (u32, u16),
     }
 
-    /// Notes what it finds, changes it, and goes back, twice.
+    /// Records the control words it finds, changes them, and switches back, repeatedly.
     extern "sysv64" fn other(pair: usize, _: usize, _: usize, _: usize) -> ! {
         let pair = ptr::with_exposed_provenance_mut::<Pair>(pair);
         loop {
-            // SAFETY: the test lends it, and does not run meanwhile.
+            // SAFETY: the test lends the pair and does not run meanwhile.
             let pair = unsafe { &mut *pair };
             pair.seen = control_words();
             set_control_words(OTHERS);
@@ -363,17 +366,18 @@ mod tests {
         }
     }
 
-    /// What the other context finds first and again, and what is found after coming back from it.
+    /// Returns the control words that the other context finds at first and when resumed, and those found after
+    /// returning from it.
     fn words_seen(switch: Switch) -> [(u32, u16); 3] {
         let mut stack = alloc::vec![0_usize; 8192];
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
-        // SAFETY: ours alone, and large enough.
+        // SAFETY: exclusively ours, and large enough.
         unsafe { prepare_with::<true>(&pair.other, top, other) };
         let mut seen = [DEFAULTS; 3];
         for seen in &mut seen[..2] {
             let subject = (&raw mut pair).expose_provenance();
-            // SAFETY: it has been prepared, then saved by itself.
+            // SAFETY: prepared first, saved by itself later.
             unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
             *seen = pair.seen;
         }
@@ -383,11 +387,11 @@ mod tests {
     }
 
     #[test]
-    fn each_context_has_control_words_of_its_own_where_they_are_switched() {
+    fn contexts_have_their_own_control_words_when_the_switch_saves_them() {
         assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
     }
 
-    /// Counts those of `Pair::other`.
+    /// Adds up the addresses of the contexts that make a detour.
     struct Visits;
 
     static VISITS: AtomicUsize = AtomicUsize::new(0);
@@ -399,15 +403,15 @@ mod tests {
     }
 
     #[test]
-    fn a_context_makes_a_detour_once_and_then_goes_on_with_what_was_handed_over() {
+    fn diverted_context_makes_its_detour_once_and_then_receives_its_transfer() {
         let mut stack = alloc::vec![0_usize; 8192];
         let switch = switch_without_control_words;
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
-        // SAFETY: ours alone, and large enough.
+        // SAFETY: exclusively ours, and large enough.
         unsafe { prepare_with::<false>(&pair.other, top, other) };
         let address = (&raw const pair.other).addr();
-        // Fresh, saved, and not diverted any more.
+        // First fresh and diverted, then saved and diverted, then no longer diverted.
         for (is_diverted, visits) in [(true, 1), (true, 2), (false, 2)] {
             if is_diverted {
                 pair.other.divert::<Visits>();
@@ -415,7 +419,7 @@ mod tests {
             }
             pair.seen = (0, 0);
             let subject = (&raw mut pair).expose_provenance();
-            // SAFETY: it has been prepared, then saved by itself.
+            // SAFETY: prepared first, saved by itself later.
             unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
             assert_eq!(VISITS.load(Ordering::Relaxed), visits * address);
             assert_ne!(pair.seen, (0, 0));
@@ -423,9 +427,9 @@ mod tests {
         set_control_words(DEFAULTS);
     }
 
-    /// What that is for.
+    /// The reason why `control-words` exists.
     #[test]
-    fn all_contexts_share_the_control_words_where_they_are_not_switched() {
+    fn contexts_share_control_words_when_the_switch_does_not_save_them() {
         assert_eq!(words_seen(switch_without_control_words), [DEFAULTS, OTHERS, OTHERS]);
     }
 }
