@@ -1,11 +1,11 @@
-//! The only import of atomics and of a spinlock: `core`'s and `spin`'s, or loom's under `--cfg gmp_loom`, so that the
-//! leaf protocols can be model-checked from the same source.
+//! The only module that imports atomics and a spinlock: `core`'s and `spin`'s, or loom's under `--cfg gmp_loom`, so
+//! that loom checks the same source.
 
 #[cfg(not(gmp_loom))]
 pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-/// For a `static`, which loom's atomics cannot be: no model depends on it.
+/// Atomics for `static` items. loom's have no `const` constructor; no model depends on these.
 pub(crate) use core::sync::atomic::{AtomicU32 as StaticU32, AtomicU64 as StaticU64};
 #[cfg(gmp_loom)]
 pub(crate) use loom::sync::atomic::{
@@ -17,8 +17,8 @@ pub(crate) use self::checked::SpinMutex;
 #[cfg(not(gmp_loom))]
 pub(crate) use spin::mutex::SpinMutex;
 
-/// loom's mutex with the interface of `spin`'s: a thread that waits for it is blocked instead of trying again, which
-/// spares loom the attempts that fail.
+/// loom's mutex with the interface of `spin`'s. A waiting thread is blocked rather than spinning, so that loom need not
+/// explore failed attempts.
 #[cfg(gmp_loom)]
 mod checked {
     use core::marker::PhantomData;

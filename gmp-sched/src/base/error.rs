@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// There is no memory, thread or other means for what was asked; nothing has happened.
+/// There is no memory, thread or other resource for the request; nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfResources;
 
@@ -14,19 +14,19 @@ impl fmt::Display for OutOfResources {
 
 impl core::error::Error for OutOfResources {}
 
-/// How a G ended without a result.
+/// Why a G ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinError {
     /// Its body panicked.
     Panicked,
     /// It overflowed its stack, on a platform on which that ends the G alone.
     StackOverflow,
-    /// It called [`exit`](crate::lifecycle::exit::goexit).
+    /// It called [`goexit`](crate::lifecycle::exit::goexit).
     Exited,
 }
 
 impl JoinError {
-    /// Whether it is an error that the joiner or scope must learn of.
+    /// Whether the joiner or scope must be told of it as an error.
     pub(crate) fn is_failure(self) -> bool {
         self != Self::Exited
     }

@@ -1,4 +1,4 @@
-//! A value in a structure of a lower layer, of a type that only a higher one knows.
+//! A value that is stored in a structure of a lower layer although only a higher layer knows its type.
 
 use alloc::vec::Vec;
 use core::any::Any;
@@ -7,7 +7,7 @@ use spin::Once;
 
 use crate::base::error::OutOfResources;
 
-/// The place for such a value. It is made when it is needed first, and never freed.
+/// Storage for such a value. It is created on first use and never freed.
 #[derive(Debug)]
 pub(crate) struct Extension(Once<&'static (dyn Any + Send + Sync)>);
 
@@ -16,11 +16,11 @@ impl Extension {
         Self(Once::new())
     }
 
-    /// The value, which `make` makes if there is none. Called pinned.
+    /// Returns the value, created by `make` on first use. Called pinned.
     ///
     /// # Panics
     ///
-    /// It is of another type.
+    /// The value is of another type.
     pub(crate) fn get_or_make<T: Send + Sync + 'static>(
         &self,
         make: impl FnOnce() -> T,

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The number of a G: 1 is the main G; never given twice by one scheduler. Go: `goid`.
+/// The number of a G. The main G has 1, and a scheduler never assigns a number twice. Go: `goid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoroutineId(pub(crate) u64);
 

@@ -13,7 +13,7 @@ pub(crate) trait Linked<const LINK: usize = 0>: Sized + 'static {
 
 /// A FIFO of `T` linked through the elements themselves. Go: `gQueue`.
 ///
-/// Whoever has `&mut List` owns the links of all its elements; `Relaxed` is enough for them, because the lock that
+/// A `&mut List` owns the links of all its elements. `Relaxed` accesses to the links are enough, because the lock that
 /// guards the list, or the queue that handed the elements over, orders them.
 pub(crate) struct List<T: Linked<LINK>, const LINK: usize = 0> {
     head: Option<&'static T>,
@@ -90,11 +90,10 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.length += core::mem::take(&mut other.length);
     }
 
-    /// Puts the elements into a random order by sorting them by random numbers, one bit after the other. `bit` returns a
-    /// random bit.
+    /// Shuffles the elements by sorting them by random numbers, one bit at a time. `bit` returns a random bit.
     pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
         let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
-        // Elements with equal numbers keep their order, so the numbers have enough bits to differ.
+        // Elements with equal numbers keep their order, so the numbers have enough bits to make that unlikely.
         for _ in 0..2 * log + 8 {
             let mut ones = Self::new();
             for _ in 0..self.length {
@@ -157,7 +156,7 @@ mod tests {
         PushFront,
         PopFront,
         Remove(usize),
-        /// The other list is appended.
+        /// Appends the other list.
         Append,
     }
 
@@ -203,10 +202,10 @@ mod tests {
                         free.extend(popped);
                     }
                     Step::Remove(number) => {
-                        let place = models[this].iter().position(|&candidate| candidate == number);
-                        prop_assert_eq!(lists[this].remove(elements[number]), place.is_some());
-                        if let Some(place) = place {
-                            models[this].remove(place);
+                        let index = models[this].iter().position(|&candidate| candidate == number);
+                        prop_assert_eq!(lists[this].remove(elements[number]), index.is_some());
+                        if let Some(index) = index {
+                            models[this].remove(index);
                             free.push(number);
                         }
                     }

@@ -1,4 +1,4 @@
-//! Building blocks that know nothing of Gs, Ms or Ps but their numbers.
+//! Building blocks that depend on nothing of Gs, Ms and Ps except their numbers.
 
 pub(crate) mod atomic;
 pub(crate) mod error;

@@ -1,15 +1,15 @@
-//! The points at which a simulator or a model may switch to another M, and what a loop does that waits for a lock.
+//! The points at which a simulator or a model may switch to another M, and what a spin loop does.
 
 use core::marker::PhantomData;
 
-/// A step of a protocol, before which another M or CPU may act. [`Points::point`] is called before each.
+/// A kind of step in a protocol. [`Points::point`] is called before each such step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// Local ring and `runnext`: before a publish, a claim, a look.
+    /// Local ring and `runnext`: before storing, claiming or reading an element.
     RunQueue,
     /// The spinner count, the idle count, the idle lists.
     Idle,
-    /// A failed attempt at a lock.
+    /// A failed attempt to take a lock.
     LockBusy,
     /// A park token.
     Park,
@@ -25,34 +25,34 @@ pub enum Site {
     ReadyList,
     /// A channel, with or without its lock.
     Channel,
-    /// The word that decides who ends a wait to which several have a claim.
+    /// The wait generation of a G whose wait has several wakers.
     Wait,
-    /// The word of something that Gs wait for: a lock, a counter.
+    /// The state of a lock, counter or the like for which Gs wait.
     Sync,
 }
 
-/// Where a simulator gets its say, and what a loop does that waits for another processor.
+/// The hooks of simulators and models, and what a spin loop does.
 pub trait Points: 'static {
-    /// Stands before the shared-memory steps of the protocols. Called with or without preemption; must not block.
+    /// Called before each shared-memory step of a protocol, with or without preemption. Must not block.
     #[inline(always)]
     fn point(site: Site) {
         let _ = site;
     }
 
-    /// Called before a spinlock of the scheduler is taken. A platform that knows it may panic if the caller can be preempted:
-    /// a spinning waiter on the CPU of a preempted lock holder waits for ever.
+    /// Called before a spinlock of the scheduler is taken. Panics, where the platform can tell, if the caller can be
+    /// preempted: if a lock's holder is preempted, a waiter that spins on the same CPU waits for ever.
     #[inline(always)]
     #[track_caller]
     fn assert_not_preemptible() {}
 
-    /// One turn of a loop that waits for another M or CPU to release a lock. Callable from anywhere.
+    /// Called in each iteration of a loop that waits for another M or CPU. Callable from anywhere.
     #[inline]
     fn relax() {
         core::hint::spin_loop();
     }
 }
 
-/// What a spinlock of this crate does between two attempts.
+/// The relax strategy of the crate's spinlocks.
 #[derive(Debug)]
 pub struct Relax<P>(PhantomData<P>);
 

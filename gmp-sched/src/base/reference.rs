@@ -1,7 +1,7 @@
-//! An atomic `Option<&'static T>`: how Gs, Ms and Ps point at each other.
+//! An atomic `Option<&'static T>`: how Gs, Ms and Ps refer to each other.
 //!
-//! Gs, Ms and Ps are never freed, only reused, so a reference to one is always good, also a stale one that a thief read
-//! from a ring slot before its compare-exchange failed. That is what lets the policy of this crate do without `unsafe`.
+//! Gs, Ms and Ps are never freed, only reused. So a reference to one is always valid, even a stale one that a thief
+//! read from a ring slot before its compare-exchange failed. This is why the policy of this crate needs no `unsafe`.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,39 +11,39 @@ use crate::base::atomic::{AtomicPtr, Ordering};
 
 /// An atomic `Option<&'static T>`.
 ///
-/// It is `Send` and `Sync` only where `&'static T` is: it hands that reference from one thread to another, while a bare
-/// `AtomicPtr` is both for every `T`.
+/// It is `Send` and `Sync` only if `&'static T` is, because it passes that reference between threads. A bare
+/// `AtomicPtr` would be both for every `T`.
 pub(crate) struct AtomicRef<T: 'static>(AtomicPtr<T>, PhantomData<&'static T>);
 
-/// `None` as null.
+/// The pointer for a reference; null for `None`.
 fn to_pointer<T>(reference: Option<&'static T>) -> *mut T {
     reference.map_or(ptr::null_mut(), |target| ptr::from_ref(target).cast_mut())
 }
 
 impl<T> AtomicRef<T> {
-    /// Points at nothing.
+    /// Holds `None`.
     #[cfg(not(gmp_loom))]
     pub(crate) const fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
-    /// Points at nothing.
+    /// Holds `None`.
     #[cfg(gmp_loom)]
     pub(crate) fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
-    /// Points at `reference`.
+    /// Holds `reference`.
     pub(crate) fn new(reference: Option<&'static T>) -> Self {
         Self(AtomicPtr::new(to_pointer(reference)), PhantomData)
     }
 
     /// # Safety
     ///
-    /// `pointer` came from [`to_pointer`].
+    /// `pointer` was made by [`to_pointer`].
     #[expect(unsafe_code, reason = "the one place where a stored pointer becomes a reference again")]
     unsafe fn to_reference(pointer: *mut T) -> Option<&'static T> {
-        // SAFETY: by the caller it is null or was made from a `&'static T`, and only shared references are ever made.
+        // SAFETY: by the caller it is null or was made from a `&'static T`, and no exclusive reference is ever made.
         unsafe { pointer.as_ref() }
     }
 
@@ -63,7 +63,7 @@ impl<T> AtomicRef<T> {
         self.0.store(to_pointer(value), order);
     }
 
-    /// Atomic exchange; gives the old value.
+    /// Atomic exchange; returns the old value.
     #[inline]
     pub(crate) fn swap(&self, value: Option<&'static T>, order: Ordering) -> Option<&'static T> {
         #[expect(unsafe_code, reason = "see `to_reference`")]
@@ -73,7 +73,7 @@ impl<T> AtomicRef<T> {
         }
     }
 
-    /// Replaces `current` by `new`; tells whether it did.
+    /// Compare-exchange of `current` by `new`; returns whether it succeeded.
     #[inline]
     pub(crate) fn replace(
         &self,
@@ -92,7 +92,7 @@ impl<T> fmt::Debug for AtomicRef<T> {
     }
 }
 
-/// Appends `item` to a list that is only ever added to, without a lock.
+/// Pushes `item` to the front of a lock-free list whose elements are never removed.
 #[inline]
 pub(crate) fn push_forever<T>(
     head: &AtomicRef<T>,

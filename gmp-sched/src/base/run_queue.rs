@@ -1,9 +1,10 @@
-//! The local run queue: a ring of 256 Gs and the `runnext` slot. One P owns it; the others steal from it.
+//! The local run queue: a ring of 256 Gs and the `runnext` slot. One P owns it; the holders of other Ps steal from it.
 //!
-//! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). One producer, the owner, which pushes
-//! at the tail; many consumers, owner and thieves, which take from the head by compare-exchange. Head and tail are
-//! free-running; a position is the counter modulo the capacity. The slots are atomics, so a thief's read of a slot that
-//! the owner overwrites at the same time is no data race: its compare-exchange then fails and the value is dropped.
+//! Go: `runqput`, `runqget`, `runqgrab`, `runqsteal` (runtime/proc.go, go1.27). There is one producer, the owner, which
+//! pushes at the tail, and there are many consumers, the owner and thieves, which take from the head by
+//! compare-exchange. Head and tail run freely; a position is the counter modulo the capacity. The slots are atomics, so
+//! it is no data race when a thief reads a slot that the owner overwrites at the same time: the thief's
+//! compare-exchange then fails, and it discards the value.
 //!
 //! | field | written by | ordering |
 //! |---|---|---|
@@ -17,20 +18,20 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::{Points, Site};
 use crate::base::reference::AtomicRef;
 
-/// Slots of a P's ring. Go: `len(p.runq)`. Only four under loom, which keeps a history of each.
+/// Slots of a P's ring. Go: `len(p.runq)`. Only four under loom, which records a history of each atomic.
 pub const RING_CAPACITY: usize = if cfg!(gmp_loom) { 4 } else { 256 };
 
 /// The ring is full; the element was not pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Whether the element that was taken runs on in the time slice of the one before it.
+/// Whether a G that is picked gets a new time slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
-    /// From the ring: a slice of its own.
+    /// The G came from the ring and gets a slice of its own.
     New,
-    /// From `runnext`: two Gs that ready each other share one slice, and are preempted for the ring at its end. Go:
-    /// `inheritTime`.
+    /// The G came from `runnext` and runs in the rest of the current slice. So two Gs that keep readying each other
+    /// share one slice, at whose end the ring comes first. Go: `inheritTime`.
     Inherited,
 }
 
@@ -76,12 +77,12 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     pub fn push_next(&self, item: &'static T) -> Option<&'static T> {
         S::point(Site::RunQueue);
         if self.next.load(Ordering::Relaxed).is_none() {
-            // Only the owner sets it, so it stays empty until this store: no compare-exchange needed.
+            // Only the owner sets `next`, so it stays empty until this store, and no compare-exchange is needed.
             self.next.store(Some(item), Ordering::Release);
             return None;
         }
-        // An exchange, since a thief may take the old element at the same time. Acquire: the old element was set by this
-        // owner, perhaps on another M.
+        // An exchange, because a thief may take the old element at the same time. Acquire: the old element was set by
+        // this P's owner, which may have been another M.
         self.next.swap(Some(item), Ordering::AcqRel)
     }
 
@@ -93,8 +94,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     #[inline]
     pub fn push_back(&self, item: &'static T) -> Result<(), Full> {
         S::point(Site::RunQueue);
-        // Ordering: Acquire pairs with the compare-exchange of whoever took the elements, so that they have read the
-        // slots before these are overwritten.
+        // Ordering: Acquire pairs with the compare-exchange by which an element was taken, so that its taker has read
+        // the slot before it is overwritten here.
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         if tail.wrapping_sub(head) >= Self::SIZE {
@@ -147,7 +148,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
     /// Takes `runnext`.
     pub fn pop_next(&self) -> Option<&'static T> {
-        // If it is gone a thief took it: only the owner sets it.
+        // If this fails, a thief has taken it: only the owner sets it.
         self.next().filter(|next| self.take_next(next))
     }
 
@@ -208,11 +209,11 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
 /// Thief side: any M that holds another P.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// Moves the older half (rounded up) of this ring to `thief`, which the caller owns and which is empty; returns the last
-    /// of them, to run at once. Go: `runqsteal`.
+    /// Moves the older half (rounded up) of this ring to `thief`, which the caller owns and which is empty. Returns the
+    /// last of them, which the caller runs at once. Go: `runqsteal`.
     ///
-    /// If the ring is empty: takes `runnext`, provided it is still the element that the caller has `seen` there, before it
-    /// gave the owner some time to run it, see [`next`](Self::next).
+    /// If the ring is empty, takes `runnext`, provided that it is still the element `seen`, which the caller has read
+    /// by [`next`](Self::next) and then left the owner some time to run.
     pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: only the owner writes its tail.
         let base = thief.tail.load(Ordering::Relaxed);
@@ -246,8 +247,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
                 return 0;
             }
             if half > Self::SIZE / 2 {
-                // Head and tail are from different moments: others took elements in between. More than half a ring would
-                // overrun the ring of the thief.
+                // Head and tail are from different moments, because others took elements in between. More than half a
+                // ring would overrun the thief's ring.
                 continue;
             }
             for offset in 0..half {
@@ -270,7 +271,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     }
 }
 
-/// Observers: any M. The answer may be outdated when it is used.
+/// Observers: any M. The result may already be outdated when it is used.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// The element in `runnext`.
     #[must_use]
@@ -278,17 +279,17 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// All elements of a queue that nobody is using.
+    /// All elements of a queue that no M accesses.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'static T> {
         let [head, tail] = [&self.head, &self.tail].map(|counter| counter.load(Ordering::Relaxed));
         let ring = (0..tail.wrapping_sub(head))
-            .filter_map(move |place| self.slot(head.wrapping_add(place)).load(Ordering::Relaxed));
+            .filter_map(move |offset| self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed));
         ring.chain(self.next())
     }
 
-    /// How many elements have been taken from the ring, modulo 2³²: unchanged between two calls means that the first is still
-    /// the same.
+    /// How many elements have been taken from the ring, modulo 2³². If it is unchanged between two calls, so is the
+    /// first element.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn taken(&self) -> u32 {
         self.head.load(Ordering::Relaxed)
@@ -306,7 +307,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         }
     }
 
-    /// Whether ring and `runnext` were both empty at one instant. Go: `runqempty`.
+    /// Whether ring and `runnext` were both empty at one moment. Go: `runqempty`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         loop {
@@ -314,8 +315,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             let head = self.head.load(Ordering::Acquire);
             let tail = self.tail.load(Ordering::Acquire);
             let next = self.next.load(Ordering::Acquire);
-            // Loads one after the other could miss an element that moves: displaced from `runnext` into the ring after we
-            // read the ring. Then the tail has moved.
+            // Consecutive loads could miss an element that is displaced from `runnext` into the ring after the ring was
+            // read. In that case the tail has moved.
             if self.tail.load(Ordering::Acquire) == tail {
                 return head == tail && next.is_none();
             }

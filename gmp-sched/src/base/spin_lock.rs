@@ -1,12 +1,13 @@
-//! The spinlock around all state of the scheduler that is not lock-free.
+//! The spinlock that guards all scheduler state that is not lock-free.
 
 use core::ops::DerefMut;
 
 use crate::base::atomic::SpinMutex;
 use crate::base::points::{Points, Relax};
 
-/// A test-and-test-and-set spinlock; taken only while pinned and never by an interrupt handler. No ticket or other FIFO
-/// lock: when the holder's CPU is descheduled by a hypervisor, a queue of waiters behind it makes no progress either.
+/// A test-and-test-and-set spinlock. It is taken only while pinned and never by an interrupt handler. It is not a
+/// ticket or other FIFO lock: when a hypervisor deschedules the CPU that is next in the FIFO, all waiters behind it
+/// would make no progress.
 #[derive(Debug)]
 pub(crate) struct Lock<T, P: Points>(SpinMutex<T, Relax<P>>);
 

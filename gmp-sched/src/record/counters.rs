@@ -1,10 +1,11 @@
-//! What a P has done, counted so cheaply that it is always counted.
+//! Counters of what a P has done. They are cheap enough to be always on.
 
 use core::ops::AddAssign;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// A counter with one writer, the M that holds the P, and any readers. An increment is one plain instruction.
+/// A counter with one writer, the M that holds the P, and any number of readers. An increment takes one plain
+/// instruction.
 #[derive(Debug)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -32,7 +33,7 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)*
         }
 
-        /// What a P, or all of them together, have done so far.
+        /// What a P, or all Ps together, have done so far.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*

@@ -1,7 +1,7 @@
-//! How long Gs wait from runnable to running: a histogram per P, filled from a sample.
+//! Scheduling latency: how long Gs are runnable before they run. Each P has a histogram, filled from a sample of Gs.
 //!
-//! A G that is sampled (see `observe`) is stamped with the time when it becomes runnable, and the P that runs it records the
-//! difference. Go: `timeToRun`, of which it samples one in 8 (`gTrackingPeriod`).
+//! A sampled G (see `observe`) is stamped with the time at which it becomes runnable, and the P that runs it records
+//! the difference. Go: `timeToRun`, sampled for one G in 8 (`gTrackingPeriod`).
 
 use core::fmt;
 use core::ops::{AddAssign, Range};
@@ -11,13 +11,13 @@ use crate::base::atomic::{AtomicU64, Ordering};
 
 /// log₂ of the number of buckets per power of two. Go: `timeHistSubBucketBits`.
 const SUB_BITS: u32 = 2;
-/// Times shorter than 2 to this many nanoseconds are in the first bucket. Go: `timeHistMinBucketBits`.
+/// Latencies below two to this power, in nanoseconds, are in the first bucket. Go: `timeHistMinBucketBits`.
 const MIN_BITS: u32 = 9;
-/// Times of 2 to this many nanoseconds or more are in the last bucket. Go: `timeHistMaxBucketBits`.
+/// Latencies of at least two to this power, in nanoseconds, are in the last bucket. Go: `timeHistMaxBucketBits`.
 const MAX_BITS: u32 = 48;
 const BUCKETS: usize = ((MAX_BITS - MIN_BITS) << SUB_BITS) as usize + 2;
 
-/// The bucket of a time in ns.
+/// The bucket of a latency in ns.
 fn bucket_of(nanoseconds: u64) -> usize {
     let Some(bits) = nanoseconds.checked_ilog2().filter(|&bits| bits >= MIN_BITS) else { return 0 };
     if bits >= MAX_BITS {
@@ -27,7 +27,7 @@ fn bucket_of(nanoseconds: u64) -> usize {
     (((bits - MIN_BITS) as usize) << SUB_BITS) + sub + 1
 }
 
-/// The shortest time in ns of a bucket.
+/// The shortest latency of a bucket, in ns.
 fn least_of(bucket: usize) -> u64 {
     if bucket == 0 {
         return 0;
@@ -36,7 +36,7 @@ fn least_of(bucket: usize) -> u64 {
     ((1 << SUB_BITS) + sub as u64) << (bits as u32 + MIN_BITS - SUB_BITS)
 }
 
-/// A histogram with one writer, the M that holds the P; readable by anyone.
+/// A histogram with one writer, the M that holds the P, and any number of readers.
 pub(crate) struct LatencyCounter([AtomicU64; BUCKETS]);
 
 impl LatencyCounter {
@@ -61,19 +61,19 @@ impl fmt::Debug for LatencyCounter {
     }
 }
 
-/// How long Gs waited from runnable to running. Go: `/sched/latencies:seconds`.
+/// A histogram of how long Gs were runnable before they ran. Go: `/sched/latencies:seconds`.
 #[derive(Clone, PartialEq, Eq)]
 #[doc(alias = "timeToRun")]
 pub struct Latencies([u64; BUCKETS]);
 
 impl Latencies {
-    /// Number of waits measured.
+    /// Number of latencies measured.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The buckets that are not empty, from short to long: the times of each, and how many waits took them.
+    /// The buckets that are not empty, from short to long: the range of each, and the number of latencies in it.
     pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> {
         let counted = self.0.iter().enumerate().filter(|&(_, &count)| count != 0);
         counted.map(|(bucket, &count)| {
@@ -82,8 +82,8 @@ impl Latencies {
         })
     }
 
-    /// A time that at least `percent` of the waits did not exceed, to the width of a bucket (a quarter of a power of two);
-    /// `None` if nothing was measured.
+    /// An upper bound of the given percentile, exact to the width of a bucket (a quarter of a power of two); `None` if
+    /// nothing was measured.
     ///
     /// # Panics
     ///
@@ -125,8 +125,8 @@ mod tests {
     use super::{BUCKETS, Latencies, LatencyCounter, bucket_of, least_of};
 
     #[test]
-    fn buckets_are_gos() {
-        // Go has 160 buckets for times, one for shorter ones and one for longer ones; here 2^9..2^48 take (48 - 9) * 4.
+    fn buckets_match_gos() {
+        // Go has 160 buckets in between, one below and one above; the range 2^9..2^48 here has (48 - 9) * 4.
         assert_eq!(BUCKETS, 158);
         assert_eq!([0, 1, 511].map(bucket_of), [0, 0, 0]);
         assert_eq!([512, 639, 640, 1023, 1024].map(bucket_of), [1, 1, 2, 4, 5]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_come_from_the_buckets() {
+    fn percentile_is_the_upper_end_of_a_bucket() {
         let counter = LatencyCounter::new();
         assert_eq!(counter.read().percentile(50), None);
         for micros in 1..=100 {

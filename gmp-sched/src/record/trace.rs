@@ -1,9 +1,9 @@
-//! What happens on each P, event by event: a ring of the last ones, behind a switch.
+//! A trace of scheduling events: one ring per P with its last events, which can be switched on and off.
 //!
-//! Off, it costs a test where a G parks; all else rides on tests that are made anyway (see `observe`). On, an event is
-//! a look at the clock and five stores. Each P has a ring of its own with one writer, the M that holds it, so nothing is
-//! locked and no event waits for another. Anyone may read the rings at any time and gets the last events of each, like
-//! Go's flight recorder (`runtime/trace`).
+//! Switched off, it costs one test where a G parks; all other events are behind tests that are made anyway (see
+//! `observe`). Switched on, an event takes one reading of the clock and five stores. Each P's ring has one writer, the
+//! M that holds the P, so no event takes a lock or waits for another one. Any thread may read the rings at any time and
+//! gets the last events of each, as with Go's flight recorder (`runtime/trace`).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,7 +17,8 @@ use crate::base::reference::AtomicRef;
 
 macro_rules! event_kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What happened. Unless said otherwise to the event's G, on the P in whose ring it is.
+        /// The kind of an event. Unless stated otherwise, it happened to the event's G, on the P whose ring contains
+        /// the event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum EventKind {
@@ -31,31 +32,32 @@ macro_rules! event_kinds {
 }
 
 event_kinds! {
-    /// It was spawned; the detail is the number of its creator. Go: `GoCreate`.
+    /// The G was spawned; the detail is the number of its creator. Go: `GoCreate`.
     Spawn,
-    /// It became runnable; the detail is the number of the G that did it, 0 if none did. Go: `GoUnblock`.
+    /// The G became runnable; the detail is the number of the G that readied it, 0 if none did. Go: `GoUnblock`.
     Ready,
-    /// It runs from here on. The event before, of another G, is that one's last here. Go: `GoStart`.
+    /// The G runs from here on. If another G ran before, it has left the P. Go: `GoStart`.
     Start,
-    /// It gave way of its own accord; noted when the next one runs already. Go: `GoStop`.
+    /// The G yielded. Recorded when the next G already runs. Go: `GoStop`.
     Yield,
-    /// It was made to give way. Go: `GoStop`.
+    /// The G was preempted. Go: `GoStop`.
     Preempt,
-    /// It parks; the detail is its [`WaitReason`](crate::entities::goroutine::WaitReason) as a number. Go: `GoBlock`.
+    /// The G parks; the detail is its [`WaitReason`](crate::entities::goroutine::WaitReason) as a number. Go:
+    /// `GoBlock`.
     Park,
-    /// It has finished. Go: `GoDestroy`.
+    /// The G has ended. Go: `GoDestroy`.
     End,
-    /// It enters a system call. Go: `GoSyscallBegin`.
+    /// The G enters a system call. Go: `GoSyscallBegin`.
     SyscallEnter,
-    /// It comes back from one and goes on here. Go: `GoSyscallEnd`.
+    /// The G returns from a system call and continues on this P. Go: `GoSyscallEnd`.
     SyscallExit,
-    /// It blocks its M, or has done so for too long: the P goes to another. Go: `ProcSteal`.
+    /// The P is handed off, because the G blocks its M or has been in a system call for too long. Go: `ProcSteal`.
     HandOff,
-    /// No G: this P took some from another, whose number is the detail.
+    /// No G: this P stole Gs from another P, whose number is the detail.
     Steal,
-    /// No G: nothing is left to be run, the P is given up. Go: `ProcStop`.
+    /// No G: the P becomes idle, because there is nothing to run. Go: `ProcStop`.
     Idle,
-    /// No G: an M has this P again. Go: `ProcStart`.
+    /// No G: an M holds this P again. Go: `ProcStart`.
     Busy,
 }
 
@@ -66,14 +68,14 @@ pub struct Event {
     pub when: Instant,
     /// What happened.
     pub kind: EventKind,
-    /// To which G.
+    /// The G it happened to, if any.
     pub goroutine: Option<GoroutineId>,
-    /// What else there is to know; see [`EventKind`].
+    /// More about the event; see [`EventKind`].
     pub detail: u64,
 }
 
 const WORDS: usize = 3;
-/// The kind stands in the upper byte of the word with the detail.
+/// The kind is in the upper byte of the word with the detail.
 const KIND_SHIFT: u32 = 56;
 
 impl Event {
@@ -95,11 +97,11 @@ impl Event {
 /// The last events of one P.
 pub(crate) struct Ring {
     slots: Box<[[AtomicU64; WORDS]]>,
-    /// Events whose writing has begun.
+    /// Number of events whose writing has begun.
     begun: AtomicUsize,
-    /// Events written.
+    /// Number of events written.
     pub(crate) written: AtomicUsize,
-    /// Events written before the trace was started last.
+    /// Number of events written before the trace was last started.
     pub(crate) start: AtomicUsize,
 }
 
@@ -116,29 +118,29 @@ impl Ring {
         &self.slots[index % self.slots.len()]
     }
 
-    /// Called by the M that holds the P.
+    /// Appends an event. Called by the M that holds the P.
     pub(crate) fn write(&self, event: Event) {
         let index = self.written.load(Ordering::Relaxed);
-        // Ordering: a reader that sees one of the stores below sees afterwards that the writing had begun; partner: the
-        // fence in `read`.
+        // Ordering: a reader that sees one of the stores below also sees afterwards that writing had begun; partner:
+        // the fence in `read`.
         self.begun.store(index + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         for (cell, word) in self.slot(index).iter().zip(event.to_words()) {
             cell.store(word, Ordering::Relaxed);
         }
-        // Ordering: partner is the first load in `read`.
+        // Ordering: pairs with the first load in `read`.
         self.written.store(index + 1, Ordering::Release);
     }
 
-    /// The events that are whole, oldest first.
+    /// Returns the events that are not overwritten, oldest first.
     pub(crate) fn read(&self) -> Vec<Event> {
         let end = self.written.load(Ordering::Acquire);
         let begin = self.start.load(Ordering::Relaxed).max(end.saturating_sub(self.slots.len()));
         let words: Vec<_> =
             (begin..end).map(|index| self.slot(index).each_ref().map(|cell| cell.load(Ordering::Relaxed))).collect();
-        // Ordering: partner is the fence in `write`.
+        // Ordering: pairs with the fence in `write`.
         fence(Ordering::Acquire);
-        // What was begun meanwhile went over the oldest.
+        // Events whose writing began meanwhile may have overwritten the oldest.
         let lost = self.begun.load(Ordering::Relaxed).saturating_sub(self.slots.len()).saturating_sub(begin);
         words.into_iter().skip(lost).filter_map(Event::from_words).collect()
     }
@@ -146,7 +148,7 @@ impl Ring {
 
 /// The ring of a P, if a trace is being taken.
 pub(crate) struct Tracer {
-    /// Where events go; nowhere while no trace is taken.
+    /// The ring into which events go; `None` while no trace is taken.
     pub(crate) active: AtomicRef<Ring>,
     /// The ring of this P, once there is one; never freed.
     pub(crate) ring: AtomicRef<Ring>,

@@ -1,14 +1,14 @@
-//! The levels of a [timing wheel](super): which slot a point in time belongs to.
+//! The levels of a [timing wheel](super): which slot a time belongs to.
 
-/// Bits of each digit of a point in time, from the lowest up. Most timers differ from the present in the third or fourth
-/// digit, by more than a quarter of a microsecond and less than ten milliseconds: these two are wide, so that most elements
-/// move at most once. The others are narrow, to save slots.
+/// Bits of each digit of a time, from the lowest digit up. Most timers differ from the current time in the third or
+/// fourth digit, that is by more than a quarter of a microsecond and less than ten milliseconds. These two digits are
+/// wide, so that most elements move at most once. The others are narrow, to save slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 7, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4];
 /// The digit whose level has slots for two rotations.
 const AROUND_DIGIT: usize = 3;
-/// Bits of a point in time up to and including that digit. The bits above count its rotations.
+/// Bits of a time up to and including that digit. The bits above count rotations.
 const ROTATION_BITS: u32 = DIGITS[0] + DIGITS[1] + DIGITS[2] + DIGITS[3];
-/// Slots that have their bits in one word.
+/// Slots whose occupied bits are in one word.
 pub(super) const GROUP: usize = u64::BITS as usize;
 /// Slots of all levels, one level after the other, rounded up so that every bit of a word has a slot.
 pub(super) const SLOTS: usize = LEVELS[u64::BITS as usize - 1].end().next_multiple_of(GROUP);
@@ -27,23 +27,23 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// The slot of what is due at `when`, on this level.
+    /// The slot on this level of an element due at `when`.
     #[inline(always)]
     pub(super) fn slot(&self, when: u64) -> usize {
         usize::from(self.start) + ((when >> self.shift) as usize & usize::from(self.highest))
     }
 
-    /// The level below; this is not the lowest one.
+    /// The level below this one, which must not be the lowest.
     pub(super) fn below(&self) -> Self {
         LEVELS[usize::from(self.shift) - 1]
     }
 
-    /// Whether the elements of one of its slots are all due in the same rotation.
+    /// Whether all elements of any one slot are due in the same rotation.
     pub(super) fn is_within_a_rotation(&self) -> bool {
         u32::from(self.shift) <= ROTATION_BITS
     }
 
-    /// The groups that have its slots.
+    /// The groups that contain its slots.
     pub(super) fn groups(&self) -> core::ops::Range<usize> {
         usize::from(self.start) / GROUP..self.end().div_ceil(GROUP)
     }
@@ -54,7 +54,7 @@ impl Level {
     }
 }
 
-/// The level of each bit of a point in time: that of its digit.
+/// The level of each bit of a time: that of the bit's digit.
 static LEVELS: [Level; u64::BITS as usize] = {
     let mut levels = [Level { shift: 0, highest: 0, start: 0 }; u64::BITS as usize];
     let (mut digit, mut bit, mut slots) = (0, 0, 0);
@@ -62,7 +62,7 @@ static LEVELS: [Level; u64::BITS as usize] = {
         let mut values = 1u32 << DIGITS[digit];
         if digit == AROUND_DIGIT {
             values *= 2;
-            // It starts with a new group.
+            // The level starts a new group.
             slots = (slots as usize).next_multiple_of(GROUP) as u16;
         }
         let level = Level { shift: bit as u8, highest: (values - 1) as u16, start: slots };
@@ -82,26 +82,26 @@ static LEVELS: [Level; u64::BITS as usize] = {
 pub(super) const LOWEST_END: usize = LEVELS[0].end();
 /// The level with slots for two rotations.
 static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
-/// Its first slot. The levels below have the elements that have the same value of its digit as the base.
+/// The first slot of that level. The levels below it contain elements whose value of that digit is the base's.
 pub(super) const NEAR_END: usize = LEVELS[ROTATION_BITS as usize - 1].start as usize;
 /// The groups of the levels below it.
 const NEAR: u32 = (1 << (NEAR_END / GROUP)) - 1;
 /// Groups of one rotation.
 const ROTATION_GROUPS: usize = (1 << DIGITS[AROUND_DIGIT]) / GROUP;
 
-/// The number of the rotation that `when` is in.
+/// The number of the rotation that contains `when`.
 #[inline(always)]
 pub(super) fn rotation(when: u64) -> u64 {
     when >> ROTATION_BITS
 }
 
-/// The start of the next rotation: the levels above count from it.
+/// The start of the next rotation, from which the levels above count.
 #[inline(always)]
 fn far_base(base: u64) -> u64 {
     (rotation(base) + 1) << ROTATION_BITS
 }
 
-/// The level for times that differ in those bits; the lowest one for equal times.
+/// The level for two times that differ in these bits; the lowest one for equal times.
 #[inline(always)]
 fn level_of_difference(bits: u64) -> &'static Level {
     &LEVELS[(bits | 1).ilog2() as usize]
@@ -117,21 +117,21 @@ pub(super) fn level_of(base: u64, when: u64) -> &'static Level {
     }
 }
 
-/// The slot of a level above with the elements that are due in the next rotation, when the base moves from `old` to `new` in
-/// a later rotation. All other elements of the levels above stay in their slots.
+/// When the base moves from `old` to `new` in a later rotation, returns the slot whose elements become due in the
+/// rotation after `new`'s and have to move to lower levels. All other elements of the levels above stay in their slots.
 pub(super) fn slot_come_near(old: u64, new: u64) -> usize {
     let (old, new) = (far_base(old), far_base(new));
     level_of_difference(old ^ new).slot(new)
 }
 
-/// The groups of those in `groups` that have the earliest elements, from the lowest bit up.
+/// Returns the groups that may contain the earliest elements; its lowest bit is the first of them.
 #[inline(always)]
 pub(super) fn first_groups(groups: u32, base: u64) -> u32 {
     if groups & NEAR != 0 { groups } else { first_groups_around(groups, base) }
 }
 
-/// [`first_groups`] when the levels below are empty: the groups of the current rotation are before those of the next, and
-/// may have higher numbers.
+/// [`first_groups`] when the levels below are empty. The groups of the current rotation come before those of the next,
+/// but may have higher numbers.
 #[inline(never)]
 fn first_groups_around(groups: u32, base: u64) -> u32 {
     let start = NEAR_END / GROUP + if rotation(base).is_multiple_of(2) { 0 } else { ROTATION_GROUPS };

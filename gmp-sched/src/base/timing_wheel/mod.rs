@@ -1,10 +1,10 @@
-//! A hierarchical timing wheel: elements that are due at points in time, taken out in that order. Insertion and removal take
-//! constant time.
+//! A hierarchical timing wheel: a priority queue of elements ordered by the time at which they are due. Insertion and
+//! removal take constant time.
 //!
-//! Go keeps timers in a 4-ary heap, where taking the first of a thousand moves five others. Here a point in time is read
-//! as a number with [digits](levels). Each level of the wheel stands for a digit, and has a slot for each value of it. The
-//! wheel counts from a time called *base*, and no element is due before it. An element is on the level of the highest digit
-//! in which its time differs from the base:
+//! Go keeps timers in a 4-ary heap, where removing the first of a thousand moves five others. Here a time is read as a
+//! number with [digits](levels). The wheel has a level for each digit, and each level has a slot for each value of its
+//! digit. The wheel counts from a time called *base*, and no element is due before it. An element is on the level of
+//! the highest digit in which its time differs from the base:
 //!
 //! ```text
 //! base 3 2 7        when 3 2 9  → level 0, slot 9       The earliest element is on the lowest level that is not empty,
@@ -12,18 +12,18 @@
 //!                   when 4 0 0  → level 2, slot 4
 //! ```
 //!
-//! When the elements of the first slot are next, its earliest time becomes the base, and its elements move to the levels
-//! below, sorted by the digits there. So an element moves at most once per level, however many others there are, and one
-//! that is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed and Hierarchical
-//! Timing Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
+//! When the elements of the first slot are next, its earliest time becomes the base, and its elements move to the
+//! levels below, sorted by the digits there. So an element moves at most once per level, however many others there are.
+//! An element that is alone in its slot, or with one other, does not move at all. (G. Varghese and T. Lauck, *Hashed
+//! and Hierarchical Timing Wheels*, SOSP 1987, scheme 7, with digits down to the last: nothing is rounded.)
 //!
-//! When a level has completed a [rotation], the elements of its next rotation would all move down from
-//! the level above at once. For a thousand Gs that sleep some milliseconds that happened every 8.4 ms, and kept them all
-//! from running meanwhile. So one level has slots for two rotations, the current one and the next, and an element that is
-//! due in either is on that level or below from the start. The levels above count from the end of the current rotation, and
-//! have the elements that are due after the next.
+//! With one [rotation] of slots per level, all elements of the next rotation would move down at once from the level
+//! above when a rotation ends. For a thousand Gs that sleep some milliseconds, this happened every 8.4 ms, and none of
+//! them could run meanwhile. So one level has slots for two rotations, the current one and the next, and an element
+//! that is due in either of them is inserted on that level or below. The levels above count from the end of the current
+//! rotation and contain the elements due after the next one.
 //!
-//! The elements of a slot are linked to a ring, so an insertion does not allocate.
+//! The elements of a slot are linked to a circular list, so an insertion does not allocate.
 
 mod levels;
 #[cfg(all(test, feature = "std", not(gmp_loom)))]
@@ -53,7 +53,8 @@ pub(crate) trait Timed: Sized + 'static {
 /// The time and the links of an element. As the links of a list they are guarded by what guards the wheel.
 pub(crate) struct Place<T: 'static> {
     when: AtomicU64,
-    /// The neighbours in the ring of the slot, or the element itself if it is alone; `None` if it is in no wheel.
+    /// The neighbours in the circular list of the slot, or the element itself if it is alone; `None` if it is in no
+    /// wheel.
     next: AtomicRef<T>,
     previous: AtomicRef<T>,
 }
@@ -64,7 +65,7 @@ impl<T> Place<T> {
         Self { when: AtomicU64::new(0), next: AtomicRef::none(), previous: AtomicRef::none() }
     }
 
-    /// Whether it is in a wheel. Only a hint without the lock that guards the wheel.
+    /// Whether it is in a wheel. Without the lock that guards the wheel, only a hint.
     pub(crate) fn is_somewhere(&self) -> bool {
         self.next.load(Ordering::Relaxed).is_some()
     }
@@ -73,25 +74,25 @@ impl<T> Place<T> {
         self.when.load(Ordering::Relaxed)
     }
 
-    /// The next element in the ring.
+    /// The next element in the circular list.
     #[inline(always)]
     fn next(&self) -> &'static T {
         self.next.load(Ordering::Relaxed).expect(RING)
     }
 }
 
-/// The elements that differ from the base in the same highest digit, and have the same value of it.
+/// The elements that differ from the base in the same highest digit and have the same value of that digit.
 struct Slot<T: 'static> {
-    /// The first in the order of insertion; the last is before it in the ring.
+    /// The element inserted first. The last one precedes it in the circular list.
     first: Option<&'static T>,
-    /// No element is due before. One is due then, unless elements were removed.
+    /// No element is due before this time. One is due exactly then, unless elements were removed.
     earliest: u64,
 }
 
-/// The element that is due first, and where it is.
+/// The element that is due first, and its slot.
 pub(crate) struct First<T: 'static> {
     pub(crate) element: &'static T,
-    /// The next in its ring.
+    /// The next element in the same slot.
     next: &'static T,
     when: u64,
     slot: usize,
@@ -139,8 +140,8 @@ impl<T: Timed> TimingWheel<T> {
         self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))
     }
 
-    /// Inserts an element that is in no wheel, behind those of the same time. Returns when it is due: a time before the
-    /// base, which is the time of the element that was taken out last, becomes the base.
+    /// Inserts an element that is in no wheel, behind those with the same time. Returns when it is due: `when`, but not
+    /// before the base, which is the time of the element taken out last.
     #[inline(always)]
     pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
         debug_assert!(!element.place().is_somewhere(), "put in a wheel what is in one");
@@ -158,7 +159,7 @@ impl<T: Timed> TimingWheel<T> {
         self.unlink(slot, element, element.place().next());
     }
 
-    /// The first element, if it is due at `now`, for [`take`](Self::take).
+    /// Returns the first element, if it is due at `now`, for [`take`](Self::take).
     #[inline(always)]
     fn first_due(&mut self, now: Instant) -> Option<First<T>> {
         loop {
@@ -195,19 +196,20 @@ impl<T: Timed> TimingWheel<T> {
         let First { element, next, when, slot } = first;
         self.unlink(slot, element, next);
         if ptr::eq(next, element) {
-            // The other elements are in later slots of this level or on levels above, and are in the same slots counted from
-            // here.
+            // The remaining elements are in later slots of this level or on levels above. Counted from the new base,
+            // they belong to the same slots.
             let old = mem::replace(&mut self.base, when);
             if slot >= NEAR_END && rotation(old) != rotation(when) {
                 self.enter_rotation(old);
             }
         } else {
-            // `next` is due at the same time, or is the second of two: it stays in its slot, so the base stays as it is.
+            // `next` is due at the same time, or is the second of two. It stays in its slot, so the base does not
+            // change.
             self.slots[slot].earliest = next.place().when();
         }
     }
 
-    /// Takes out the first element, if it is due at `now`; returns when it was due, too.
+    /// Takes out the first element, if it is due at `now`; returns it with its time.
     #[inline(always)]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(&'static T, Instant)> {
         let first = self.first_due(now)?;
@@ -238,12 +240,12 @@ impl<T: Timed> TimingWheel<T> {
         self.first = self.occupied.get(group).map_or(SLOTS, |slots| group * GROUP + slots.trailing_zeros() as usize);
     }
 
-    /// Makes the earliest time of the first slot, `slot`, the base, and moves its elements to the levels below.
+    /// Makes the earliest time of the first slot, `slot`, the base, and moves the slot's elements to the levels below.
     #[inline(never)]
     fn spread(&mut self, slot: usize) {
         let Slot { first, earliest } = &mut self.slots[slot];
         let first = first.take().expect(OCCUPIED);
-        // Nearly all of them are on the same level, counted from the first of them.
+        // Nearly all of them belong to the same level: that of the first, counted from the old base.
         let level = level_of(self.base, first.place().when());
         let old = mem::replace(&mut self.base, *earliest);
         self.vacate(slot);
@@ -272,8 +274,8 @@ impl<T: Timed> TimingWheel<T> {
         }
     }
 
-    /// The base has moved from `old` to a later rotation: moves the elements that are due in the rotation after it from the
-    /// levels above.
+    /// Called when the base has moved from `old` to a later rotation: moves the elements that are due in the rotation
+    /// after it down from the levels above.
     #[cold]
     #[inline(never)]
     fn enter_rotation(&mut self, old: u64) {
@@ -285,20 +287,20 @@ impl<T: Timed> TimingWheel<T> {
         self.find_first();
     }
 
-    /// Puts an element into the slot that it belongs to.
+    /// Inserts an element into the slot that it belongs to.
     #[inline(always)]
     fn append(&mut self, element: &'static T, when: u64) {
         let slot = level_of(self.base, when).slot(when);
         self.groups |= 1 << (slot / GROUP);
-        // All elements of another slot are due before all of this one, or after; and `earliest` was the time of an element
-        // of it.
+        // Any other slot's elements are all due before those of this slot, or all after. `earliest` was the time of an
+        // element of that slot, so comparing with it is enough.
         if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {
             self.first = slot;
         }
         self.put(slot, element, when);
     }
 
-    /// Puts an element into a slot, without the bit of its group, and without a check whether the slot is the first.
+    /// Inserts an element into `slot`, without setting the bit of its group and without updating the first slot.
     #[inline(always)]
     fn put(&mut self, slot: usize, element: &'static T, when: u64) {
         self.occupied[slot / GROUP] |= 1 << (slot % GROUP);
@@ -320,7 +322,7 @@ impl<T: Timed> TimingWheel<T> {
         element.place().previous.store(Some(previous), Ordering::Relaxed);
     }
 
-    /// Takes an element out of its slot, where `next` follows it.
+    /// Unlinks an element, which `next` follows, from its slot.
     #[inline(always)]
     fn unlink(&mut self, slot: usize, element: &'static T, next: &'static T) {
         self.length -= 1;
@@ -354,7 +356,8 @@ impl<T: Timed> TimingWheel<T> {
     }
 }
 
-/// Calls `each` with each element of a ring, from `first` on, and its time. `each` may take the element out of the ring.
+/// Calls `each` with each element of a circular list and its time, starting with `first`. `each` may unlink the
+/// element.
 #[inline(always)]
 fn for_each_in_ring<T: Timed>(first: &'static T, mut each: impl FnMut(&'static T, u64)) {
     let mut element = first;

@@ -23,9 +23,9 @@ impl Timed for Element {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Inserts an element that is due so long after the present, or before it.
+    /// Inserts an element that is due this much after the current time, or before it.
     Insert(i64),
-    /// Lets that time pass, and takes out all elements that are due.
+    /// Advances the time by this much and takes out all elements that are due.
     Advance(u64),
     /// Removes an element.
     Remove(usize),
@@ -33,7 +33,7 @@ enum Step {
     Drain,
 }
 
-/// Times that are equal, near, far, and the end of time.
+/// Times that are equal, near, far, and the latest possible.
 fn distances() -> impl Strategy<Value = u64> {
     prop_oneof![
         5 => 0..20u64,
@@ -55,11 +55,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Elements come out in the order of their time, those of the same time in the order in which they were put in.
+    /// Elements come out in the order of their times, those with the same time in the order of insertion.
     #[test]
     fn behaves_like_a_sorted_map(start in distances(), steps in steps()) {
         let mut wheel = TimingWheel::<Element>::new().unwrap();
-        // From the time and the number of the step to the element.
+        // From time and number of the step to the element.
         let mut model = BTreeMap::<(u64, usize), &'static Element>::new();
         let mut now = start;
         // Whether an element has been removed that may have been the first.
@@ -84,8 +84,8 @@ proptest! {
                     prop_assert!(model.first_key_value().is_none_or(|((when, _), _)| *when > now));
                 }
                 Step::Remove(choice) => {
-                    let place = choice.checked_rem(model.len()).unwrap_or(0);
-                    let Some(&key) = model.keys().nth(place) else { continue };
+                    let index = choice.checked_rem(model.len()).unwrap_or(0);
+                    let Some(&key) = model.keys().nth(index) else { continue };
                     let element = model.remove(&key).unwrap();
                     wheel.remove(element);
                     prop_assert!(!element.place.is_somewhere());
@@ -112,12 +112,12 @@ proptest! {
     }
 }
 
-/// Removing the first element leaves a bound that is too early; the next call corrects it.
+/// Removing the first element leaves a lower bound that is too early; the next call corrects it.
 #[test]
-fn removal_of_the_first_is_found_by_the_next_call() {
+fn earliest_is_corrected_by_the_next_call_after_the_first_element_is_removed() {
     let new = |number| &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
     let times: [_; 3] = core::array::from_fn(|number| Instant::from_nanos((1 << 40) + number as u64));
-    // With one left and with two.
+    // With one element left, and with two.
     for count in [2, 3] {
         let mut wheel = TimingWheel::<Element>::new().unwrap();
         let elements: Vec<_> = (0..count).map(new).collect();

@@ -133,7 +133,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 return None;
             }",
         "            let _ = earliest;",
-        Properties("removal_of_the_first"),
+        Properties("earliest_is_corrected"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
