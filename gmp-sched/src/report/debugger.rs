@@ -1,4 +1,4 @@
-//! Offsets in G, M, P and the scheduler, for a debugger script that has no type information.
+//! Offsets of fields in G, M, P and the scheduler, for a debugger script that has no type information.
 
 use core::mem::offset_of;
 
@@ -8,7 +8,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-/// Offsets in bytes, in the order in which the script reads them. A platform puts the value into a `static` with a name that
+/// Offsets in bytes, in the order in which the script reads them. A platform stores the value in a `static` whose name
 /// the script knows.
 #[derive(Debug)]
 #[repr(C)]
@@ -29,8 +29,8 @@ pub struct Layout {
     pub processor_id: usize,
     pub processor_status: usize,
     pub processor_tick: usize,
-    /// No offset: the text of each wait reason. The script relies on a slice being an address and a length, which the
-    /// language does not promise; the test of the script would fail.
+    /// Not an offset: the text of each wait reason. The script relies on a slice being an address and a length. The
+    /// language does not guarantee that, but a test of the script would detect a change.
     pub wait_reasons: &'static [&'static str],
 }
 

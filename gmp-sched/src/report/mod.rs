@@ -1,4 +1,4 @@
-//! What a running scheduler looks like from outside: for debuggers, as text, as a time line.
+//! Reports on a running scheduler: for debuggers, as text, as a timeline.
 
 pub mod debugger;
 pub(crate) mod schedtrace;

@@ -1,8 +1,8 @@
-//! What the scheduler is doing at this moment, as text, after Go's `schedtrace` and `scheddetail`.
+//! The current state of the scheduler as text, after Go's `schedtrace` and `scheddetail`.
 //!
-//! Written without waiting for a lock and without stopping anything, so that a scheduler that hangs can be inspected, also
-//! from an interrupt handler. What is shown of a G, M or P was true at some moment, not the same for all of them. A value
-//! behind a lock that is held is shown as `?`.
+//! Printing it waits for no lock and stops nothing, so that a scheduler that hangs can be inspected, also from an
+//! interrupt handler. The state of each G, M and P is from some moment, not the same for all. A value whose lock is
+//! held is shown as `?`.
 
 use core::fmt;
 
@@ -15,21 +15,21 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::Platform;
 
-/// Gs that are shown at most; the others are counted.
+/// The most Gs that are listed; the others are only counted.
 const MOST_GOROUTINES: usize = 1000;
 
 impl<P: Platform> Scheduler<P> {
-    /// One line about the whole scheduler, `Display`. Go: `GODEBUG=schedtrace`.
+    /// Displays one line about the whole scheduler. Go: `GODEBUG=schedtrace`.
     ///
     /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`,
-    /// with the lengths of the local rings in brackets. Callable from everywhere; takes no lock.
+    /// The lengths of the local rings are in brackets. Callable from anywhere; takes no lock.
     pub fn schedtrace(&'static self) -> impl fmt::Display {
         Trace { scheduler: self, detailed: false }
     }
 
-    /// The same without brackets, and a line about each P, M and living G, `Display`. Go: `GODEBUG=scheddetail=1`.
+    /// Displays the same without the brackets, and a line about each P, M and living G. Go: `GODEBUG=scheddetail=1`.
     ///
-    /// Callable from everywhere; takes no lock.
+    /// Callable from anywhere; takes no lock.
     pub fn scheddetail(&'static self) -> impl fmt::Display {
         Trace { scheduler: self, detailed: true }
     }
@@ -137,7 +137,7 @@ impl<P: Platform> Trace<P> {
         let machine = self.scheduler.machines().find(|machine| machine.current_goroutine().is_some_and(is_here));
         write!(f, " m={}", OrNil(machine.map(|machine| machine.id().get())))?;
         if status == Status::Waiting {
-            write!(f, " waiting={}ms", P::now().since(goroutine.waiting_since()).as_millis())?;
+            write!(f, " waiting={}ms", (P::now() - goroutine.waiting_since()).as_millis())?;
         }
         if let Some(name) = goroutine.name() {
             write!(f, " name={name}")?;
@@ -149,7 +149,7 @@ impl<P: Platform> Trace<P> {
     }
 }
 
-/// Whether it waits for a P.
+/// Whether the M waits for a P.
 fn is_idle<P: Platform>(machine: &Machine<P>) -> bool {
     machine.processor().is_none() && machine.current_goroutine().is_none()
 }

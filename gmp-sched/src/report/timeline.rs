@@ -1,4 +1,4 @@
-//! A time line of what ran on each P, drawn from a trace in characters.
+//! A timeline of what ran on each P, drawn in characters from a trace.
 
 use alloc::string::String;
 use alloc::vec;
@@ -14,17 +14,17 @@ use crate::record::trace::{Event, EventKind};
 const IDLE: char = '·';
 
 /// A time during which one G ran on a P, in ns.
-struct Stretch {
+struct RunSpan {
     from: u64,
     to: u64,
     goroutine: GoroutineId,
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Draws the trace that was taken last: a line for each P, with `columns` characters for the time from the first event
-    /// to the last. Each character is the `letter` of the G that ran longest in that column. Allocates.
+    /// Draws the last trace: a line for each P, with `columns` characters for the time from the first event to the
+    /// last. Each character is the `letter` of the G that ran longest in that column. Allocates.
     ///
-    /// A G for which `stands_out` returns `true` is shown in every column in which it ran at all.
+    /// A G for which `is_highlighted` returns `true` is shown in every column in which it ran at all.
     ///
     /// ```
     /// use gmp_sched::goroutine::GoroutineId;
@@ -49,16 +49,16 @@ impl<P: Platform> Scheduler<P> {
         &'static self,
         columns: usize,
         letter: impl Fn(GoroutineId) -> char,
-        stands_out: impl Fn(GoroutineId) -> bool,
+        is_highlighted: impl Fn(GoroutineId) -> bool,
     ) -> String {
-        assert!(columns > 0, "a time line without columns");
+        assert!(columns > 0, "a timeline without columns");
         let traces: Vec<Vec<Event>> = self.processors().iter().map(|processor| processor.trace()).collect();
         let times = || traces.iter().flatten().map(|event| event.when.as_nanos());
         let (Some(begin), Some(end)) = (times().min(), times().max()) else { return String::new() };
         let mut timeline = String::new();
         for (number, trace) in traces.iter().enumerate() {
-            let row = row(&stretches(trace, end), begin, end, columns, &stands_out);
-            let letters: String = row.into_iter().map(|goroutine| goroutine.map_or(IDLE, &letter)).collect();
+            let line = line(&spans(trace, end), begin, end, columns, &is_highlighted);
+            let letters: String = line.into_iter().map(|goroutine| goroutine.map_or(IDLE, &letter)).collect();
             // Writing to a `String` does not fail.
             let _ = writeln!(timeline, "P{number:<2} {letters}");
         }
@@ -67,12 +67,12 @@ impl<P: Platform> Scheduler<P> {
 }
 
 /// When which G ran, from the events of one P.
-fn stretches(trace: &[Event], end: u64) -> Vec<Stretch> {
-    let mut stretches = Vec::new();
+fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
+    let mut spans = Vec::new();
     let mut running: Option<(u64, GoroutineId)> = None;
     let mut stop = |running: &mut Option<(u64, GoroutineId)>, to: u64| {
         if let Some((from, goroutine)) = running.take() {
-            stretches.push(Stretch { from, to, goroutine });
+            spans.push(RunSpan { from, to, goroutine });
         }
     };
     for event in trace {
@@ -85,38 +85,38 @@ fn stretches(trace: &[Event], end: u64) -> Vec<Stretch> {
             EventKind::Park | EventKind::End | EventKind::Preempt | EventKind::HandOff | EventKind::Idle => {
                 stop(&mut running, when);
             }
-            // Events of what a G does to others, and those recorded when the next G already runs.
+            // Events about other Gs, and events recorded when the next G already runs.
             _ => {}
         }
     }
     stop(&mut running, end);
-    stretches
+    spans
 }
 
-/// The G that ran longest in each column.
-fn row(
-    stretches: &[Stretch],
+/// Returns the G that ran longest in each column.
+fn line(
+    spans: &[RunSpan],
     begin: u64,
     end: u64,
     columns: usize,
-    stands_out: &impl Fn(GoroutineId) -> bool,
+    is_highlighted: &impl Fn(GoroutineId) -> bool,
 ) -> Vec<Option<GoroutineId>> {
     let width = ((end - begin) / columns as u64).max(1);
-    let mut row = vec![(0, None); columns];
-    for stretch in stretches {
-        let first = ((stretch.from - begin) / width) as usize;
-        // A stretch that ends where a column begins is not in that column.
-        let last = ((stretch.to.max(stretch.from + 1) - 1 - begin) / width) as usize;
-        for (column, (longest, shown)) in row.iter_mut().enumerate().take(last + 1).skip(first) {
+    let mut line = vec![(0, None); columns];
+    for span in spans {
+        let first = ((span.from - begin) / width) as usize;
+        // A span that ends where a column begins is not in that column.
+        let last = ((span.to.max(span.from + 1) - 1 - begin) / width) as usize;
+        for (column, (longest, shown)) in line.iter_mut().enumerate().take(last + 1).skip(first) {
             let (from, to) = (begin + column as u64 * width, begin + (column as u64 + 1) * width);
-            let overlap = stretch.to.min(to).saturating_sub(stretch.from.max(from)).max(1);
-            let weight = if stands_out(stretch.goroutine) { u64::MAX } else { overlap };
+            let overlap = span.to.min(to).saturating_sub(span.from.max(from)).max(1);
+            let weight = if is_highlighted(span.goroutine) { u64::MAX } else { overlap };
             if weight > *longest {
-                (*longest, *shown) = (weight, Some(stretch.goroutine));
+                (*longest, *shown) = (weight, Some(span.goroutine));
             }
         }
     }
-    row.into_iter().map(|(_, shown)| shown).collect()
+    line.into_iter().map(|(_, shown)| shown).collect()
 }
 
 #[cfg(all(test, not(gmp_loom)))]
@@ -128,14 +128,14 @@ mod tests {
         Event { when: Instant::from_nanos(when), kind, goroutine: Some(GoroutineId(goroutine)), detail: 0 }
     }
 
-    fn drawn(trace: &[Event], stands_out: u64) -> String {
+    fn drawn(trace: &[Event], highlighted: u64) -> String {
         let end = trace.last().expect("an event").when.as_nanos();
-        let row = row(&stretches(trace, end), 0, end, 10, &|goroutine| goroutine.get() == stands_out);
-        row.into_iter().map(|shown| shown.map_or('.', |goroutine| char::from(b'0' + goroutine.get() as u8))).collect()
+        let line = line(&spans(trace, end), 0, end, 10, &|goroutine| goroutine.get() == highlighted);
+        line.into_iter().map(|shown| shown.map_or('.', |goroutine| char::from(b'0' + goroutine.get() as u8))).collect()
     }
 
     #[test]
-    fn each_column_is_whoever_ran_there_longest() {
+    fn column_shows_the_g_that_ran_longest_in_it() {
         let trace = [
             event(0, EventKind::Start, 1),
             event(300, EventKind::Preempt, 1),
