@@ -71,7 +71,7 @@ use crate::platform::{Pinned, Platform};
 ///         synctest::wait();
 ///         assert!(!sleeper.is_finished());
 ///         sleeper.join().unwrap();
-///         native::now().since(start)
+///         native::now() - start
 ///     });
 ///     assert_eq!(slept, day);
 /// });

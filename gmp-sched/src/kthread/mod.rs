@@ -231,7 +231,7 @@ impl<C: Cpu> Threads<C> {
     /// without any of them making progress.
     pub fn preempt_after(&self, now: Instant, granularity: Duration) -> bool {
         let since = Instant::from_nanos(self.here().running_since.load(Ordering::Relaxed));
-        now.since(since) >= granularity && self.make_room()
+        now - since >= granularity && self.make_room()
     }
 
     /// If a thread is ready on this CPU, makes the running one give way to it; returns whether it will.

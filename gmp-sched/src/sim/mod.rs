@@ -174,13 +174,13 @@ pub fn syscall(duration: Duration) {
 /// Starts a device operation that takes about that long and ends with an interrupt, which raises `signal`.
 pub fn start_device(signal: &'static Signal<Sim>, duration: Duration) {
     let simulation = simulation::current();
-    simulation.interrupt_at(simulation.instant().after(duration), signal);
+    simulation.interrupt_at(simulation.instant() + duration, signal);
 }
 
 /// Blocks the G with its M in a device operation for that long. The P is handed off at once.
 pub fn block(duration: Duration) {
     let blocked = syscall::try_blocking::<Sim, _>(|| {
-        let until = simulation::current().instant().after(duration);
+        let until = simulation::current().instant() + duration;
         let _pinned = Pinned::<Sim>::new();
         while simulation::current().instant() < until {
             platform::park(Some(until));

@@ -69,7 +69,7 @@ unsafe impl Platform for Sim {
             // The clock of an explored machine does not advance while a CPU runs.
             return Self::relax();
         }
-        let end = <Self as Platform>::now().after(duration);
+        let end = <Self as Platform>::now() + duration;
         while <Self as Platform>::now() < end {
             Self::relax();
         }
@@ -151,7 +151,7 @@ pub(super) fn run_sysmon(_: usize) -> ! {
             park(None);
             while scheduler.is_any_in_syscall() {
                 let delay = sysmon.check();
-                park(Some(current().instant().after(delay)));
+                park(Some(current().instant() + delay));
             }
         }
     })

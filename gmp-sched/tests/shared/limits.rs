@@ -130,7 +130,7 @@ fn deadline_ends_every_wait() {
     let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(5));
     let errors = all_wait(|| (context.clone(), Instant::NEVER), || ());
     assert_eq!(errors, [ContextError::DeadlineExceeded; WAYS]);
-    let soon = || (Context::background(), now().after(Duration::from_millis(2)));
+    let soon = || (Context::background(), now() + Duration::from_millis(2));
     assert_eq!(all_wait(soon, || ()), [ContextError::DeadlineExceeded; WAYS]);
     let past = || (Context::background(), Instant::from_nanos(0));
     assert_eq!(all_wait(past, || ()), [ContextError::DeadlineExceeded; WAYS]);

@@ -93,7 +93,7 @@ fn every_limited_wait_ends_for_a_true_reason() {
                 go(move || {
                     let timer = Timer::new(microseconds(random.below(200)));
                     for _ in 0..4 {
-                        let deadline = now().after(microseconds(random.below(400)));
+                        let deadline = now() + microseconds(random.below(400));
                         let limit = Limit::from(&context).and(deadline);
                         let before = context.err();
                         let pause = microseconds(random.below(30));

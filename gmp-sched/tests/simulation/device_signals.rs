@@ -56,7 +56,7 @@ fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
                             sim::start_device(device, Duration::from_nanos(random.below(3_000)));
                             outstanding = 1;
                         }
-                        let deadline = Sim::now().after(Duration::from_nanos(random.below(3_000)));
+                        let deadline = Sim::now() + Duration::from_nanos(random.below(3_000));
                         if device.wait_until(deadline) {
                             outstanding -= 1;
                         } else {
@@ -66,7 +66,7 @@ fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
                     if outstanding == 1 {
                         device.wait();
                     }
-                    let soon = Sim::now().after(Duration::from_micros(5));
+                    let soon = Sim::now() + Duration::from_micros(5);
                     assert!(!device.wait_until(soon), "one raise counted twice");
                 })
             })

@@ -364,7 +364,7 @@ fn names_and_stack_sizes_are_as_chosen() {
         let found = scheduler.goroutines().find(|goroutine| goroutine.id() == named.id()).unwrap();
         assert_eq!(found.name().unwrap().as_str(), "named");
         assert_eq!(found.wait_reason(), WaitReason::Sleep);
-        let waited = Native::now().since(found.waiting_since());
+        let waited = Native::now() - found.waiting_since();
         assert!(found.waiting_since().as_nanos() > 0 && waited < Duration::from_secs(5), "{waited:?}");
         named.join().unwrap();
         let unnamed = native::go(|| native::sleep(Duration::from_millis(1)));

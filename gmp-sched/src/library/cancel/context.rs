@@ -105,7 +105,7 @@ impl<P: Platform> Context<P> {
     /// use gmp_sched::native::{self, Context};
     ///
     /// unsafe { native::enter() }.run(1, || {
-    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     let soon = native::now() + Duration::from_millis(1);
     ///     let (context, _cancel) = Context::background().with_deadline(soon);
     ///     assert_eq!(context.deadline(), Some(soon));
     ///     context.wait();
@@ -125,7 +125,7 @@ impl<P: Platform> Context<P> {
     /// use gmp_sched::native::{self, Context};
     ///
     /// unsafe { native::enter() }.run(1, || {
-    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     let soon = native::now() + Duration::from_millis(1);
     ///     let (context, _cancel) = Context::background().with_deadline_cause(soon, "lunch time");
     ///     context.wait();
     ///     assert_eq!(context.cause().unwrap().to_string(), "lunch time");
@@ -154,7 +154,7 @@ impl<P: Platform> Context<P> {
     /// ```
     #[doc(alias = "WithTimeout")]
     pub fn with_timeout(&self, timeout: Duration) -> (Self, CancelHandle<P>) {
-        self.with_deadline(now::<P>().after(timeout))
+        self.with_deadline(now::<P>() + timeout)
     }
 
     fn below(&self, deadline: Option<(Instant, Cause)>) -> (Self, CancelHandle<P>) {
@@ -364,7 +364,7 @@ impl<P: Platform> Context<P> {
     ///
     /// The caller is not a G with a P.
     pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
-        self.sleep_until(now::<P>().after(duration))
+        self.sleep_until(now::<P>() + duration)
     }
 
     /// [`sleep`](Self::sleep) until a point in time.
@@ -374,7 +374,7 @@ impl<P: Platform> Context<P> {
     /// use gmp_sched::native::{self, Context};
     ///
     /// unsafe { native::enter() }.run(1, || {
-    ///     let soon = native::now().after(Duration::from_millis(1));
+    ///     let soon = native::now() + Duration::from_millis(1);
     ///     assert_eq!(Context::background().sleep_until(soon), Ok(()));
     ///     assert!(native::now() >= soon);
     /// });

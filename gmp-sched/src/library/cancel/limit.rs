@@ -30,7 +30,7 @@ use crate::platform::Platform;
 ///     assert_eq!(receiver.recv_until(&request), Ok(7));
 ///     sender.send(7).unwrap();
 ///     // A context and a deadline.
-///     let limit = Limit::from(&request).and(native::now().after(Duration::from_secs(1)));
+///     let limit = Limit::from(&request).and(native::now() + Duration::from_secs(1));
 ///     assert_eq!(Semaphore::new(0).acquire_until(0, limit).map(|_| ()), Ok(()));
 ///     assert_eq!(limit.err(), Some(ContextError::Canceled));
 ///     assert_eq!((receiver.recv_until(Limit::NONE), Limit::NONE.err()), (Ok(7), None));
@@ -91,7 +91,7 @@ impl<P: Platform> From<Instant> for Limit<'_, P> {
 
 impl<P: Platform> From<Duration> for Limit<'_, P> {
     fn from(duration: Duration) -> Self {
-        now::<P>().after(duration).into()
+        (now::<P>() + duration).into()
     }
 }
 

@@ -79,7 +79,7 @@ mod tests {
             let cause = early.cause().unwrap();
             assert_eq!((cause.error(), cause.to_string()), (ContextError::Canceled, "no longer wanted".to_string()));
 
-            let deadline = now().after(Duration::from_millis(1));
+            let deadline = now() + Duration::from_millis(1);
             let (late, cancel_late) = Context::background().with_deadline_cause(deadline, "too slow");
             let (below, _cancel) = late.with_timeout(Duration::from_secs(60));
             assert_eq!(below.deadline(), Some(deadline));

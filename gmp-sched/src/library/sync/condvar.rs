@@ -168,7 +168,7 @@ unsafe impl<P: Platform> lock_api::RawCondvar for RawCondvar<P> {
 // SAFETY: as above.
 unsafe impl<P: Platform> lock_api::RawCondvarTimed for RawCondvar<P> {
     fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
-        Some(now::<P>().after(*timeout))
+        Some(now::<P>() + *timeout)
     }
 
     #[track_caller]

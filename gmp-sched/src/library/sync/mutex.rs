@@ -319,7 +319,7 @@ impl<P: Platform> RawMutex<P> {
         let rest = if queue.is_empty() { 0 } else { QUEUED };
         let began = Instant::from_nanos(first.outcome.load(Ordering::Relaxed) as u64);
         P::point(Site::Sync);
-        if fairness == Fairness::HandOver || now.since(began) >= STARVING {
+        if fairness == Fairness::HandOver || now - began >= STARVING {
             first.outcome.store(HANDED_OVER, Ordering::Relaxed);
             // Ordering: Relaxed: the mutex stays `HELD`; readying the waiter makes visible to it what was done under the
             // lock.

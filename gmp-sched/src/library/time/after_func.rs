@@ -79,7 +79,7 @@ pub fn try_after_func<P: Platform>(
     duration: Duration,
     function: impl FnOnce() + Send + 'static,
 ) -> Result<AfterFunc<P>, OutOfResources> {
-    after_func_at(super::now::<P>().after(duration), function)
+    after_func_at(super::now::<P>() + duration, function)
 }
 
 /// [`after_func`] at a point in time. With [`Instant::NEVER`] it runs only by [`start_now`](AfterFunc::start_now).
@@ -186,7 +186,7 @@ impl<P: Platform> AfterFunc<P> {
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
         self.check_bubble(RESET);
-        let when = self.bubble.now().after(duration);
+        let when = self.bubble.now() + duration;
         let here = CurrentProcessor::<P>::new();
         let mut setting = self.slot.setting.lock();
         if self.still_to_come(&mut setting).is_none() {

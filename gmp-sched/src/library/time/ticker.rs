@@ -19,7 +19,7 @@ use crate::platform::Platform;
 ///     let start = native::now();
 ///     let ticker = Ticker::new(Duration::from_millis(2));
 ///     for tick in 1..=3 {
-///         assert!(ticker.wait().since(start) >= Duration::from_millis(2) * tick);
+///         assert!(ticker.wait() - start >= Duration::from_millis(2) * tick);
 ///     }
 ///     ticker.stop();
 ///     assert!(ticker.try_wait().is_none());
@@ -70,7 +70,7 @@ impl<P: Platform> Ticker<P> {
         assert!(!interval.is_zero(), "non-positive interval for NewTicker");
         let slot = TimerSlot::take()?;
         let ticker = Self { slot };
-        slot.set(super::now::<P>().after(interval), interval);
+        slot.set(super::now::<P>() + interval, interval);
         Ok(ticker)
     }
 
@@ -112,6 +112,6 @@ impl<P: Platform> Ticker<P> {
     pub fn reset(&self, interval: Duration) {
         assert!(!interval.is_zero(), "non-positive interval for Ticker.Reset");
         let bubble = self.slot.check_bubble(RESET);
-        self.slot.set(bubble.now().after(interval), interval);
+        self.slot.set(bubble.now() + interval, interval);
     }
 }

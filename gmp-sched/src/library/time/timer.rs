@@ -19,7 +19,7 @@ use crate::platform::Platform;
 ///     let start = native::now();
 ///     let timer = Timer::new(Duration::from_millis(2));
 ///     assert!(timer.try_wait().is_none());
-///     assert!(timer.wait().since(start) >= Duration::from_millis(2));
+///     assert!(timer.wait() - start >= Duration::from_millis(2));
 ///     // Reset and stopped before it fires: there is no tick to wait for.
 ///     timer.reset(Duration::from_secs(3600));
 ///     assert!(timer.stop());
@@ -94,7 +94,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// The caller is not a G with a P.
     pub fn try_new(duration: Duration) -> Result<Self, OutOfResources> {
-        Self::try_at(super::now::<P>().after(duration))
+        Self::try_at(super::now::<P>() + duration)
     }
 
     /// Makes a timer that fires at `when`. With [`Instant::NEVER`] it is stopped.
@@ -105,7 +105,7 @@ impl<P: Platform> Timer<P> {
     /// use gmp_sched::time::Instant;
     ///
     /// unsafe { native::enter() }.run(1, || {
-    ///     let when = native::now().after(Duration::from_millis(1));
+    ///     let when = native::now() + Duration::from_millis(1);
     ///     assert!(Timer::try_at(when).unwrap().wait() >= when);
     ///     assert!(!Timer::try_at(Instant::NEVER).unwrap().stop());
     /// });
@@ -173,7 +173,7 @@ impl<P: Platform> Timer<P> {
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
         let bubble = self.slot.check_bubble(RESET);
-        self.slot.set(bubble.now().after(duration), Duration::ZERO)
+        self.slot.set(bubble.now() + duration, Duration::ZERO)
     }
 
     /// [`reset`](Self::reset) to a point in time.
@@ -184,7 +184,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// unsafe { native::enter() }.run(1, || {
     ///     let timer = Timer::new(Duration::from_secs(3600));
-    ///     let when = native::now().after(Duration::from_millis(1));
+    ///     let when = native::now() + Duration::from_millis(1);
     ///     timer.reset_at(when);
     ///     assert!(timer.wait() >= when);
     /// });

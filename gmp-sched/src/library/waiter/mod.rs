@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn wait_in_for(queue: &Queue, time: Duration) -> bool {
-        let deadline = Native::now().after(time);
+        let deadline = Native::now() + time;
         let caller = CurrentGoroutine::<Native>::new();
         let me = caller.me;
         let guard = queue.lock();

@@ -83,15 +83,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/mod.rs",
         "threads preempt each other at every timer interrupt",
-        "        now.since(since) >= granularity && self.make_room()",
-        "        now.since(since) >= granularity.min(core::time::Duration::ZERO) && self.make_room()",
+        "        now - since >= granularity && self.make_room()",
+        "        now - since >= granularity.min(core::time::Duration::ZERO) && self.make_room()",
         Simulation("simulation/preemption", "threads_take_turns", 300),
     ),
     mutant(
         "kthread/mod.rs",
         "ready threads never preempt the running one",
-        "        now.since(since) >= granularity && self.make_room()",
-        "        false && now.since(since) >= granularity",
+        "        now - since >= granularity && self.make_room()",
+        "        false && now - since >= granularity",
         Simulation("simulation/preemption", "hogs", 300),
     ),
 ];
