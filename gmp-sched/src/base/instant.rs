@@ -50,18 +50,6 @@ impl Instant {
     pub const fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
-
-    /// The same as [`duration_since`](Self::duration_since).
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Duration {
-        self.duration_since(earlier)
-    }
-
-    /// The same as `self + duration`.
-    #[must_use]
-    pub fn after(self, duration: Duration) -> Self {
-        self + duration
-    }
 }
 
 /// The nanoseconds of a duration, as many as an [`Instant`] can count.

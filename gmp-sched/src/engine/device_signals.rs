@@ -116,7 +116,7 @@ impl<P: Platform> Signal<P> {
     ///
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
-        self.wait_until(BubbleRef::<P>::current().now().after(timeout))
+        self.wait_until(BubbleRef::<P>::current().now() + timeout)
     }
 
     /// What a G finds that is about to wait; takes the raise, if there is one.

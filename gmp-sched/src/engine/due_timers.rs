@@ -76,7 +76,7 @@ fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>
     let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
     let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();
     if !others_are_next {
-        processor.due_batch_until.store(now.after(BATCH_BUDGET).as_nanos(), Ordering::Relaxed);
+        processor.due_batch_until.store((now + BATCH_BUDGET).as_nanos(), Ordering::Relaxed);
     }
     !others_are_next
 }
@@ -107,7 +107,7 @@ pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Pr
     if !P::TIMER_INTERRUPTS {
         return;
     }
-    let undisturbed_until = now.after(P::undisturbed());
+    let undisturbed_until = now + P::undisturbed();
     if earliest < undisturbed_until {
         processor.request_slow_pick();
         P::arm_timer(pinned, processor, undisturbed_until);

@@ -37,7 +37,7 @@ pub struct NextTick {
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
     // Not a time that the caller says it is: a slice that began in the future would not end.
     let now = P::now();
-    let next_slice = now.after(P::slice());
+    let next_slice = now + P::slice();
     let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
         // Nothing to preempt; but the slice of a G in a system call goes on, and is ended when the call is.
@@ -65,7 +65,7 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
 /// When the timer of a CPU is to fire that begins to run a thread: that of `machine`, or one that is no M.
 pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> Instant {
     let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
-    earliest.min(now.after(P::slice()))
+    earliest.min(now + P::slice())
 }
 
 /// Ends the slice of the G that runs on `machine` or is in a system call there, as if its time were over. Callable from

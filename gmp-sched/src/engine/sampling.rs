@@ -69,7 +69,7 @@ impl<P: Platform> Visit for Detour<P> {
 
 /// Records that a sampled G runs.
 fn running<P: Platform>(processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) {
-    processor.latency.add(P::now().since(goroutine.runnable_since()));
+    processor.latency.add(P::now() - goroutine.runnable_since());
     processor.tracer.note::<P>(EventKind::Start, Some(goroutine.id()), 0);
     if processor.sampler.samples_all() {
         // A slow pick records how the G leaves.

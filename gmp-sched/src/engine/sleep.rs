@@ -23,7 +23,7 @@ pub fn sleep<P: Platform>(duration: Duration) {
         let caller = CurrentGoroutine::<P>::new();
         // The clock by which the caller's timers go.
         let now = caller.me.bubble().map_or_else(P::now, |bubble| bubble.now());
-        park_until(caller, now.after(duration));
+        park_until(caller, now + duration);
     }
 }
 

@@ -32,11 +32,11 @@ impl<P: Platform> Processor<P> {
         let (slice, tick) = (&self.slice, self.tick());
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);
-        } else if now.since(Instant::from_nanos(slice.since.load(Ordering::Relaxed))) >= P::slice() {
+        } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= P::slice() {
             let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
             // It has not had a slice of its own yet: it goes on in the time that the displaced G did not have.
             let has_just_begun =
-                running.is_some_and(|running| slice.is_of_another(running)) && now.since(displaced_at) < P::slice();
+                running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < P::slice();
             if !(has_just_begun && slice.prolong(tick, displaced_at)) {
                 self.end_slice();
             }
@@ -94,7 +94,7 @@ impl<P: Platform> Processor<P> {
 
     /// Until when no timer may displace the running G.
     pub(crate) fn undisturbed_until(&self) -> Instant {
-        Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)).after(P::undisturbed())
+        Instant::from_nanos(self.slice.displaced_at.load(Ordering::Relaxed)) + P::undisturbed()
     }
 
     /// Whether the current slice is over. From another M the answer may be stale.

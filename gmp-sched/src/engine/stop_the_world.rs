@@ -61,7 +61,7 @@ impl<P: Platform> StopRight<P> {
         let pinned = Pinned::<P>::new();
         let start = P::now();
         self.scheduler.stop(&pinned);
-        let took = P::now().since(start);
+        let took = P::now() - start;
         let mut queue = self.scheduler.world.queue.lock();
         queue.stops.count += 1;
         if queue.stops.longest_for.is_none() || took > queue.stops.longest {
@@ -161,7 +161,7 @@ impl<P: Platform> Scheduler<P> {
         let machine = pinned.machine();
         self.begin_to_stop(machine);
         while !self.has_stopped(machine.held_processor()) {
-            P::park_thread(Parking::new(pinned), Some(P::now().after(ROUND)));
+            P::park_thread(Parking::new(pinned), Some(P::now() + ROUND));
         }
     }
 

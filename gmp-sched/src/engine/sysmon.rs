@@ -105,7 +105,7 @@ fn check_syscall<P: Platform>(
     let since = Instant::from_nanos(call.since.load(Ordering::Relaxed));
     let others_can_take_work =
         scheduler.idle_processors.load(Ordering::Relaxed) != 0 || scheduler.spinning.load(Ordering::Relaxed) != 0;
-    if !processor.has_work() && others_can_take_work && now.since(since) < P::slice() {
+    if !processor.has_work() && others_can_take_work && now - since < P::slice() {
         return false;
     }
     // If there is no thread for another M, the P is not retaken, and the next check tries again.

@@ -96,7 +96,7 @@ impl Thread {
                 token = self.wake.wait(token).unwrap_or_else(|error| error.into_inner());
                 continue;
             };
-            let left = deadline.since(Native::now());
+            let left = deadline - Native::now();
             if left.is_zero() {
                 return;
             }
@@ -151,7 +151,7 @@ unsafe impl Platform for Native {
     fn now() -> Instant {
         static START: sync::OnceLock<SystemInstant> = sync::OnceLock::new();
         let elapsed = START.get_or_init(SystemInstant::now).elapsed();
-        Instant::from_nanos(0).after(elapsed)
+        Instant::from_nanos(0) + elapsed
     }
 
     fn seed(index: usize) -> u64 {

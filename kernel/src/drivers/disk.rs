@@ -221,6 +221,6 @@ fn split(offset: u64) -> (u64, usize) {
 ///
 /// The caller is not a G.
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
-    let deadline = kthread::now().after(duration);
+    let deadline = kthread::now() + duration;
     block(|blocked| blocked.wait_for(deadline))
 }

@@ -58,7 +58,7 @@ pub(crate) fn wait_for_interrupt() {
 /// Enables interrupts until there was one, another CPU has something to run, or `limit` is over.
 fn poll(limit: Duration) {
     interrupts::enable();
-    let end = kthread::now().after(limit);
+    let end = kthread::now() + limit;
     let mut looks = 0u64;
     while tlb::is_halted() && kthread::all().are_all_idle() && kthread::now() < end {
         looks += 1;

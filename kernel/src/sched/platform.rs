@@ -185,7 +185,7 @@ pub(crate) fn list_goroutines(out: &mut impl fmt::Write) -> fmt::Result {
             write!(out, "({name}) ")?;
         }
         if status == Status::Waiting && reason != WaitReason::None {
-            let waited = kthread::now().since(goroutine.waiting_since());
+            let waited = kthread::now() - goroutine.waiting_since();
             write!(out, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
         } else {
             write!(out, "[{status}]")?;
@@ -233,7 +233,7 @@ fn run_sysmon(_: usize) -> ! {
         kthread::park(None);
         while scheduler.is_any_in_syscall() {
             let delay = sysmon.check();
-            kthread::park(Some(kthread::now().after(delay)));
+            kthread::park(Some(kthread::now() + delay));
         }
     }
 }
@@ -352,7 +352,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
     let machine = Kernel::current_machine();
     let mut next = preempt::tick(machine);
     if let Some(wait) = storm::strike(machine) {
-        next = NextTick { at: next.at.min(now.after(wait)), gives_way: machine.is_some_and(preempt::is_wanted) };
+        next = NextTick { at: next.at.min(now + wait), gives_way: machine.is_some_and(preempt::is_wanted) };
     }
     // Threads that wait for this CPU take turns with the one that runs, once a slice.
     if next.gives_way | kthread::all().preempt_after(now, Kernel::slice()) {

@@ -59,7 +59,7 @@ guest_test!(an_interrupt_readies_a_goroutine_while_all_cpus_compute, smp = &[1, 
 
 fn a_device_that_is_silent_ends_a_wait_by_its_deadline() {
     let (signal, _) = device();
-    let deadline = Kernel::now().after(Duration::from_millis(3));
+    let deadline = Kernel::now() + Duration::from_millis(3);
     assert!(!signal.wait_until(deadline));
     assert!(Kernel::now() >= deadline);
 }

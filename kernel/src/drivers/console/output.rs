@@ -143,7 +143,7 @@ impl Console {
             wanted.set(IER::THR_EMPTY, is_more && !self.port.is_stalled);
             wanted.set(IER::DATA_READY, input::is_wanted());
         } else if is_more && IS_POLLED.load(Ordering::Relaxed) {
-            kthread::arm(kthread::now().after(Duration::from_nanos(POLL)));
+            kthread::arm(kthread::now() + Duration::from_nanos(POLL));
         }
         self.port.set_interrupts(wanted);
         self.awaited.take_if(|position| RING.is_taken_to(*position)).is_some()
