@@ -44,12 +44,12 @@
 //!
 //! | folder | what |
 //! |---|---|
-//! | `boot` | boot protocols, order of the start |
+//! | `boot` | boot protocols, order of the start, start of the other CPUs |
 //! | `program` | what a program sees; `internals`: what else the tests inside the machine need |
 //! | `drivers` | console, disk, `pci`, `virtio` |
 //! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: the last words of a machine; where every CPU is |
 //! | `sched` | `platform`; `kthread`, `blocking`, `idle`: kernel threads; blocking in a driver; what a CPU does that has nothing to run; `storm`: preemptions every few microseconds |
-//! | `arch` | the processor: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs; `acpi`: what the firmware's tables say |
+//! | `arch` | the processor: descriptor tables, traps, interrupt controllers, clocks; `acpi`: what the firmware's tables say |
 //! | `mm` | frames, page tables, heap, stacks |
 //! | `cpu` | per-CPU data, locks; `contexts`: the table above, and its checks |
 

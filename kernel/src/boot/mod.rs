@@ -3,6 +3,7 @@
 //! Two boot protocols end in [`start`] with the same [`BootInfo`]: PVH (`pvh`, what QEMU's `-kernel` does) and the
 //! rust-osdev bootloader (`bootloader`). Nothing after this module knows which one it was.
 
+mod ap_start;
 mod bootloader;
 mod pvh;
 
@@ -11,7 +12,7 @@ use core::arch::naked_asm;
 use bootloader_api::BootInfo;
 
 use crate::arch::acpi;
-use crate::arch::x86_64::{ap_start, apic, cpu, gdt, idt, interrupts, ioapic, timer};
+use crate::arch::x86_64::{apic, cpu, gdt, idt, interrupts, ioapic, timer};
 use crate::cpu::local;
 use crate::drivers::{console, disk};
 use crate::mm;

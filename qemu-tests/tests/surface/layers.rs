@@ -8,11 +8,7 @@ use crate::{KERNEL, read};
 /// What runs up: from a module, a layer, or anything (`*`); to a module; why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("*", "program::args", "kernel options are read where they apply"),
-    (
-        "arch::x86_64",
-        "sched",
-        "handlers call what their interrupts are for; CPUs that have come up go on to the scheduler",
-    ),
+    ("arch::x86_64", "sched", "handlers call what their interrupts are for"),
     (
         "arch::x86_64",
         "diagnostics",

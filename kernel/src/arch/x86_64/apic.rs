@@ -122,12 +122,12 @@ fn mode() -> Mode {
 }
 
 /// Whether a CPU with this id can be reached in the mode chosen.
-pub(super) fn is_in_reach(id: u32) -> bool {
+pub(crate) fn is_in_reach(id: u32) -> bool {
     mode() == Mode::X2Apic || id <= LAST_XAPIC_ID
 }
 
 /// The id of the calling CPU's APIC.
-pub(super) fn id() -> u32 {
+pub(crate) fn id() -> u32 {
     local_apic().id()
 }
 
@@ -165,12 +165,12 @@ pub(crate) fn send_nmi(to: CpuId) {
 }
 
 /// Resets the CPU with this APIC id: it then waits for [`send_startup`].
-pub(super) fn send_init(apic_id: u32) {
+pub(crate) fn send_init(apic_id: u32) {
     command(To::Id(apic_id), Command::Init);
 }
 
 /// Starts a CPU that was reset, in real mode at the beginning of `page`, the number of a page below 1 MiB.
-pub(super) fn send_startup(apic_id: u32, page: u8) {
+pub(crate) fn send_startup(apic_id: u32, page: u8) {
     command(To::Id(apic_id), Command::Startup(page));
 }
 

@@ -1,8 +1,7 @@
-//! x86_64: descriptor tables, traps, interrupt controllers, clocks, start of the other CPUs.
+//! x86_64: descriptor tables, traps, interrupt controllers, clocks.
 //!
 //! "SDM" in this module is Intel's *Software Developer's Manual*, volume 3, by section.
 
-pub(crate) mod ap_start;
 pub(crate) mod apic;
 mod c_functions;
 pub(crate) mod cpu;

@@ -19,8 +19,8 @@ use spin::Once;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::structures::paging::{PageTable, PageTableFlags};
 
-use super::{apic, cpu, gdt, idt, timer};
 use crate::arch::acpi;
+use crate::arch::x86_64::{apic, cpu, gdt, idt, timer};
 use crate::cpu::cpus;
 use crate::cpu::local::{CpuCopy, cpu_local};
 use crate::cpu::percpu::{CpuId, MAX_CPUS};
