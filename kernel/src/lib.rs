@@ -44,7 +44,7 @@
 //!
 //! | folder | what |
 //! |---|---|
-//! | `boot` | boot protocols, order of the start, start of the other CPUs |
+//! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
 //! | `program` | what a program sees; `internals`: what else the tests inside the machine need |
 //! | `drivers` | console, disk, `pci`, `virtio` |
 //! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: the last words of a machine; where every CPU is |

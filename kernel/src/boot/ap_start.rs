@@ -19,6 +19,7 @@ use spin::Once;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::structures::paging::{PageTable, PageTableFlags};
 
+use super::options::is_dead;
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, idt, timer};
 use crate::cpu::cpus;
@@ -26,7 +27,6 @@ use crate::cpu::local::{CpuCopy, cpu_local};
 use crate::cpu::percpu::{CpuId, MAX_CPUS};
 use crate::mm::stack::{self, Stack};
 use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging, physical_to_virtual};
-use crate::program::args;
 use crate::sched::platform;
 
 global_asm!(include_str!("trampoline.s"), options(att_syntax));
@@ -93,12 +93,6 @@ pub(crate) fn send_init() -> Processors {
     }
     processors.iter().copied().filter(|&id| !is_dead(id)).for_each(apic::send_init);
     processors
-}
-
-/// Whether the option `dead_cpu` says that the CPU with this APIC id is not to be started, to see what becomes of a
-/// machine whose firmware lists a CPU that does not answer.
-fn is_dead(apic_id: u32) -> bool {
-    args::options("dead_cpu").any(|dead| dead.parse() == Ok(apic_id))
 }
 
 /// Starts the CPUs that [`send_init`] has reset, and returns when all are up or the patience is over.

@@ -5,15 +5,18 @@
 
 mod ap_start;
 mod bootloader;
+mod options;
 mod pvh;
 
 use core::arch::naked_asm;
 
+use boot_protocol::command_line::DISK;
 use bootloader_api::BootInfo;
 
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, idt, interrupts, ioapic, timer};
 use crate::cpu::local;
+use crate::diagnostics::isolation;
 use crate::drivers::{console, disk};
 use crate::mm;
 use crate::mm::stack::{self, Stack};
@@ -43,7 +46,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     cpu::init();
     mm::init(&boot_info.memory_regions);
     args::init(command_line);
-    console::configure();
+    console::configure(options::log_level(), options::drain_time());
     acpi::init(boot_info.rsdp_addr.into_option());
 
     let stack = Stack::allocate_whole(stack::CPU_STACK_BYTES).expect("no memory for the boot CPU's stack");
@@ -60,8 +63,9 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
 /// | `ap_start::send_init` | the other CPUs are being reset, which takes 10 ms |
 /// | `timer::calibrate`, `timer::init_cpu` | the clock runs; the boot CPU's timer can be armed |
 /// | `ap_start::start` | all CPUs that answer are up, in their `cpu_main`, waiting for kernel threads |
-/// | `console::enable_interrupt` | the port's interrupt empties the console's ring; input is read |
+/// | `console::serve` | the port's interrupt, or a timer, empties the console's ring; input is read |
 /// | `disk::init` | disks can be used by Gs |
+/// | `isolation::init` | it is decided whether a panic ends one G or the program |
 /// | `platform::boot_main` | the scheduler runs the program |
 extern "C" fn start_devices() -> ! {
     gdt::load(gdt::Tables::allocate().expect("no memory for the boot CPU's interrupt stacks"));
@@ -70,13 +74,14 @@ extern "C" fn start_devices() -> ! {
     ioapic::init();
     // The reset takes as long as measuring the clocks, which is done meanwhile.
     let processors = ap_start::send_init();
-    timer::calibrate();
+    timer::calibrate(options::timer());
     timer::init_cpu();
     ap_start::start(processors);
-    console::enable_interrupt();
-    disk::init();
+    console::serve(options::console_service());
+    disk::init(args::options(DISK));
+    isolation::init(options::panic());
     // SAFETY: on the stack of this CPU, once, with interrupts off.
-    unsafe { platform::boot_main() }
+    unsafe { platform::boot_main(&options::scheduler()) }
 }
 
 /// Continues in `next` on the stack that ends at `top`.

@@ -34,15 +34,14 @@ use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::panic::StackOverflow;
 use crate::drivers::console;
 use crate::mm::stack::Slot;
-use crate::program::args;
 use crate::sched::platform::Kernel;
 
 /// Set once, before the first G runs.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Reads the kernel option.
-pub(crate) fn init() {
-    match args::option("panic") {
+/// Chooses what a panic ends. `what` is the value of the kernel option `panic`.
+pub(crate) fn init(what: Option<&str>) {
+    match what {
         None | Some("end") => {}
         Some("isolate") => IS_ON.store(true, Ordering::Relaxed),
         Some(other) => log::warn!("panic={other}: not `isolate` or `end`"),

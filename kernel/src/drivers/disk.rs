@@ -6,13 +6,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use boot_protocol::command_line::{DISK, DiskOption};
+use boot_protocol::command_line::DiskOption;
 use gmp_sched::platform::OutOfResources;
 use spin::Once;
 
 use crate::drivers::virtio;
 use crate::drivers::virtio::blk::{BlockDevice, REQUEST_BYTES, SECTOR_SIZE};
-use crate::program::args;
 use crate::sched::blocking::block;
 use crate::sched::kthread;
 
@@ -80,10 +79,10 @@ pub fn disks() -> &'static [Disk] {
     DISKS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the disks. Called once, after all CPUs have started. A machine need not have any.
-pub(crate) fn init() {
+/// Finds the disks. `options` describes those that `boot` has announced, in the order of their bus addresses. Called once, after
+/// all CPUs have started.
+pub(crate) fn init(mut options: impl Iterator<Item = &'static str>) {
     virtio::init();
-    let mut options = args::options(DISK);
     let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
     let mut disks: Vec<Disk> =
         devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();

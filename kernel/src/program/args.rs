@@ -2,15 +2,9 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::ops::RangeInclusive;
 
 use boot_protocol::command_line;
 use spin::Once;
-
-use crate::program::exit;
-
-/// Exit status for invalid options, as of a command with wrong usage (`EX_USAGE`).
-const WRONG_USE: u8 = 64;
 
 /// The parsed command line.
 struct CommandLine {
@@ -37,20 +31,6 @@ pub fn program() -> &'static [&'static str] {
 /// The value of the kernel option `KEY=VALUE`, the last one if there are several.
 pub fn option(key: &str) -> Option<&'static str> {
     options(key).last()
-}
-
-/// The value of the kernel option `KEY=NUMBER`, `None` if it was not given. Anything but a number in `range` ends the
-/// machine with a message and the status of wrong usage, so that no other value is taken silently.
-pub(crate) fn number(key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-    let value = option(key)?;
-    match value.parse() {
-        Ok(number) if range.contains(&number) => Some(number),
-        _ => {
-            let (from, to) = (range.start(), range.end());
-            crate::println!("kernel option {key}={value}: expected a number from {from} to {to}");
-            exit::exit(WRONG_USE)
-        }
-    }
 }
 
 /// The values of all kernel options `KEY=VALUE` with this key, in order.

@@ -19,24 +19,19 @@ use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::cpu;
 use crate::mm::tlb;
-use crate::program::args;
 use crate::sched::kthread;
 
 /// How long the last CPU polls, in nanoseconds.
 static POLL_NS: AtomicU64 = AtomicU64::new(0);
-
-/// The longest time allowed: ten seconds.
-const LONGEST_POLL_US: u64 = 10_000_000;
 
 /// Number of polls before the CPU lets others run when all CPUs share one thread of the host: about a thousand instructions.
 /// A pause instruction ends the CPU's turn in QEMU. Without it the turn would last until the polling ends, and another CPU's
 /// timer would have to wait. With one in every poll, changing turns would take most of the host's time.
 const LOOKS_IN_A_ROW: u64 = 32;
 
-/// Reads the kernel option. Called by the boot CPU before kernel threads are set up.
-pub(crate) fn init() {
-    let wanted = args::number("halt_poll_us", 0..=LONGEST_POLL_US).unwrap_or(0);
-    POLL_NS.store(wanted * 1_000, Ordering::Relaxed);
+/// Sets how long the last CPU polls. Called by the boot CPU before kernel threads are set up.
+pub(crate) fn set_polling(duration: Duration) {
+    POLL_NS.store(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
 /// Waits for an interrupt and handles it; may also return without one. Called, and returns, with interrupts off, in the idle

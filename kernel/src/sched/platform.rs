@@ -1,7 +1,7 @@
 //! What [`gmp_sched`] needs of this machine, and what the rest of the kernel needs of the scheduler.
 
 use core::fmt::{self, Arguments};
-use core::ops::{Range, RangeInclusive};
+use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use core::time::Duration;
 
@@ -21,11 +21,11 @@ use crate::arch::x86_64::{apic, cpu};
 use crate::cpu::contexts::Act;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::{contexts, cpus};
-use crate::diagnostics::{isolation, panic};
+use crate::diagnostics::panic;
 use crate::mm::stack::{self, Slot, Stack};
 use crate::mm::{self, PAGE_SIZE, StackCache, frame, object_cache};
 use crate::program;
-use crate::program::{args, exit};
+use crate::program::exit;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::{idle, storm};
 
@@ -238,6 +238,36 @@ fn run_sysmon(_: usize) -> ! {
     }
 }
 
+/// How the scheduler is to work. Chosen once, before it is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Number of Ps.
+    pub(crate) procs: usize,
+    /// The seed of its random choices.
+    pub(crate) seed: u64,
+    /// How long a G runs while others wait.
+    pub(crate) slice: Duration,
+    /// How long no displacement follows another one on the same P.
+    pub(crate) undisturbed: Duration,
+    /// How long the last CPU to become idle polls before it halts.
+    pub(crate) halt_poll: Duration,
+}
+
+impl Settings {
+    /// Go's, where Go has them, for this number of CPUs.
+    pub(crate) fn standard(cpus: usize) -> Self {
+        Self { procs: cpus, seed: 0, slice: SLICE, undisturbed: UNDISTURBED, halt_poll: Duration::ZERO }
+    }
+
+    fn apply(&self) {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        SEED.store(self.seed, Ordering::Relaxed);
+        SLICE_NS.store(nanos(self.slice), Ordering::Relaxed);
+        UNDISTURBED_NS.store(nanos(self.undisturbed), Ordering::Relaxed);
+        idle::set_polling(self.halt_poll);
+    }
+}
+
 /// Frames that the scheduler and the first Gs take, whatever the number of CPUs: 320 in a machine with 64 MiB, most of
 /// them the heap's.
 const START_FRAMES: usize = 512;
@@ -273,15 +303,12 @@ const STACK_CACHE: StackCache = StackCache {
 /// # Safety
 ///
 /// That is so, and it is called once.
-pub(crate) unsafe fn boot_main() -> ! {
+pub(crate) unsafe fn boot_main(settings: &Settings) -> ! {
     assert_memory_suffices();
-    idle::init();
+    settings.apply();
     kthread::init();
     stack::fill_last_frames();
-    SEED.store(args::number("seed", 0..=u64::MAX).unwrap_or(0), Ordering::Relaxed);
-    read_times();
-    isolation::init();
-    let scheduler = Scheduler::with_limit(wanted_procs(), procs_limit());
+    let scheduler = Scheduler::with_limit(settings.procs, procs_limit());
     SCHEDULER.call_once(|| scheduler);
     GMP_SCHEDULER.store(core::ptr::from_ref(scheduler).cast_mut(), Ordering::Relaxed);
     mm::set_stack_cache(STACK_CACHE);
@@ -310,36 +337,13 @@ pub(crate) unsafe fn cpu_main() -> ! {
     unsafe { kthread::all().idle_loop() }
 }
 
-/// The slices that can be chosen, in microseconds: with shorter ones the machine does little else than switch; nobody
-/// waits longer than ten seconds.
-const SLICES_US: RangeInclusive<u64> = 100..=10_000_000;
-/// How long a G may be left undisturbed, in microseconds: zero is not at all.
-const UNDISTURBED_US: RangeInclusive<u64> = 0..=10_000_000;
-
-/// Reads the kernel options `slice_us`, Go's slice by default, and `undisturbed_us`, how long a G runs before one that a
-/// timer readied displaces it.
-fn read_times() {
-    for (key, range, nanos) in [("slice_us", SLICES_US, &SLICE_NS), ("undisturbed_us", UNDISTURBED_US, &UNDISTURBED_NS)]
-    {
-        if let Some(micros) = args::number(key, range) {
-            nanos.store(micros * 1_000, Ordering::Relaxed);
-        }
-    }
-}
-
 /// Ps that there may be at most on a machine with fewer CPUs.
 const PROCS_LIMIT: usize = 64;
 
 /// The most Ps that a program may choose. With more than there are CPUs their Ms take turns on these, slice by slice; with
 /// fewer, the CPUs left over run threads that are in drivers.
-fn procs_limit() -> usize {
+pub(crate) fn procs_limit() -> usize {
     cpus::count().max(PROCS_LIMIT)
-}
-
-/// As many Ps as CPUs, or another number by the kernel option `procs`.
-fn wanted_procs() -> usize {
-    let limit = procs_limit();
-    args::number("procs", 1..=limit as u64).map_or(cpus::count(), |procs| usize::try_from(procs).unwrap_or(limit))
 }
 
 /// The timer of a CPU that runs a thread has fired; gives when it is to fire again. In an interrupt.

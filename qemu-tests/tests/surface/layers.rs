@@ -7,7 +7,6 @@ use crate::{KERNEL, read};
 
 /// What runs up: from a module, a layer, or anything (`*`); to a module; why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("*", "program::args", "kernel options are read where they apply"),
     ("arch::x86_64", "sched", "handlers call what their interrupts are for"),
     (
         "arch::x86_64",

@@ -20,7 +20,6 @@ use super::reference_clock::ReferenceClock;
 use crate::arch::acpi;
 use crate::cpu::local::cpu_local;
 use crate::diagnostics::{inspection, watchdog};
-use crate::program::args;
 use crate::sched::kthread;
 
 /// How long the clocks are compared: also how long a CPU needs after an INIT (SDM 9.4.4).
@@ -118,8 +117,9 @@ struct Rates {
     counts: u64,
 }
 
-/// Finds out the rates of the two counters on the boot CPU, which takes 10 ms in any case, and starts the clock.
-pub(crate) fn calibrate() {
+/// Finds out the rates of the two counters on the boot CPU, which takes 10 ms in any case, and starts the clock. `kind` is the
+/// value of the kernel option `timer`.
+pub(crate) fn calibrate(kind: Option<&str>) {
     let begin = time_stamp();
     let (source, rates) = known_rates().map_or_else(measure, |rates| ("hypervisor", rates));
     let Rates { ns, ticks, counts } = rates;
@@ -132,7 +132,7 @@ pub(crate) fn calibrate() {
         core::hint::spin_loop();
     }
     log::info!("{source}: TSC {} kHz, timer {} kHz", ticks * 1_000_000 / ns, counts * 1_000_000 / ns);
-    choose_timer();
+    choose_timer(kind);
 }
 
 /// The rates, if a hypervisor says them.
@@ -145,9 +145,9 @@ fn known_rates() -> Option<Rates> {
     is_known.then_some(Rates { ns: 1_000_000, ticks: u64::from(leaf.eax), counts: u64::from(leaf.ebx) })
 }
 
-/// The kind of timer that the option `timer` asks for, if the processor has it.
-fn choose_timer() {
-    match args::option("timer") {
+/// Chooses the kind of timer that is asked for, if the processor has it.
+fn choose_timer(kind: Option<&str>) {
+    match kind {
         None | Some("one-shot") => {}
         Some("tsc-deadline") if apic::has_deadline_timer() => WAITS_FOR_TIME_STAMP.store(true, Ordering::Relaxed),
         Some("tsc-deadline") => log::warn!("timer=tsc-deadline: this processor has none; one-shot is used"),

@@ -42,6 +42,7 @@ mod port;
 mod ring;
 
 use core::fmt;
+use core::time::Duration;
 
 pub use boot_protocol::console::SincePowerOn;
 
@@ -51,9 +52,8 @@ pub(crate) use self::line::LineWriter;
 pub use self::lines::read_line;
 pub(crate) use self::logger::write_history;
 pub(crate) use self::output::with_all_locked;
-pub(crate) use self::output::{Hold, enable_interrupt, hold, tick};
+pub(crate) use self::output::{Hold, Service, hold, serve, tick};
 pub use self::output::{flush, write};
-use crate::program::args;
 pub use crate::{print, println};
 
 /// Prints to the console, like the macro of `std`.
@@ -75,10 +75,13 @@ pub(crate) fn init() {
     logger::init();
 }
 
-/// Reads the kernel options.
-pub(crate) fn configure() {
-    logger::set_level(args::option("log"));
-    output::configure();
+/// Sets the level of the messages that are printed, and how long [`flush`] waits for a port that takes nothing, if the kernel
+/// options say so.
+pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>) {
+    logger::set_level(level);
+    if let Some(patience) = patience {
+        output::set_patience(patience);
+    }
 }
 
 /// Prints; text of up to 16 KiB is not mixed with other output.

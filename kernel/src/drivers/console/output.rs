@@ -17,7 +17,6 @@ use super::ring::Ring;
 use crate::arch::x86_64::timer;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
-use crate::program::args;
 use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel, Mutex, MutexGuard};
 
@@ -217,16 +216,23 @@ pub(super) fn init() {
     locked(|console| console.port.init());
 }
 
-/// Reads the kernel options.
-pub(super) fn configure() {
-    if let Some(seconds) = args::number("drain_s", 0..=1_000_000) {
-        PATIENCE.store(seconds * 1_000_000_000, Ordering::Relaxed);
-    }
+/// Sets the timeout for a port that takes nothing at the end.
+pub(super) fn set_patience(patience: Duration) {
+    PATIENCE.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Enables the port's interrupt: input can be received, and output is sent without its caller.
-pub(crate) fn enable_interrupt() {
-    if port::route_interrupt(|_| interrupt()) {
+/// How the port is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Service {
+    /// By its interrupt, if that can be routed to a CPU.
+    ByInterrupt,
+    /// By a timer: there is no input.
+    Polled,
+}
+
+/// Begins to serve the port: output is sent without its caller, and with an interrupt input can be received.
+pub(crate) fn serve(service: Service) {
+    if service == Service::ByInterrupt && port::route_interrupt(|_| interrupt()) {
         input::enable();
         locked(|console| console.has_interrupt = true);
     } else if port::is_there() {

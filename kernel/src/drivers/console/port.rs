@@ -12,7 +12,6 @@ use uart_16550::{BaudRate, Config, Uart16550};
 use super::output::{self, RING};
 use crate::arch::x86_64::{interrupts, ioapic};
 use crate::cpu::percpu::CpuId;
-use crate::program::args;
 
 /// The first serial port.
 const PORT: u16 = 0x3f8;
@@ -103,6 +102,5 @@ pub(super) const IN_THE_PORT: usize = FIFO_BYTES + 1;
 /// Routes the port's interrupt to the boot CPU. Returns whether that is possible.
 pub(super) fn route_interrupt(handler: fn(usize)) -> bool {
     is_there()
-        && args::option("console") != Some("polled")
         && interrupts::allocate(handler, 0).is_ok_and(|vector| ioapic::route_isa(IRQ, vector, CpuId::BOOT).is_ok())
 }
