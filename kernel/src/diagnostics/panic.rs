@@ -19,8 +19,8 @@ use crate::cpu::percpu::{self, CpuId};
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::{inspection, isolation, snapshot};
 use crate::drivers::console::{self, Emergency};
+use crate::drivers::debug_exit;
 use crate::mm::stack::Slot;
-use crate::program::exit;
 use crate::sched::platform;
 
 /// The CPU that ends the machine, or [`NOBODY`].
@@ -126,7 +126,7 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
         // A panic while the report of the first one is printed: it may have any reason, so only this is printed.
         Err(first) if first == number => {
             let _ = Emergency::new().write_str("panic while panicking\n");
-            exit::end_qemu(status);
+            debug_exit::end_qemu(status);
             cpu::halt()
         }
         // While a non-maskable interrupt is handled, a further one is held back.
@@ -148,7 +148,7 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
             .and_then(|()| console::write_history(&mut console)),
     };
     console.flush();
-    exit::end_qemu(status);
+    debug_exit::end_qemu(status);
     let _ = console.write_str("The machine has stopped.\n");
     cpu::halt()
 }

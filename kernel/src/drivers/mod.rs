@@ -2,6 +2,8 @@
 
 #[expect(unsafe_code, reason = "names the serial port's registers")]
 pub mod console;
+#[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
+pub(crate) mod debug_exit;
 pub mod disk;
 #[expect(unsafe_code, reason = "reads and writes registers of devices")]
 pub(crate) mod pci;

@@ -1,7 +1,6 @@
 //! The `main` of a program for the machine.
 
 pub mod args;
-#[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
 pub mod exit;
 #[doc(hidden)]
 #[expect(unsafe_code, reason = "passes on what only tests may break")]

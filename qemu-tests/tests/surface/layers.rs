@@ -21,7 +21,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "the watchdog hears what each CPU runs; the scheduler ends the machine; panics that end one G",
     ),
     ("sched::platform", "program", "the main G runs the program"),
-    ("diagnostics::panic", "program::exit", "a panic ends the machine"),
 ];
 
 /// The layers, from the ground up.
