@@ -16,7 +16,7 @@ use bootloader_api::BootInfo;
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, idt, interrupts, ioapic, timer};
 use crate::cpu::local;
-use crate::diagnostics::isolation;
+use crate::diagnostics::{inspection, isolation};
 use crate::drivers::{console, disk};
 use crate::mm;
 use crate::mm::stack::{self, Stack};
@@ -77,7 +77,7 @@ extern "C" fn start_devices() -> ! {
     timer::calibrate(options::timer());
     timer::init_cpu();
     ap_start::start(processors);
-    console::serve(options::console_service());
+    console::serve(options::console_service(), || inspection::write("the console"));
     disk::init(args::options(DISK));
     isolation::init(options::panic());
     // SAFETY: on the stack of this CPU, once, with interrupts off.

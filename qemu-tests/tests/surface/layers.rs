@@ -13,7 +13,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "diagnostics",
         "exceptions end the machine, or a G; the watchdog hears of interrupts and late timers",
     ),
-    ("drivers::console::input", "diagnostics::inspection", "a key asks what the machine does"),
     ("sched::kthread", "drivers::console", "a timer serves a port that has no interrupt"),
     (
         "sched",

@@ -9,7 +9,6 @@ use super::output::with_port;
 use super::port::Uart;
 use super::ring::Ring;
 use crate::cpu::sync::InterruptMutex;
-use crate::diagnostics::inspection;
 
 /// Bytes that were received and not read. Filled under the console's lock, emptied under [`TAKE`].
 static RING: Ring<4096> = Ring::new();
@@ -19,6 +18,8 @@ static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 /// Whether the ring is full and the port's interrupt off: the sender waits until some bytes have been read.
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 static WAKER: Once<fn()> = Once::new();
+/// What prints the report that the key requests.
+static INSPECTOR: Once<fn()> = Once::new();
 /// Whether the key for a report of what the machine is doing was pressed, and the report has not begun.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 /// Whether the last byte was that key.
@@ -27,8 +28,10 @@ static WAS_KEY: AtomicBool = AtomicBool::new(false);
 /// Whether input can be received, and the sender has not been told yet.
 static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
 
-/// Enables input.
-pub(super) fn enable() {
+/// Enables input. `inspect` prints a report of what the kernel is doing, when the key for it is pressed; it is called on the
+/// interrupt's stack.
+pub(super) fn enable(inspect: fn()) {
+    INSPECTOR.call_once(|| inspect);
     IS_HELD_BACK.store(true, Ordering::Relaxed);
     IS_ENABLED.store(true, Ordering::Relaxed);
 }
@@ -83,8 +86,10 @@ fn take() -> Option<u8> {
 
 /// Handles what [`receive`] has found. Called by the port's handler, without the lock.
 pub(super) fn serve() {
-    if IS_ASKED.swap(false, Ordering::Relaxed) {
-        inspection::write("the console");
+    if IS_ASKED.swap(false, Ordering::Relaxed)
+        && let Some(inspect) = INSPECTOR.get()
+    {
+        inspect();
     }
     if let Some(waker) = WAKER.get() {
         waker();

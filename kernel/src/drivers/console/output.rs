@@ -230,10 +230,11 @@ pub(crate) enum Service {
     Polled,
 }
 
-/// Begins to serve the port: output is sent without its caller, and with an interrupt input can be received.
-pub(crate) fn serve(service: Service) {
+/// Begins to serve the port: output is sent without its caller, and with an interrupt input can be received. `inspect` is
+/// called by that interrupt when the key for a report is pressed.
+pub(crate) fn serve(service: Service, inspect: fn()) {
     if service == Service::ByInterrupt && port::route_interrupt(|_| interrupt()) {
-        input::enable();
+        input::enable(inspect);
         locked(|console| console.has_interrupt = true);
     } else if port::is_there() {
         log::warn!("the console has no interrupt: no input, and slow output");
