@@ -46,10 +46,11 @@
 //! |---|---|
 //! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
 //! | `program` | what a program sees; `internals`: what else the tests inside the machine need |
+//! | `traps` | interrupts and exceptions: how they enter Rust, and what each does |
 //! | `drivers` | console, disk, `pci`, `virtio` |
 //! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: the last words of a machine; where every CPU is |
 //! | `sched` | `platform`; `kthread`, `blocking`, `idle`: kernel threads; blocking in a driver; what a CPU does that has nothing to run; `storm`: preemptions every few microseconds |
-//! | `arch` | the processor: descriptor tables, traps, interrupt controllers, clocks; `acpi`: what the firmware's tables say |
+//! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: what the firmware's tables say |
 //! | `mm` | frames, page tables, heap, stacks |
 //! | `cpu` | per-CPU data, locks; `contexts`: the table above, and its checks |
 
@@ -68,6 +69,8 @@ mod drivers;
 pub mod mm;
 pub mod program;
 mod sched;
+#[expect(unsafe_code, reason = "continues interrupted code")]
+mod traps;
 
 pub use cpu::{cpus, percpu, sync};
 pub use diagnostics::watchdog;

@@ -21,13 +21,14 @@ use x86_64::structures::paging::{PageTable, PageTableFlags};
 
 use super::options::is_dead;
 use crate::arch::acpi;
-use crate::arch::x86_64::{apic, cpu, gdt, idt, timer};
+use crate::arch::x86_64::{apic, cpu, gdt, timer};
 use crate::cpu::cpus;
 use crate::cpu::local::{CpuCopy, cpu_local};
 use crate::cpu::percpu::{CpuId, MAX_CPUS};
 use crate::mm::stack::{self, Stack};
 use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging, physical_to_virtual};
 use crate::sched::platform;
+use crate::traps::idt;
 
 global_asm!(include_str!("trampoline.s"), options(att_syntax));
 

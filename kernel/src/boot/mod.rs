@@ -14,7 +14,7 @@ use boot_protocol::command_line::DISK;
 use bootloader_api::BootInfo;
 
 use crate::arch::acpi;
-use crate::arch::x86_64::{apic, cpu, gdt, idt, interrupts, ioapic, timer};
+use crate::arch::x86_64::{apic, cpu, gdt, interrupts, ioapic, timer};
 use crate::cpu::local;
 use crate::diagnostics::{inspection, isolation};
 use crate::drivers::{console, disk};
@@ -22,6 +22,7 @@ use crate::mm;
 use crate::mm::stack::{self, Stack};
 use crate::program::args;
 use crate::sched::platform;
+use crate::traps::idt;
 
 /// Takes the boot CPU from the boot protocol's environment to a stack of its own.
 ///

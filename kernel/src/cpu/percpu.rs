@@ -148,7 +148,7 @@ fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
 
 unsafe extern "Rust" {
     /// Called when preemption is on again and a switch is pending: switches. It belongs to a layer above this one
-    /// (`arch::x86_64::preempt`), to which the linker connects it.
+    /// (`traps::preempt`), to which the linker connects it.
     #[cold]
     safe fn gmp_honour_pending();
 }

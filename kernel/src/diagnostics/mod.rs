@@ -2,6 +2,7 @@
 
 #[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
 pub(crate) mod backtrace;
+pub(crate) mod exception;
 pub(crate) mod inspection;
 pub(crate) mod isolation;
 pub(crate) mod panic;

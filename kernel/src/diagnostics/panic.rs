@@ -13,10 +13,10 @@ use gmp_sched::goroutine::GoroutineId;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::cpu;
-use crate::arch::x86_64::exception::{Description, Registers};
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu::{self, CpuId};
 use crate::diagnostics::backtrace::Backtrace;
+use crate::diagnostics::exception::{Description, Registers};
 use crate::diagnostics::{inspection, isolation, snapshot};
 use crate::drivers::console::{self, Emergency};
 use crate::drivers::debug_exit;

@@ -14,13 +14,13 @@ use boot_protocol::console::Frames;
 use x86_64::registers::rflags::RFlags;
 
 use crate::arch::x86_64::apic;
-use crate::arch::x86_64::exception::GeneralRegisters;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::InterruptMutex;
 use crate::diagnostics::backtrace::Backtrace;
+use crate::diagnostics::exception::GeneralRegisters;
 
 /// Looks at a CPU that does not answer before it is given up.
 const LOOKS: usize = 20_000_000;

@@ -7,11 +7,12 @@ use core::ops::Range;
 
 use x86_64::instructions::interrupts::without_interrupts;
 
-use crate::arch::x86_64::{apic, cpu, interrupts, preempt};
+use crate::arch::x86_64::{apic, cpu, interrupts};
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
 use crate::mm::{OutOfMemory, frame, tlb};
+use crate::traps::preempt;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
 pub use crate::cpu::percpu::CpuId;

@@ -17,7 +17,7 @@ const CR4: Cr4Flags = Cr4Flags::OSFXSR.union(Cr4Flags::OSXMMEXCPT_ENABLE).union(
 const CR4_KEPT: Cr4Flags = Cr4Flags::PHYSICAL_ADDRESS_EXTENSION.union(Cr4Flags::L5_PAGING);
 
 /// MXCSR with all exceptions masked and rounding to nearest, which functions expect at their entry.
-pub(super) const DEFAULT_MXCSR: u32 = 0x1f80;
+pub(crate) const DEFAULT_MXCSR: u32 = 0x1f80;
 
 /// Puts this CPU into the state that the kernel wants, whatever its firmware and boot path left: control registers, x87,
 /// MXCSR, machine checks. Write protection holds also for ring 0, and there are no-execute pages. The interrupt descriptor
@@ -64,7 +64,7 @@ pub(crate) fn halt_address() -> u64 {
 
 /// Has code that was interrupted just before the halt in [`wait_for_interrupt`] go on just behind it. Called at the end of
 /// every interrupt that can come there, which is a non-maskable one.
-pub(super) fn skip_halt(frame: &mut TrapFrame) {
+pub(crate) fn skip_halt(frame: &mut TrapFrame) {
     if frame.rip == halt_address() {
         // `hlt` has one byte.
         frame.rip += 1;

@@ -79,7 +79,7 @@ pub(crate) fn init() {
 }
 
 /// Serves an interrupt. Called on the interrupt stack.
-pub(super) fn handle(vector: Vector) {
+pub(crate) fn handle(vector: Vector) {
     tlb::pass();
     match vector {
         TIMER => timer::interrupt(),

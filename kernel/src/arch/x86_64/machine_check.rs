@@ -80,7 +80,7 @@ fn is_first_control_of_firmware() -> bool {
 }
 
 /// What the banks of this CPU hold: `Display` for the report of a machine check.
-pub(super) struct Errors;
+pub(crate) struct Errors;
 
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

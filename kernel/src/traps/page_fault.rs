@@ -7,7 +7,7 @@ use x86_64::registers::control::Cr2;
 use x86_64::structures::idt::PageFaultErrorCode;
 
 use super::preempt::{self, INTERRUPT_FLAG};
-use super::trap::TrapFrame;
+use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu;
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::{isolation, panic};

@@ -6,19 +6,10 @@ use x86_64::registers::control::{Cr2, Cr3};
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorErrorCode};
 
-use super::trap::{TrapFrame, Vector};
-use super::{machine_check, page_fault};
-use crate::diagnostics::panic;
+use crate::arch::x86_64::machine_check;
+use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::mm::stack::Slot;
 use crate::sched::platform;
-
-/// Handles an exception: only page faults may be served, so any other ends the machine with a report.
-pub(super) fn handle(frame: &mut TrapFrame) {
-    match frame.vector() {
-        Vector::PAGE_FAULT => page_fault::handle(frame),
-        _ => panic::exception(frame),
-    }
-}
 
 /// Name and abbreviation of an exception.
 fn name(vector: Vector) -> (&'static str, &'static str) {

@@ -5,8 +5,9 @@ use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::structures::idt::InterruptDescriptorTable;
 
-use super::gdt::TrapStack;
-use super::trap::{self, Vector};
+use super::entry;
+use crate::arch::x86_64::gdt::TrapStack;
+use crate::arch::x86_64::trap::Vector;
 
 static TABLE: Once<InterruptDescriptorTable> = Once::new();
 
@@ -28,7 +29,7 @@ fn build() -> InterruptDescriptorTable {
         ($entry:expr, $vector:expr) => {{
             let vector = $vector;
             // SAFETY: the stub of this vector, which knows whether there is an error code.
-            let options = unsafe { $entry.set_handler_addr(VirtAddr::new(trap::stub(vector))) };
+            let options = unsafe { $entry.set_handler_addr(VirtAddr::new(entry::stub(vector))) };
             // SAFETY: every CPU has all stacks of `TrapStack` in its task segment before it loads this table.
             unsafe { options.set_stack_index(stack(vector) as u16) };
         }};

@@ -45,8 +45,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gmp_sched::platform::Pinned;
 use x86_64::instructions::interrupts;
 
-use super::cpu::DEFAULT_MXCSR;
-use super::trap::TrapFrame;
+use crate::arch::x86_64::cpu::DEFAULT_MXCSR;
+use crate::arch::x86_64::gdt;
+use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu;
 use crate::diagnostics::watchdog;
@@ -174,8 +175,8 @@ extern "C" fn entry() {
         "iretq",
         ".global preempt_entry_end",
         "preempt_entry_end:",
-        data_selector = const super::gdt::KERNEL_DATA,
-        code_selector = const super::gdt::KERNEL_CODE,
+        data_selector = const gdt::KERNEL_DATA,
+        code_selector = const gdt::KERNEL_CODE,
         rsp = const offset_of!(Diverted, rsp),
         rflags = const offset_of!(Diverted, rflags),
         rip = const offset_of!(Diverted, rip),

@@ -1,0 +1,14 @@
+//! Interrupts and exceptions: how they enter Rust, and what each of them does. Control begins here, as it does in `boot`, so this
+//! is a layer above what it calls.
+//!
+//! | file | what |
+//! |---|---|
+//! | `idt` | the descriptor table, and which stack each vector enters on |
+//! | `entry` | saving and restoring of registers |
+//! | `page_fault` | pages of stacks that are touched for the first time, stack overflows |
+//! | `preempt` | strong preemption: a switch when an interrupt returns |
+
+mod entry;
+pub(crate) mod idt;
+mod page_fault;
+pub(crate) mod preempt;
