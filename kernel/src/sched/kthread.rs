@@ -10,7 +10,6 @@ use crate::arch::x86_64::{apic, interrupts as vectors, timer};
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::{contexts, cpus};
 use crate::diagnostics::watchdog;
-use crate::drivers::console;
 use crate::mm::tlb;
 use crate::sched::{idle, platform};
 
@@ -135,38 +134,4 @@ fn arm_sooner(deadline: Instant) {
             timer::arm(deadline.as_nanos());
         }
     });
-}
-
-/// The timer of this CPU has reached its deadline; it is `now`.
-///
-/// # Safety
-/// Called on the interrupt stack, with interrupts off.
-pub(crate) unsafe fn timer_interrupt(now: Instant) {
-    // The timer may fire before the scheduler is up.
-    let Some(threads) = THREADS.get() else { return };
-    // SAFETY: the caller's promise.
-    let mut next = unsafe { threads.timer_interrupt(now) };
-    if threads.current().is_some() {
-        next = next.min(platform::tick(now));
-    }
-    next = next.min(Instant::from_nanos(watchdog::tick(now.as_nanos())));
-    next = next.min(Instant::from_nanos(console::tick(now.as_nanos())));
-    if next != Instant::NEVER {
-        arm(next);
-    }
-}
-
-/// Another CPU asks this one to look for work.
-///
-/// # Safety
-/// Called on the interrupt stack, with interrupts off.
-pub(crate) unsafe fn reschedule_interrupt() {
-    let Some(threads) = THREADS.get() else { return };
-    // SAFETY: the caller's promise.
-    unsafe { threads.reschedule_interrupt() };
-    platform::preemption_interrupt();
-    let look = watchdog::is_called(now().as_nanos());
-    if look != u64::MAX {
-        arm(Instant::from_nanos(look));
-    }
 }

@@ -8,9 +8,9 @@
 use core::arch::naked_asm;
 use core::mem::offset_of;
 
-use super::{page_fault, preempt};
+use super::{interrupt, page_fault, preempt};
+use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
-use crate::arch::x86_64::{cpu, interrupts};
 use crate::cpu::percpu;
 use crate::diagnostics::{panic, watchdog};
 
@@ -105,7 +105,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let is_interrupt = vector.0 >= Vector::FIRST_INTERRUPT;
     if is_interrupt {
         watchdog::note_interrupt();
-        interrupts::handle(vector);
+        interrupt::handle(vector);
     } else if is_nmi {
         panic::non_maskable(frame);
         cpu::skip_halt(frame);

@@ -7,13 +7,6 @@ use crate::{KERNEL, read};
 
 /// What runs up: from a module, a layer, or anything (`*`); to a module; why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("arch::x86_64", "sched", "handlers call what their interrupts are for"),
-    (
-        "arch::x86_64",
-        "diagnostics",
-        "exceptions end the machine, or a G; the watchdog hears of interrupts and late timers",
-    ),
-    ("sched::kthread", "drivers::console", "a timer serves a port that has no interrupt"),
     (
         "sched",
         "diagnostics",

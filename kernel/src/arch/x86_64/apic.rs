@@ -188,7 +188,7 @@ fn command(to: To, command: Command) {
 }
 
 /// Notes what the APIC reports. Called on the interrupt stack.
-pub(super) fn report_error() {
+pub(crate) fn report_error() {
     log::error!("local APIC of CPU {}: error status {:#x}", percpu::current(), local_apic().take_errors());
 }
 

@@ -1,14 +1,10 @@
-//! Interrupt vectors: who has which, and what happens when one comes.
+//! Interrupt vectors: which one is for what, and the handlers of devices.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use spin::Once;
 use x86_64::instructions::port::Port;
-
-use super::{apic, timer};
-use crate::mm::tlb;
-use crate::sched::kthread;
 
 pub use super::trap::Vector;
 
@@ -23,7 +19,7 @@ pub(crate) const TIMER: Vector = Vector(0xf0);
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The local APIC found an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);
-/// The interrupt that was signalled is gone. Takes no end-of-interrupt.
+/// The interrupt that was signalled is gone.
 pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
 /// What to call for a vector, on the interrupt stack, with interrupts off.
@@ -78,27 +74,16 @@ pub(crate) fn init() {
     }
 }
 
-/// Serves an interrupt. Called on the interrupt stack.
-pub(crate) fn handle(vector: Vector) {
-    tlb::pass();
-    match vector {
-        TIMER => timer::interrupt(),
-        // SAFETY: this is the handler, with interrupts off.
-        RESCHEDULE => unsafe { kthread::reschedule_interrupt() },
-        ERROR => apic::report_error(),
-        SPURIOUS => {
-            UNEXPECTED.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        Vector(number) => {
-            let index = usize::from(number).wrapping_sub(usize::from(FIRST_DEVICE));
-            match HANDLERS.get(index).and_then(Once::get) {
-                Some((handler, argument)) => handler(*argument),
-                None => {
-                    UNEXPECTED.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        }
+/// Calls the handler of a device's vector. Called on the interrupt stack, with interrupts off.
+pub(crate) fn serve_device(vector: Vector) {
+    let index = usize::from(vector.0).wrapping_sub(usize::from(FIRST_DEVICE));
+    match HANDLERS.get(index).and_then(Once::get) {
+        Some((handler, argument)) => handler(*argument),
+        None => count_unexpected(),
     }
-    apic::end_of_interrupt();
+}
+
+/// Counts an interrupt that has no handler.
+pub(crate) fn count_unexpected() {
+    UNEXPECTED.fetch_add(1, Ordering::Relaxed);
 }

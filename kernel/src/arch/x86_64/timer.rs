@@ -11,7 +11,6 @@ use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gmp_sched::time::Instant;
 use kernel_formats::local_apic::TimerMode;
 use x86_64::instructions::interrupts::without_interrupts;
 
@@ -19,8 +18,6 @@ use super::apic;
 use super::reference_clock::ReferenceClock;
 use crate::arch::acpi;
 use crate::cpu::local::cpu_local;
-use crate::diagnostics::{inspection, watchdog};
-use crate::sched::kthread;
 
 /// How long the clocks are compared: also how long a CPU needs after an INIT (SDM 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
@@ -197,7 +194,7 @@ pub(crate) fn init_cpu() {
 }
 
 /// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or at once if that is over; an earlier deadline is
-/// forgotten. Then [`kthread::timer_interrupt`] is called. Callable from everywhere; the caller should not be able to
+/// forgotten. Its interrupt then finds the deadline [expired](expire). Callable from everywhere; the caller should not be able to
 /// migrate.
 pub(crate) fn arm(deadline: u64) {
     without_interrupts(|| {
@@ -228,20 +225,24 @@ pub(crate) fn fire_soon() {
     }
 }
 
-/// The timer of this CPU has reached zero: its deadline, or only as far as it can count. Called on the interrupt stack.
-pub(super) fn interrupt() {
-    inspection::answer();
-    let deadline = deadline();
+/// A deadline that the timer of a CPU has reached, and the time, both in ns of [`now`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Expired {
+    pub(crate) deadline: u64,
+    pub(crate) now: u64,
+}
+
+/// The deadline of this CPU's timer, if it is over: the timer is not armed any more then. If it is not over, because the timer
+/// cannot count so far at once, the timer is started again. Called by the timer's handler.
+pub(crate) fn expire() -> Option<Expired> {
+    let (deadline, now) = (deadline(), now());
     if deadline == NEVER {
-        return;
+        return None;
     }
-    let now = now();
     if now < deadline {
         start(deadline);
-        return;
+        return None;
     }
-    watchdog::note_lateness(deadline, now);
     DEADLINE.here().store(NEVER, Ordering::Relaxed);
-    // SAFETY: called by the handler of the timer.
-    unsafe { kthread::timer_interrupt(Instant::from_nanos(now)) };
+    Some(Expired { deadline, now })
 }
