@@ -9,9 +9,8 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::{apic, interrupts as vectors, timer};
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::{contexts, cpus};
-use crate::diagnostics::watchdog;
 use crate::mm::tlb;
-use crate::sched::{idle, platform};
+use crate::sched::{activity, idle, platform};
 
 /// The CPUs of this machine, for kernel threads.
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +58,13 @@ unsafe impl Cpu for KernelCpu {
     unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant) {
         debug_assert!(!tlb::is_halted(), "a CPU runs a thread before it has flushed its translations");
         percpu::set_current_machine(thread.argument());
-        watchdog::runs_thread();
+        activity::runs_thread();
         arm(platform::first_tick(now));
     }
 
     unsafe fn switching_to_idle() {
         percpu::set_current_machine(0);
-        watchdog::runs_nothing();
+        activity::runs_nothing();
     }
 
     unsafe fn halt() {

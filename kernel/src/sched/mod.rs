@@ -1,5 +1,6 @@
 //! The scheduler on this machine: its platform, and the kernel threads that its Ms run on.
 
+pub(crate) mod activity;
 pub(crate) mod blocking;
 pub(crate) mod idle;
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]

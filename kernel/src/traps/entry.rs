@@ -12,7 +12,8 @@ use super::{interrupt, page_fault, preempt};
 use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::cpu::percpu;
-use crate::diagnostics::{panic, watchdog};
+use crate::diagnostics::panic;
+use crate::sched::activity;
 
 /// The exceptions for which the processor pushes an error code, one bit each.
 const WITH_ERROR_CODE: u32 = 1 << Vector::DOUBLE_FAULT.0
@@ -104,7 +105,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     percpu::enter_trap(is_nmi);
     let is_interrupt = vector.0 >= Vector::FIRST_INTERRUPT;
     if is_interrupt {
-        watchdog::note_interrupt();
+        activity::note_interrupt();
         interrupt::handle(vector);
     } else if is_nmi {
         panic::non_maskable(frame);

@@ -9,7 +9,7 @@ use crate::arch::x86_64::{apic, interrupts};
 use crate::diagnostics::{inspection, watchdog};
 use crate::drivers::console;
 use crate::mm::tlb;
-use crate::sched::{kthread, platform};
+use crate::sched::{activity, kthread, platform};
 
 /// Serves an interrupt. Called on the interrupt stack, with interrupts off.
 pub(super) fn handle(vector: Vector) {
@@ -29,7 +29,7 @@ pub(super) fn handle(vector: Vector) {
 fn timer() {
     inspection::answer();
     let Some(Expired { deadline, now }) = timer::expire() else { return };
-    watchdog::note_lateness(deadline, now);
+    activity::note_lateness(deadline, now);
     // The timer may fire before the scheduler is up.
     if !kthread::is_up() {
         return;

@@ -50,8 +50,7 @@ use crate::arch::x86_64::gdt;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu;
-use crate::diagnostics::watchdog;
-use crate::sched::platform;
+use crate::sched::{activity, platform};
 
 /// Where a diverted G was: written by the handler, consumed by [`entry`] on the same CPU before interrupts come back on.
 #[derive(Debug)]
@@ -231,7 +230,7 @@ fn honour_pending() {
     loop {
         percpu::preempt_disable();
         percpu::clear_pending();
-        watchdog::note_unpin();
+        activity::note_unpin();
         if platform::interrupted_goroutine().is_none() {
             percpu::preempt_enable_quietly();
             return;

@@ -4,13 +4,13 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kernel_formats::suspicion::{Step, Suspicion};
 
-use super::counters::{self, Counters};
-use super::{NEVER, report};
+use super::report;
 use crate::cpu::cpus;
 use crate::cpu::percpu::{self, CpuId, MAX_CPUS};
 use crate::cpu::sync::InterruptMutex;
 use crate::diagnostics::snapshot::{self, Snapshot};
 use crate::drivers::console::{self, Hold};
+use crate::sched::activity::{self, Activity, NEVER};
 
 /// Time between two checks, in ns: while no CPU is suspected, and while one is.
 const INTERVAL: u64 = 500_000_000;
@@ -43,19 +43,19 @@ impl Suspect {
     }
 
     /// Whether the CPU is suspected to have interrupts off.
-    fn check_interrupts(&mut self, cpu: CpuId, counters: &Counters, now: u64) -> bool {
+    fn check_interrupts(&mut self, cpu: CpuId, activity: &Activity, now: u64) -> bool {
         // A CPU that halts takes none, unless it has not come back from a handler.
-        let halts = !counters.duty.is_busy() && !percpu::is_in_trap(cpu);
+        let halts = !activity.is_busy() && !percpu::is_in_trap(cpu);
         let case = &mut self.interrupts_off;
-        if let Some(was_off_for) = case.suspicion.check(counters.interrupts(), halts, now, now) {
+        if let Some(was_off_for) = case.suspicion.check(activity.interrupts(), halts, now, now) {
             report::recovery(cpu, "interrupts", was_off_for);
         }
         case.pursue(cpu, now, "interrupts", Snapshot::had_interrupts_off)
     }
 
     /// Whether the CPU is suspected to have preemption off.
-    fn check_preemption(&mut self, cpu: CpuId, counters: &Counters, now: u64) -> bool {
-        let (since, ticks) = counters.pinned();
+    fn check_preemption(&mut self, cpu: CpuId, activity: &Activity, now: u64) -> bool {
+        let (since, ticks) = activity.pinned();
         let case = &mut self.preemption_off;
         if let Some(was_off_for) = case.suspicion.check(since, since == NEVER, since, now) {
             report::recovery(cpu, "preemption", was_off_for);
@@ -104,10 +104,10 @@ pub(super) fn check_if_due(now: u64) {
     let this = percpu::current();
     let mut is_any_suspect = false;
     for (cpu, suspect) in cpus::all().zip(suspects.iter_mut()) {
-        let Some(counters) = counters::of(cpu) else { continue };
+        let Some(recorded) = activity::of(cpu) else { continue };
         // This CPU takes interrupts: it is in one.
-        is_any_suspect |= cpu != this && suspect.check_interrupts(cpu, counters, now);
-        is_any_suspect |= suspect.check_preemption(cpu, counters, now);
+        is_any_suspect |= cpu != this && suspect.check_interrupts(cpu, recorded, now);
+        is_any_suspect |= suspect.check_preemption(cpu, recorded, now);
     }
     IS_ANY_SUSPECT.store(is_any_suspect, Ordering::Relaxed);
     NEXT_CHECK.store(now + interval(), Ordering::Relaxed);

@@ -1,36 +1,43 @@
-//! What each CPU notes of itself.
+//! What each CPU records of itself: whether it runs a thread, how many interrupts it has taken, and for how long preemption has
+//! been off. The watchdog reads it; it costs nothing where interrupts or preemption are turned off.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
-use gmp_sched::kthread::watchdog::CpuDuty;
+use gmp_sched::kthread::watchdog::{CpuDuty, WatchdogDuty};
 
-use super::NEVER;
-use crate::arch::x86_64::timer;
+use crate::arch::x86_64::{apic, interrupts, timer};
+use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, CpuId};
 
+/// No time.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// The CPUs that check the others.
+static DUTY: WatchdogDuty = WatchdogDuty::new();
+
 cpu_local! {
-    static COUNTERS: Counters = Counters::new();
+    static ACTIVITY: Activity = Activity::new();
 }
 
-/// The counters of this CPU. The caller cannot migrate.
-pub(super) fn here() -> &'static Counters {
-    COUNTERS.here()
+/// What this CPU records. The caller cannot migrate.
+fn here() -> &'static Activity {
+    ACTIVITY.here()
 }
 
-/// The counters of a CPU, `None` if it is not up.
-pub(super) fn of(cpu: CpuId) -> Option<&'static Counters> {
-    COUNTERS.of(cpu)
+/// What a CPU has recorded, `None` if it is not up.
+pub(crate) fn of(cpu: CpuId) -> Option<&'static Activity> {
+    ACTIVITY.of(cpu)
 }
 
 /// Written by their CPU, read by all.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(crate) struct Activity {
     /// Interrupts that this CPU has taken.
     interrupts: AtomicU64,
     /// Whether it runs a thread, and whether it checks others.
-    pub(super) duty: CpuDuty,
+    duty: CpuDuty,
     /// The tick that first found preemption off and not on again since, [`NEVER`] if the last one found it on; and the number
     /// of ticks since that found it off.
     pinned_since: AtomicU64,
@@ -40,7 +47,7 @@ pub(super) struct Counters {
     latest_interrupt: AtomicU64,
 }
 
-impl Counters {
+impl Activity {
     const fn new() -> Self {
         Self {
             interrupts: AtomicU64::new(0),
@@ -53,28 +60,33 @@ impl Counters {
     }
 
     /// Interrupts that this CPU has taken.
-    pub(super) fn interrupts(&self) -> u64 {
+    pub(crate) fn interrupts(&self) -> u64 {
         self.interrupts.load(Ordering::Relaxed)
     }
 
     /// Since when ticks have found preemption off, and the number of those ticks.
-    pub(super) fn pinned(&self) -> (u64, u32) {
+    pub(crate) fn pinned(&self) -> (u64, u32) {
         (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
     }
 
     /// The longest time by which an interrupt was late, and for which preemption was off.
-    pub(super) fn longest(&self) -> (Duration, Duration) {
+    pub(crate) fn longest(&self) -> (Duration, Duration) {
         let load = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
         (load(&self.latest_interrupt), load(&self.longest_pin))
     }
 
+    /// Whether the CPU runs a thread.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.duty.is_busy()
+    }
+
     /// Another thread runs here: what preemption was off for is over.
-    pub(super) fn forget_pin(&self) {
+    fn forget_pin(&self) {
         self.pinned_since.store(NEVER, Ordering::Relaxed);
     }
 
     /// The tick of this CPU has found preemption off, or on.
-    pub(super) fn note_pin(&self, is_off: bool, now: u64) {
+    fn note_pin(&self, is_off: bool, now: u64) {
         if !is_off {
             self.forget_pin();
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
@@ -115,4 +127,51 @@ pub(crate) fn note_lateness(deadline: u64, now: u64) {
             own.latest_interrupt.store(late, Ordering::Relaxed);
         }
     }
+}
+
+/// The tick of this CPU records whether preemption is off for the thread that runs.
+pub(crate) fn note_tick(now: u64) {
+    let own = here();
+    own.note_pin(own.duty.is_busy() && percpu::preempt_count() != 0, now);
+}
+
+/// This CPU runs a thread from here on, or another one than before. The caller is pinned.
+pub(crate) fn runs_thread() {
+    let own = here();
+    own.forget_pin();
+    if !own.duty.is_busy() && DUTY.becomes_busy(&own.duty) {
+        call_another();
+    }
+}
+
+/// This CPU has nothing to run from here on. The caller is pinned.
+pub(crate) fn runs_nothing() {
+    let own = here();
+    own.forget_pin();
+    own.duty.becomes_idle();
+}
+
+/// Interrupts a CPU that halts, which then checks this one.
+#[cold]
+fn call_another() {
+    let this = percpu::current();
+    if let Some(other) = cpus::all().find(|&cpu| cpu != this && of(cpu).is_some_and(|other| !other.is_busy())) {
+        apic::send(other, interrupts::RESCHEDULE);
+    }
+}
+
+fn is_another_busy() -> bool {
+    let this = percpu::current();
+    cpus::all().filter(|&cpu| cpu != this).filter_map(of).any(Activity::is_busy)
+}
+
+/// Another CPU has interrupted this one, perhaps to be checked. Returns whether this CPU is on watchdog duty now. In an
+/// interrupt.
+pub(crate) fn answers_call() -> bool {
+    DUTY.answers_call(&here().duty, is_another_busy)
+}
+
+/// Whether this CPU is on watchdog duty after its tick. In an interrupt.
+pub(crate) fn stays_on_duty() -> bool {
+    DUTY.stays_on_duty(&here().duty, is_another_busy)
 }
