@@ -16,12 +16,12 @@ use bootloader_api::BootInfo;
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, interrupts, ioapic, timer};
 use crate::cpu::local;
-use crate::diagnostics::{inspection, isolation};
+use crate::diagnostics::{inspection, isolation, panic};
 use crate::drivers::{console, disk};
 use crate::mm;
 use crate::mm::stack::{self, Stack};
-use crate::program::args;
-use crate::sched::platform;
+use crate::program::{self, args, exit};
+use crate::sched::platform::{self, Program};
 use crate::traps::idt;
 
 /// Takes the boot CPU from the boot protocol's environment to a stack of its own.
@@ -82,8 +82,11 @@ extern "C" fn start_devices() -> ! {
     disk::init(args::options(DISK));
     isolation::init(options::panic());
     // SAFETY: on the stack of this CPU, once, with interrupts off.
-    unsafe { platform::boot_main(&options::scheduler()) }
+    unsafe { platform::boot_main(&options::scheduler(), PROGRAM) }
 }
+
+/// What the scheduler runs, and how the kernel ends if that cannot continue.
+const PROGRAM: Program = Program { main: || exit::exit(program::run()), fatal: panic::fatal };
 
 /// Continues in `next` on the stack that ends at `top`.
 ///

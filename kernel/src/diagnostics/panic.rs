@@ -27,6 +27,9 @@ use crate::sched::platform;
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
 
+/// Exit status of a program that panicked or cannot go on, as in Go.
+const STATUS_FATAL: u8 = 2;
+
 /// What the report shows besides the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
@@ -43,7 +46,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         if isolation::covers(goroutine) {
             isolation::end(goroutine, info, backtrace);
         }
-        end(platform::STATUS_FATAL, None, Show::Goroutines, |console, cpu| {
+        end(STATUS_FATAL, None, Show::Goroutines, |console, cpu| {
             match info.location() {
                 Some(location) => writeln!(console, "panic at {location}:\n{}\n", info.message())?,
                 None => writeln!(console, "panic: {}\n", info.message())?,
@@ -73,7 +76,7 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
 
 /// Ends the machine because a G has overflowed its stack. Called on another stack.
 pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
-    end(platform::STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
+    end(STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
         writeln!(console, "{}", StackOverflow { goroutine, slot })?;
         writeln!(console, "fatal error: stack overflow\n\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
         write!(console, "{}", Frames(Backtrace::of(frame)))
@@ -97,7 +100,7 @@ impl fmt::Display for StackOverflow {
 
 /// Ends the machine because the program cannot continue, and no single G is the cause.
 pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
-    end(platform::STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
+    end(STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
 /// Handles a non-maskable interrupt: stops this CPU if another one is ending the machine, answers a question for its program

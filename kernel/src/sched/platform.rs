@@ -21,11 +21,8 @@ use crate::arch::x86_64::{apic, cpu};
 use crate::cpu::contexts::Act;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::{contexts, cpus};
-use crate::diagnostics::panic;
 use crate::mm::stack::{self, Slot, Stack};
 use crate::mm::{self, PAGE_SIZE, StackCache, frame, object_cache};
-use crate::program;
-use crate::program::exit;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::{idle, storm};
 
@@ -168,12 +165,9 @@ unsafe impl Platform for Kernel {
     }
 
     fn fatal(_: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
-        panic::fatal(message)
+        fatal(message)
     }
 }
-
-/// Exit status of a program that panicked or cannot go on, as in Go.
-pub(crate) const STATUS_FATAL: u8 = 2;
 
 /// Writes a line for every G that is alive: what it does, and who spawned it.
 pub(crate) fn list_goroutines(out: &mut impl fmt::Write) -> fmt::Result {
@@ -238,6 +232,22 @@ fn run_sysmon(_: usize) -> ! {
     }
 }
 
+/// What the scheduler calls of the layers above.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    /// The main G: runs the program, and ends the kernel with its status.
+    pub(crate) main: fn() -> !,
+    /// Ends the kernel with a message: the program cannot continue, and no single G is the cause.
+    pub(crate) fatal: fn(Arguments<'_>) -> !,
+}
+
+static PROGRAM: spin::Once<Program> = spin::Once::new();
+
+fn fatal(message: Arguments<'_>) -> ! {
+    let program = PROGRAM.get().expect("set before the scheduler is made");
+    (program.fatal)(message)
+}
+
 /// How the scheduler is to work. Chosen once, before it is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -282,12 +292,12 @@ pub(crate) fn frames_for_start(cpus: usize) -> usize {
     START_FRAMES + cpus * START_FRAMES_PER_CPU + processors.div_ceil(PAGE_SIZE)
 }
 
-/// Ends the machine with a message if there is too little memory to start the scheduler.
+/// Ends the kernel with a message if there is too little memory to start the scheduler.
 fn assert_memory_suffices() {
     let (needed, free) = (frames_for_start(cpus::count()), frame::free_frames());
     if free < needed {
         let (needed, free) = (needed * PAGE_SIZE / 1024, free * PAGE_SIZE / 1024);
-        panic::fatal(format_args!("not enough memory: the scheduler needs {needed} KiB, and {free} KiB are free"));
+        fatal(format_args!("not enough memory: the scheduler needs {needed} KiB, and {free} KiB are free"));
     }
 }
 
@@ -297,13 +307,14 @@ const STACK_CACHE: StackCache = StackCache {
     count: || scheduler().map_or(0, Scheduler::cached_stacks),
 };
 
-/// The boot CPU, on its own stack, with interrupts off, when all CPUs that answer are up: starts the scheduler, and the
-/// program as its main G.
+/// The boot CPU, on its own stack, with interrupts off, when all CPUs that answer are up: starts the scheduler, and `program`
+/// as its main G.
 ///
 /// # Safety
 ///
 /// That is so, and it is called once.
-pub(crate) unsafe fn boot_main(settings: &Settings) -> ! {
+pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
+    let main = PROGRAM.call_once(|| program).main;
     assert_memory_suffices();
     settings.apply();
     kthread::init();
@@ -314,8 +325,8 @@ pub(crate) unsafe fn boot_main(settings: &Settings) -> ! {
     mm::set_stack_cache(STACK_CACHE);
     let sysmon = make_thread(run_sysmon, 0).expect("memory for sysmon");
     SYSMON.call_once(|| sysmon);
-    // SAFETY: this machine has no thread-local variables, and the scheduler is new.
-    unsafe { scheduler.start(|| exit::exit(program::run())) }.expect("memory for one M per P and the main G");
+    // SAFETY: there are no thread-local variables here, and the scheduler is new.
+    unsafe { scheduler.start(move || main()) }.expect("memory for one M per P and the main G");
     // The others wait for kernel threads to be set up.
     for cpu in 1..cpus::count() {
         apic::send(CpuId::new(cpu), RESCHEDULE);

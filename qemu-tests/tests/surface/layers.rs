@@ -1,19 +1,9 @@
 //! The kernel's source is a stack of layers, a folder each: the picture in `ARCHITECTURE.md`, which is read here. A module names
-//! modules of its own layer and of those below it. Where that is not so, it is listed, with the reason.
+//! modules of its own layer and of those below it, without exception.
 
 use std::collections::BTreeSet;
 
 use crate::{KERNEL, read};
-
-/// What runs up: from a module, a layer, or anything (`*`); to a module; why.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    (
-        "sched",
-        "diagnostics",
-        "the watchdog hears what each CPU runs; the scheduler ends the machine; panics that end one G",
-    ),
-    ("sched::platform", "program", "the main G runs the program"),
-];
 
 /// The layers, from the ground up.
 fn layers() -> Vec<String> {
@@ -42,20 +32,11 @@ fn picture_shows_every_folder_of_the_kernel() {
 fn layer_of_the_kernel_names_no_layer_above_it() {
     let layers = layers();
     let floor = |path: &str| layers.iter().position(|layer| is_within(path, layer));
-    let mut unused: BTreeSet<_> = EXCEPTIONS.iter().collect();
     let mut found = Vec::new();
     for (module, paths) in &KERNEL.paths {
         let Some(own) = floor(module) else { continue };
-        for path in paths.iter().filter(|path| floor(path).is_some_and(|floor| floor > own)) {
-            match EXCEPTIONS
-                .iter()
-                .find(|(from, to, _)| (*from == "*" || is_within(module, from)) && is_within(path, to))
-            {
-                Some(exception) => _ = unused.remove(exception),
-                None => found.push(format!("{module} -> {path}")),
-            }
-        }
+        let up = paths.iter().filter(|path| floor(path).is_some_and(|floor| floor > own));
+        found.extend(up.map(|path| format!("{module} -> {path}")));
     }
     assert!(found.is_empty(), "paths that run up:\n{}", found.join("\n"));
-    assert!(unused.is_empty(), "exceptions that are not needed any more: {unused:#?}");
 }

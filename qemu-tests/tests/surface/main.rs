@@ -3,7 +3,7 @@
 //!
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P, or may by
 //!   what they call, each below the reason why no caller can break anything by it.
-//! - `layers.rs` lists the paths by which a layer of the kernel names one above it.
+//! - `layers.rs` fails on a path by which a layer of the kernel names one above it.
 //! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p qemu-tests --test
 //!   surface` writes it anew.
 
