@@ -27,7 +27,7 @@ use crate::cpu::local::{CpuCopy, cpu_local};
 use crate::cpu::percpu::{CpuId, MAX_CPUS};
 use crate::mm::stack::{self, Stack};
 use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging, physical_to_virtual};
-use crate::sched::platform;
+use crate::sched::startup;
 use crate::traps::idt;
 
 global_asm!(include_str!("trampoline.s"), options(att_syntax));
@@ -154,7 +154,7 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
 fn prepare(count: usize) -> usize {
     let (mut prepared, mut stacks) = (Vec::new(), Vec::new());
     for index in 1..=count {
-        if frame::free_frames() < PREPARED_FRAMES + platform::frames_for_start(index + 1) {
+        if frame::free_frames() < PREPARED_FRAMES + startup::frames_for_start(index + 1) {
             break;
         }
         let Ok((resources, stack)) = prepare_one(CpuId::new(index)) else { break };
@@ -244,7 +244,7 @@ extern "C" fn ap_main() -> ! {
     // Ordering: pairs with the load in `start`.
     UP.fetch_add(1, Ordering::Release);
     // SAFETY: on the stack of this CPU, which starts once, with interrupts off.
-    unsafe { platform::cpu_main() }
+    unsafe { startup::cpu_main() }
 }
 
 /// Says so if the clock of a CPU was not between what the boot CPU read before and after its start: then [`timer::now`]

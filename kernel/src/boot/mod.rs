@@ -21,7 +21,7 @@ use crate::drivers::{console, disk};
 use crate::mm;
 use crate::mm::stack::{self, Stack};
 use crate::program::{self, args, exit};
-use crate::sched::platform::{self, Program};
+use crate::sched::startup::{self, Program};
 use crate::traps::idt;
 
 /// Takes the boot CPU from the boot protocol's environment to a stack of its own.
@@ -67,7 +67,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
 /// | `console::serve` | the port's interrupt, or a timer, empties the console's ring; input is read |
 /// | `disk::init` | disks can be used by Gs |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
-/// | `platform::boot_main` | the scheduler runs the program |
+/// | `startup::boot_main` | the scheduler runs the program |
 extern "C" fn start_devices() -> ! {
     gdt::load(gdt::Tables::allocate().expect("no memory for the boot CPU's interrupt stacks"));
     interrupts::init();
@@ -82,7 +82,7 @@ extern "C" fn start_devices() -> ! {
     disk::init(args::options(DISK));
     isolation::init(options::panic());
     // SAFETY: on the stack of this CPU, once, with interrupts off.
-    unsafe { platform::boot_main(&options::scheduler(), PROGRAM) }
+    unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }
 }
 
 /// What the scheduler runs, and how the kernel ends if that cannot continue.

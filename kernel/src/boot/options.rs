@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::cpu::cpus;
 use crate::drivers::console::Service;
 use crate::program::{args, exit};
-use crate::sched::platform::{self, Settings};
+use crate::sched::startup::{self, Settings};
 
 /// Exit status for invalid options, as of a command with wrong usage (`EX_USAGE`).
 const WRONG_USE: u8 = 64;
@@ -56,7 +56,7 @@ pub(super) fn panic() -> Option<&'static str> {
 pub(super) fn scheduler() -> Settings {
     let micros = |key, range, default| number(key, range).map_or(default, Duration::from_micros);
     let standard = Settings::standard(cpus::count());
-    let most = platform::procs_limit();
+    let most = startup::procs_limit();
     Settings {
         procs: number("procs", 1..=most as u64).map_or(standard.procs, |procs| usize::try_from(procs).unwrap_or(most)),
         seed: number("seed", 0..=u64::MAX).unwrap_or(standard.seed),

@@ -9,7 +9,7 @@ use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorError
 use crate::arch::x86_64::machine_check;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::mm::stack::Slot;
-use crate::sched::platform;
+use crate::sched::goroutines;
 
 /// Name and abbreviation of an exception.
 fn name(vector: Vector) -> (&'static str, &'static str) {
@@ -87,7 +87,7 @@ impl<'a> Description<'a> {
         } else {
             write!(f, "\nin a {slot}")?;
         }
-        match platform::goroutine_with_stack(slot) {
+        match goroutines::owner_of(slot) {
             Some(goroutine) => write!(f, " of goroutine {}", goroutine.id()),
             None => Ok(()),
         }

@@ -21,7 +21,7 @@ use crate::diagnostics::{inspection, isolation, snapshot};
 use crate::drivers::console::{self, Emergency};
 use crate::drivers::debug_exit;
 use crate::mm::stack::Slot;
-use crate::sched::platform;
+use crate::sched::goroutines;
 
 /// The CPU that ends the machine, or [`NOBODY`].
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
@@ -42,7 +42,7 @@ enum Show {
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     let backtrace = Backtrace::here();
-    if let Some(goroutine) = platform::goroutine_in_user_code() {
+    if let Some(goroutine) = goroutines::in_user_code() {
         if isolation::covers(goroutine) {
             isolation::end(goroutine, info, backtrace);
         }
@@ -145,7 +145,7 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
     // What the port does not take is dropped.
     let _ = report(&mut console, this);
     let _ = match show {
-        Show::Goroutines => platform::list_goroutines(&mut console),
+        Show::Goroutines => goroutines::write_list(&mut console),
         Show::Cpus => snapshot::write_others(&mut console)
             .and_then(|()| writeln!(console, "the kernel's last messages:"))
             .and_then(|()| console::write_history(&mut console)),

@@ -1,88 +1,21 @@
-//! Kernel threads on this machine: the hardware's half of [`gmp_sched::kthread`].
+//! Kernel threads: [`gmp_sched::kthread`] on the CPUs of this computer.
 
-use gmp_sched::kthread::{Cpu, Thread, Threads};
-use gmp_sched::platform::Points;
+use gmp_sched::kthread::{Thread, Threads};
 use gmp_sched::time::Instant;
 use spin::Once;
 use x86_64::instructions::interrupts;
 
-use crate::arch::x86_64::{apic, interrupts as vectors, timer};
-use crate::cpu::percpu::{self, CpuId};
+use crate::arch::x86_64::timer;
 use crate::cpu::{contexts, cpus};
-use crate::mm::tlb;
-use crate::sched::{activity, idle, platform};
 
-/// The CPUs of this machine, for kernel threads.
+/// A CPU, as what kernel threads run on: see `thread_cpu`.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelCpu;
 
-/// A kernel thread of this machine.
+/// A kernel thread.
 pub(crate) type KernelThread = Thread<KernelCpu>;
 
 static THREADS: Once<&'static Threads<KernelCpu>> = Once::new();
-
-impl Points for KernelCpu {}
-
-// SAFETY: the index is that of the executing CPU and below the number of CPUs; interrupts are masked as asked; the
-// preemption entry runs on the interrupted G's stack and switches only through this module and the scheduler.
-unsafe impl Cpu for KernelCpu {
-    fn threads() -> &'static Threads<Self> {
-        threads()
-    }
-
-    #[inline]
-    fn current() -> usize {
-        percpu::current().index()
-    }
-
-    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
-        interrupts::without_interrupts(body)
-    }
-
-    fn kick(cpu: usize) {
-        apic::send(CpuId::new(cpu), vectors::RESCHEDULE);
-    }
-
-    fn request_displacement() {
-        percpu::set_pending();
-    }
-
-    fn arm(deadline: Instant) {
-        arm(deadline);
-    }
-
-    fn now() -> Instant {
-        now()
-    }
-
-    unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant) {
-        debug_assert!(!tlb::is_halted(), "a CPU runs a thread before it has flushed its translations");
-        percpu::set_current_machine(thread.argument());
-        activity::runs_thread();
-        arm(platform::first_tick(now));
-    }
-
-    unsafe fn switching_to_idle() {
-        percpu::set_current_machine(0);
-        activity::runs_nothing();
-    }
-
-    unsafe fn halt() {
-        idle::wait_for_interrupt();
-    }
-
-    unsafe fn set_interrupts(on: bool) {
-        if on {
-            interrupts::enable();
-        } else {
-            interrupts::disable();
-        }
-    }
-}
-
-fn threads() -> &'static Threads<KernelCpu> {
-    THREADS.get().expect("kernel threads are set up before they are used")
-}
 
 /// Sets kernel threads up. Called by the boot CPU when the number of CPUs is known.
 pub(crate) fn init() {
@@ -94,9 +27,9 @@ pub(crate) fn is_up() -> bool {
     THREADS.is_completed()
 }
 
-/// The machine's threads.
+/// All kernel threads.
 pub(crate) fn all() -> &'static Threads<KernelCpu> {
-    threads()
+    THREADS.get().expect("kernel threads are set up before they are used")
 }
 
 /// Blocks the calling thread until it is unparked, or until the deadline. The caller has pinned itself once. May return

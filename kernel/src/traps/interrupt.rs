@@ -9,7 +9,7 @@ use crate::arch::x86_64::{apic, interrupts};
 use crate::diagnostics::{inspection, watchdog};
 use crate::drivers::console;
 use crate::mm::tlb;
-use crate::sched::{activity, kthread, platform};
+use crate::sched::{activity, kthread, preemption};
 
 /// Serves an interrupt. Called on the interrupt stack, with interrupts off.
 pub(super) fn handle(vector: Vector) {
@@ -38,7 +38,7 @@ fn timer() {
     // SAFETY: on the interrupt stack, with interrupts off.
     let mut next = unsafe { kthread::all().timer_interrupt(time) };
     if kthread::all().current().is_some() {
-        next = next.min(platform::tick(time));
+        next = next.min(preemption::tick(time));
     }
     next = next.min(Instant::from_nanos(watchdog::tick(now)));
     next = next.min(Instant::from_nanos(console::tick(now)));
@@ -54,7 +54,7 @@ fn reschedule() {
     }
     // SAFETY: on the interrupt stack, with interrupts off.
     unsafe { kthread::all().reschedule_interrupt() };
-    platform::preemption_interrupt();
+    preemption::interrupt();
     let check = Instant::from_nanos(watchdog::is_called(timer::now()));
     if check != Instant::NEVER {
         kthread::arm(check);

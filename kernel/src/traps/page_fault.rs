@@ -13,7 +13,7 @@ use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::{isolation, panic};
 use crate::mm;
 use crate::mm::stack::{self, Slot, Source, Stack, Touch};
-use crate::sched::platform;
+use crate::sched::goroutines;
 
 /// Pages of its stack that a G which ends for lack of memory may need.
 const PAGES_TO_DIE: usize = 4;
@@ -39,9 +39,9 @@ pub(super) fn handle(frame: &mut TrapFrame) {
 /// The guard page of a slot was touched: ends the G whose stack it is, or the machine.
 fn overflow(frame: &mut TrapFrame, slot: Slot) {
     // Only the G itself overflows its stack; other code has an invalid pointer.
-    let running = platform::interrupted_goroutine();
-    let Some(goroutine) = platform::goroutine_with_stack(slot)
-        .filter(|owner| running.is_some_and(|running| core::ptr::eq(*owner, running)))
+    let running = goroutines::interrupted();
+    let Some(goroutine) =
+        goroutines::owner_of(slot).filter(|owner| running.is_some_and(|running| core::ptr::eq(*owner, running)))
     else {
         panic::exception(frame)
     };

@@ -50,7 +50,7 @@ use crate::arch::x86_64::gdt;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu;
-use crate::sched::{activity, platform};
+use crate::sched::{activity, goroutines, preemption};
 
 /// Where a diverted G was: written by the handler, consumed by [`entry`] on the same CPU before interrupts come back on.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
     }
     // Else each preemption could put another set of registers below the last one, until the stack overflows.
     assert!(!is_in_entry(frame.rip), "a G is diverted that has not come back from the last time");
-    let Some(goroutine) = platform::interrupted_goroutine() else { return false };
+    let Some(goroutine) = goroutines::interrupted() else { return false };
     let stack = goroutine.stack();
     // Below a stack there is room for the entry and what it calls (`mm::stack::RESERVE`). Who is in there is about to
     // overflow.
@@ -214,7 +214,7 @@ extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
 extern "sysv64" fn give_way() {
     percpu::clear_pending();
     // SAFETY: pinned by the caller, which lowers the pin.
-    let pinned = platform::give_way(unsafe { Pinned::adopt() });
+    let pinned = preemption::give_way(unsafe { Pinned::adopt() });
     core::mem::forget(pinned);
 }
 
@@ -231,12 +231,12 @@ fn honour_pending() {
         percpu::preempt_disable();
         percpu::clear_pending();
         activity::note_unpin();
-        if platform::interrupted_goroutine().is_none() {
+        if goroutines::interrupted().is_none() {
             percpu::preempt_enable_quietly();
             return;
         }
         // SAFETY: raised above; lowered below, without the look at what is pending, which is the loop's.
-        let pinned = platform::give_way(unsafe { Pinned::adopt() });
+        let pinned = preemption::give_way(unsafe { Pinned::adopt() });
         core::mem::forget(pinned);
         percpu::preempt_enable_quietly();
         if !percpu::is_pending() {

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`activity`] | what each CPU records of itself |
+//! | `sched::activity` | what each CPU records of itself |
 //! | [`kernel_formats::suspicion`] | the states of a suspicion, tested on the host |
 //! | `scan` | the check of all CPUs, twice a second |
 //! | `report` | what is printed |

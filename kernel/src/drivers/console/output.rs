@@ -17,8 +17,8 @@ use super::ring::Ring;
 use crate::arch::x86_64::timer;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
-use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel, Mutex, MutexGuard};
+use crate::sched::{goroutines, kthread};
 
 pub(super) const RING_BYTES: usize = 128 * 1024;
 /// The part of the ring that is left to callers that cannot wait.
@@ -270,7 +270,7 @@ pub(super) fn with_port<R>(body: impl FnOnce(&mut port::Uart) -> R) -> R {
 
 /// Whether the caller may be parked: a G that runs its own code, with its M and P.
 fn can_park() -> bool {
-    platform::goroutine_in_user_code().is_some_and(|goroutine| goroutine.status() == Status::Running)
+    goroutines::in_user_code().is_some_and(|goroutine| goroutine.status() == Status::Running)
 }
 
 /// Prints bytes; up to 16 KiB are not mixed with other output. Returns whether all of them will be sent.

@@ -1,0 +1,56 @@
+//! Which G is where: what interrupts, page faults and reports ask of the scheduler.
+
+use core::fmt;
+
+use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
+use gmp_sched::machine::Machine;
+use gmp_sched::platform::Platform as _;
+use x86_64::instructions::interrupts;
+
+use crate::cpu::percpu;
+use crate::mm::stack::Slot;
+use crate::sched::kthread;
+use crate::sched::platform::{Kernel, scheduler};
+
+/// The G that runs on this CPU, if it is in user code as far as the scheduler is concerned. Called with interrupts off and a
+/// preempt count of zero.
+pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
+    Kernel::current_machine().and_then(Machine::current_goroutine)
+}
+
+/// The calling G, if it is in user code: not in the scheduler, in a driver or in a handler.
+pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
+    if percpu::trap_depth() != 0 || percpu::is_preemption_off() || !interrupts::are_enabled() {
+        return None;
+    }
+    // The caller must not move to another CPU between the loads of the M and of its G.
+    let _here = percpu::PreemptGuard::new();
+    interrupted()
+}
+
+/// The G whose stack is in this slot. Callable from everywhere; it compares the stacks of all Gs.
+pub(crate) fn owner_of(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
+    scheduler()?.goroutines().find(|goroutine| goroutine.stack().contains(&slot.bottom()))
+}
+
+/// Writes a line for every G that is alive: its state, and which G spawned it.
+pub(crate) fn write_list(out: &mut impl fmt::Write) -> fmt::Result {
+    let Some(scheduler) = scheduler() else { return Ok(()) };
+    for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
+        let (status, reason) = (goroutine.status(), goroutine.wait_reason());
+        write!(out, "\ngoroutine {} ", goroutine.id())?;
+        if let Some(name) = goroutine.name() {
+            write!(out, "({name}) ")?;
+        }
+        if status == Status::Waiting && reason != WaitReason::None {
+            let waited = kthread::now().since(goroutine.waiting_since());
+            write!(out, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
+        } else {
+            write!(out, "[{status}]")?;
+        }
+        if let Some(creator) = goroutine.creator() {
+            write!(out, " created by goroutine {creator}")?;
+        }
+    }
+    writeln!(out)
+}

@@ -1,0 +1,41 @@
+//! sysmon's thread: it runs while an M is in a system call. (In the kernel timer interrupts end slices, so it only retakes Ps.)
+
+use gmp_sched::scheduler::Scheduler;
+use gmp_sched::sysmon::Sysmon;
+use spin::Once;
+
+use crate::sched::kthread::{self, KernelThread};
+use crate::sched::platform::{make_thread, scheduler};
+
+static THREAD: Once<&'static KernelThread> = Once::new();
+
+/// Makes the thread.
+///
+/// # Panics
+/// If there is no memory for it.
+pub(super) fn init() {
+    let thread = make_thread(run, 0).expect("memory for sysmon");
+    THREAD.call_once(|| thread);
+}
+
+/// Unparks the thread if an M is in a system call. Called by the timer's interrupt of every CPU.
+pub(super) fn unpark_if_needed() {
+    if scheduler().is_some_and(Scheduler::is_any_in_syscall)
+        && let Some(thread) = THREAD.get()
+    {
+        thread.unpark();
+    }
+}
+
+/// Sleeps until a tick finds an M in a system call, and makes passes as long as there is one.
+fn run(_: usize) -> ! {
+    let scheduler = scheduler().expect("sysmon starts after the scheduler");
+    let mut sysmon = Sysmon::new(scheduler);
+    loop {
+        kthread::park(None);
+        while scheduler.is_any_in_syscall() {
+            let delay = sysmon.check();
+            kthread::park(Some(kthread::now().after(delay)));
+        }
+    }
+}

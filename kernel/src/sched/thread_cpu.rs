@@ -1,0 +1,72 @@
+//! What kernel threads need of a CPU: the hooks of [`gmp_sched::kthread`].
+
+use gmp_sched::kthread::{Cpu, Thread, Threads};
+use gmp_sched::platform::Points;
+use gmp_sched::time::Instant;
+use x86_64::instructions::interrupts;
+
+use crate::arch::x86_64::apic;
+use crate::arch::x86_64::interrupts::RESCHEDULE;
+use crate::cpu::percpu::{self, CpuId};
+use crate::mm::tlb;
+use crate::sched::kthread::{self, KernelCpu};
+use crate::sched::{activity, idle, preemption};
+
+impl Points for KernelCpu {}
+
+// SAFETY: the index is that of the executing CPU and below the number of CPUs; interrupts are masked as asked; the
+// preemption entry runs on the interrupted G's stack and switches only through this module and the scheduler.
+unsafe impl Cpu for KernelCpu {
+    fn threads() -> &'static Threads<Self> {
+        kthread::all()
+    }
+
+    #[inline]
+    fn current() -> usize {
+        percpu::current().index()
+    }
+
+    fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+        interrupts::without_interrupts(body)
+    }
+
+    fn kick(cpu: usize) {
+        apic::send(CpuId::new(cpu), RESCHEDULE);
+    }
+
+    fn request_displacement() {
+        percpu::set_pending();
+    }
+
+    fn arm(deadline: Instant) {
+        kthread::arm(deadline);
+    }
+
+    fn now() -> Instant {
+        kthread::now()
+    }
+
+    unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant) {
+        debug_assert!(!tlb::is_halted(), "a CPU runs a thread before it has flushed its translations");
+        percpu::set_current_machine(thread.argument());
+        activity::runs_thread();
+        kthread::arm(preemption::first_tick(now));
+    }
+
+    unsafe fn switching_to_idle() {
+        percpu::set_current_machine(0);
+        activity::runs_nothing();
+    }
+
+    unsafe fn halt() {
+        idle::wait_for_interrupt();
+    }
+
+    unsafe fn set_interrupts(on: bool) {
+        if on {
+            interrupts::enable();
+        } else {
+            interrupts::disable();
+        }
+    }
+}
