@@ -43,7 +43,7 @@ pub(crate) fn write_list(out: &mut impl fmt::Write) -> fmt::Result {
             write!(out, "({name}) ")?;
         }
         if status == Status::Waiting && reason != WaitReason::None {
-            let waited = kthread::now().since(goroutine.waiting_since());
+            let waited = kthread::now() - goroutine.waiting_since();
             write!(out, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
         } else {
             write!(out, "[{status}]")?;

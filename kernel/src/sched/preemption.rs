@@ -14,7 +14,7 @@ pub(crate) fn tick(now: Instant) -> Instant {
     let machine = Kernel::current_machine();
     let mut next = preempt::tick(machine);
     if let Some(wait) = storm::strike(machine) {
-        next = NextTick { at: next.at.min(now.after(wait)), gives_way: machine.is_some_and(preempt::is_wanted) };
+        next = NextTick { at: next.at.min(now + wait), gives_way: machine.is_some_and(preempt::is_wanted) };
     }
     // A thread that is ready on this CPU preempts the running one at the end of a slice.
     if next.gives_way | kthread::all().preempt_after(now, Kernel::slice()) {

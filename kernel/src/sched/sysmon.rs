@@ -35,7 +35,7 @@ fn run(_: usize) -> ! {
         kthread::park(None);
         while scheduler.is_any_in_syscall() {
             let delay = sysmon.check();
-            kthread::park(Some(kthread::now().after(delay)));
+            kthread::park(Some(kthread::now() + delay));
         }
     }
 }
