@@ -226,14 +226,16 @@ impl<P: Platform> Bubble<P> {
             census.active += 1;
             drop(census);
             self.advance(earliest);
+            // As in Go, tests must not rely on the order of simultaneous events: of the Gs that run, and of the timers that a
+            // select waits for.
+            self.timers.shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
             let mut readied = List::<Goroutine<P>>::new();
             while let Some(action) = self.timers.pop_due(self.now()) {
                 if let Some(goroutine) = action.run(&pinned, self.now()) {
                     readied.push_back(goroutine);
                 }
             }
-            // As in Go, tests must not rely on the order of simultaneous events.
-            readied.shuffle(|| pinned.processor().random() >> 31 != 0);
+            // Not before all timers have fired: a G that runs may stop one of the others.
             while let Some(goroutine) = readied.pop_front() {
                 enqueue_next(&pinned, goroutine);
             }

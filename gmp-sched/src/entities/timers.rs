@@ -17,6 +17,7 @@ use core::time::Duration;
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
+use crate::base::list::{Linked, List};
 use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
@@ -40,6 +41,13 @@ pub(crate) struct Timer<P: Platform> {
 impl<P: Platform> Timed for Timer<P> {
     fn place(&self) -> &Place<Self> {
         &self.place
+    }
+}
+
+/// For the timers that are taken out to be [shuffled](Timers::shuffle_due).
+impl<P: Platform> Linked for Timer<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        self.place.link()
     }
 }
 
@@ -231,6 +239,22 @@ impl<P: Platform> Timers<P> {
     #[inline(always)]
     fn publish_earliest(&self, wheel: &Wheel<P>) {
         self.earliest.store(wheel.earliest().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Puts the timers that are due at `now` into a random order. `bit` returns a random bit. Afterwards all of them are due at
+    /// `now`, also those that were due earlier.
+    pub(crate) fn shuffle_due(&self, now: Instant, bit: impl FnMut() -> bool) {
+        let mut wheel = self.wheel.lock();
+        let mut due = List::<Timer<P>>::new();
+        while let Some((timer, _)) = wheel.pop_due(now) {
+            due.push_back(timer);
+        }
+        due.shuffle(bit);
+        while let Some(timer) = due.pop_front() {
+            timer.link().store(None, Ordering::Relaxed);
+            wheel.insert(timer, now);
+        }
+        self.publish_earliest(&wheel);
     }
 
     /// Takes out the earliest timer, if it is due.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::native::{Context, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
+use gmp_sched::select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -63,6 +64,25 @@ fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     };
     let firsts: HashSet<i32> = THREADS.run(1, move || (0..200).map(|_| synctest::test(first)).collect());
     assert_eq!(firsts.len(), 4, "only these were ever first: {firsts:?}");
+}
+
+/// A select that waits for timers gets the tick of the first that fires. As in Go, that is any of those that are due.
+#[test]
+fn timers_due_at_the_same_instant_end_a_select_in_random_order() {
+    fn chosen_of_two_timers() -> usize {
+        let (one, two) = (Timer::new(HOUR), Timer::new(HOUR));
+        select! { recv(one) => 0, recv(two) => 1 }
+    }
+    fn chosen_of_timer_and_limit() -> usize {
+        let timer = Timer::new(HOUR);
+        select! { recv(timer) => 0, timeout(HOUR) => 1 }
+    }
+    let ways =
+        [("two timers", chosen_of_two_timers as fn() -> usize), ("a timer and a limit", chosen_of_timer_and_limit)];
+    for (way, choose) in ways {
+        let chosen: HashSet<usize> = THREADS.run(1, move || (0..100).map(|_| synctest::test(choose)).collect());
+        assert_eq!(chosen.len(), 2, "of {way}, only this was ever chosen: {chosen:?}");
+    }
 }
 
 #[test]

@@ -70,6 +70,11 @@ impl<T> Place<T> {
         self.next.load(Ordering::Relaxed).is_some()
     }
 
+    /// The link of a list that it is on while it is in no wheel. Empty when it is put in a wheel.
+    pub(crate) fn link(&self) -> &AtomicRef<T> {
+        &self.next
+    }
+
     fn when(&self) -> u64 {
         self.when.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! Timers, and who keeps the time.
 
-use super::Catcher::{Model, Nobody, Properties, Simulation};
+use super::Catcher::{Model, Nobody, Properties, Simulation, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -267,5 +267,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         " || pinned.machine().scheduler().has_shared_work();\n    let others_are",
         ";\n    let others_are",
         Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_the_global_queue", 100),
+    ),
+    mutant(
+        "synctest.rs",
+        "timers of a bubble that are due at the same instant fire in the order in which they were set",
+        "            self.timers.shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);",
+        "",
+        Test("threads/synctest", "timers_due_at_the_same_instant_end_a_select_in_random_order"),
     ),
 ];
