@@ -180,7 +180,7 @@ class Processors(gdb.Command):
             p = scheduler.processor(m)
             if p:
                 status = PROCESSOR_STATUS.get(memory(p + scheduler.at["processor_status"], 4), "?")
-                tick = memory(p + scheduler.at["processor_tick"], 4)
+                tick = word(p + scheduler.at["processor_tick"])
                 machine = memory(m + scheduler.at["machine_id"], 4)
                 print(f"P{scheduler.processor_id(p)} [{status}] on M{machine}, tick {tick}")
 

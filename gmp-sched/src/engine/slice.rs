@@ -45,7 +45,7 @@ impl<P: Platform> Processor<P> {
 
     /// The current slice is over: its G gives way at the next point where it can be left.
     pub(crate) fn end_slice(&self) {
-        self.slice.ends.store(u64::from(self.tick()), Ordering::Relaxed);
+        self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {
             // May be lost if the holder of the P begins a slow pick at this moment; then sysmon requests it again.
             self.request_slow_pick();
@@ -63,7 +63,7 @@ impl<P: Platform> Processor<P> {
             && self.slice.displaced.load(Ordering::Relaxed).is_some();
         if !is_shared {
             self.advance_tick();
-            self.slice.of_due.store(u64::from(self.tick()), Ordering::Relaxed);
+            self.slice.of_due.store(self.tick(), Ordering::Relaxed);
         }
         self.due_batch_tick.store(self.tick(), Ordering::Relaxed);
     }
@@ -72,7 +72,7 @@ impl<P: Platform> Processor<P> {
     pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<P>) -> bool {
         let (slice, tick) = (&self.slice, self.tick());
         slice.seen.load(Ordering::Relaxed) == tick
-            && slice.of_due.load(Ordering::Relaxed) != u64::from(tick)
+            && slice.of_due.load(Ordering::Relaxed) != tick
             && slice.displaced.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
     }
 
@@ -86,7 +86,7 @@ impl<P: Platform> Processor<P> {
             if let Some(next) = self.queue.pop_next() {
                 put_last(scheduler, self, next);
             }
-            self.slice.begin(tick.wrapping_add(1), now);
+            self.slice.begin(tick + 1, now);
         }
         // Last: until the slice is prolonged, the handler of a tick may end it once more.
         self.forget_slice();
@@ -99,7 +99,7 @@ impl<P: Platform> Processor<P> {
 
     /// Whether the current slice is over. From another M the answer may be stale.
     pub(crate) fn is_slice_over(&self) -> bool {
-        self.slice.ends.load(Ordering::Relaxed) == u64::from(self.tick())
+        self.slice.ends.load(Ordering::Relaxed) == self.tick()
     }
 }
 

@@ -76,7 +76,7 @@ fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -
 
 /// Every so many yields of a G that is alone on its P, the P steals as if it were idle: the G may spin until a G has run that
 /// no other P can run; see golang/go#13546.
-const LONE_YIELDS: u32 = 64;
+const LONE_YIELDS: u64 = 64;
 
 /// Takes work of other Ps into the local ring. Returns whether there is any.
 fn take_from_others<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {

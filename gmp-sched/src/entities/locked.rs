@@ -1,6 +1,6 @@
 //! The G that is locked to an M; see [`crate::engine::lock_os_thread`].
 
-use crate::base::atomic::{AtomicBool, AtomicU32};
+use crate::base::atomic::{AtomicBool, AtomicU64};
 use crate::base::reference::AtomicRef;
 
 /// The G of type `T` that is locked to an M, if there is one.
@@ -8,8 +8,9 @@ use crate::base::reference::AtomicRef;
 pub(crate) struct Locked<T: 'static> {
     /// Go: `m.lockedg`.
     pub(crate) goroutine: AtomicRef<T>,
-    /// How many locks it holds. Go: `lockedExt`.
-    pub(crate) depth: AtomicU32,
+    /// How many locks it holds. Go: `lockedExt`, which has 32 bits, so that `LockOSThread` has to check it. This does not overflow
+    /// even if they are leaked: at one in a nanosecond it would after 584 years.
+    pub(crate) depth: AtomicU64,
     /// Whether one of these is held because the G unwinds. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,
     /// Whether the M waits for a P and is counted in `Shared::idle_locked`. Guarded by the scheduler lock.
@@ -20,7 +21,7 @@ impl<T> Locked<T> {
     pub(crate) fn new() -> Self {
         Self {
             goroutine: AtomicRef::none(),
-            depth: AtomicU32::new(0),
+            depth: AtomicU64::new(0),
             unwinds: AtomicBool::new(false),
             waits: AtomicBool::new(false),
         }

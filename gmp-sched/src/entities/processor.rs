@@ -24,7 +24,7 @@ use crate::record::trace::Tracer;
 
 /// Every so many ticks a P checks the global queue first, so that two Gs that keep readying each other cannot starve
 /// it. Go: the `61` in `findRunnable`.
-pub const GLOBAL_QUEUE_INTERVAL: u32 = 61;
+pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 
 /// A P. Go: `p` (runtime/runtime2.go).
 ///
@@ -39,15 +39,18 @@ pub struct Processor<P: Platform> {
     /// The time that was read last on this P. Anyone may advance it.
     clock: AtomicU64,
     /// Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
-    tick: AtomicU32,
+    ///
+    /// It never wraps: at one tick in a nanosecond it would after 584 years. (32 bits would after less than a minute of a G that
+    /// yields alone, and a comparison with `slow_pick_tick` would be wrong before.)
+    tick: AtomicU64,
     /// The tick at which the global queue is checked before the local one.
-    global_tick: AtomicU32,
+    global_tick: AtomicU64,
     /// The tick at which the next pick is a slow one: `global_tick`, or an earlier one. Also lowered by interrupt handlers.
-    slow_pick_tick: AtomicU32,
+    slow_pick_tick: AtomicU64,
     /// Until when Gs of due timers run one after the other, in nanoseconds; see `due_timers`.
     pub(crate) due_batch_until: AtomicU64,
     /// The tick of the last of them; an old one if another G was picked before the next of them.
-    pub(crate) due_batch_tick: AtomicU32,
+    pub(crate) due_batch_tick: AtomicU64,
     /// System calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
     /// Other Ms may run and read them.
@@ -84,11 +87,11 @@ impl<P: Platform> Processor<P> {
             status: StatusWord::new(),
             queue: RunQueue::new(),
             clock: AtomicU64::new(0),
-            tick: AtomicU32::new(0),
-            global_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
-            slow_pick_tick: AtomicU32::new(GLOBAL_QUEUE_INTERVAL),
+            tick: AtomicU64::new(0),
+            global_tick: AtomicU64::new(GLOBAL_QUEUE_INTERVAL),
+            slow_pick_tick: AtomicU64::new(GLOBAL_QUEUE_INTERVAL),
             due_batch_until: AtomicU64::new(0),
-            due_batch_tick: AtomicU32::new(0),
+            due_batch_tick: AtomicU64::new(0),
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
             slice: CurrentSlice::new(),
@@ -151,14 +154,14 @@ impl<P: Platform> Processor<P> {
     /// time.
     #[must_use]
     #[doc(alias = "schedtick")]
-    pub fn tick(&self) -> u32 {
+    pub fn tick(&self) -> u64 {
         self.tick.load(Ordering::Relaxed)
     }
 
     /// Counts a G that runs in a slice of its own.
     #[inline(always)]
     pub(crate) fn advance_tick(&self) {
-        self.tick.store(self.tick.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.tick.store(self.tick.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Whether the next pick has to be a slow one, by g0; see `pick`.
@@ -166,7 +169,7 @@ impl<P: Platform> Processor<P> {
     pub(crate) fn needs_slow_pick(&self) -> bool {
         // A comparison with a tick in place of Go's `schedtick % 61`: the same ticks, and no division. Not for equality: the
         // handler that lowers `slow_pick_tick` may interrupt `advance_tick` half way.
-        self.tick().wrapping_sub(self.slow_pick_tick.load(Ordering::Relaxed)).cast_signed() >= 0
+        self.tick() >= self.slow_pick_tick.load(Ordering::Relaxed)
     }
 
     /// Makes the next pick a slow one. Called by the M that holds this P, or a handler on its CPU; by others, if it may be
@@ -180,7 +183,7 @@ impl<P: Platform> Processor<P> {
     pub(crate) fn begin_slow_pick(&self) -> bool {
         let is_check_due = self.is_global_check_due();
         if is_check_due {
-            self.global_tick.store(self.tick().wrapping_add(GLOBAL_QUEUE_INTERVAL), Ordering::Relaxed);
+            self.global_tick.store(self.tick() + GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
             self.sampler.advance();
         }
         // While a trace is taken every pick is slow.
@@ -191,7 +194,7 @@ impl<P: Platform> Processor<P> {
 
     /// Whether the next pick checks the global queue before the local one.
     pub(crate) fn is_global_check_due(&self) -> bool {
-        self.tick().wrapping_sub(self.global_tick.load(Ordering::Relaxed)).cast_signed() >= 0
+        self.tick() >= self.global_tick.load(Ordering::Relaxed)
     }
 
     /// Makes the next pick check the global queue first. Called as [`request_slow_pick`](Self::request_slow_pick).
@@ -269,5 +272,22 @@ impl<P: Platform> fmt::Debug for Processor<P> {
             .field("status", &self.status())
             .field("queue_length", &self.queue_length())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use super::{GLOBAL_QUEUE_INTERVAL, Ordering, Processor};
+    use crate::native::Native;
+
+    /// A G that yields alone on its P ends a tick each time, and g0 picks nothing meanwhile: 2^31 ticks take less than a minute.
+    #[test]
+    fn slow_pick_stays_due_however_many_ticks_pass() {
+        let processor = Processor::<Native>::new(0);
+        assert!(!processor.needs_slow_pick());
+        for passed in [0, 1, 1 << 31, 1 << 32] {
+            processor.tick.store(GLOBAL_QUEUE_INTERVAL + passed, Ordering::Relaxed);
+            assert!(processor.needs_slow_pick() && processor.is_global_check_due(), "{passed} ticks later");
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::base::reference::AtomicRef;
 #[derive(Debug)]
 pub(crate) struct CurrentSlice<T: 'static> {
     /// The P's tick at the latest tick of the clock.
-    pub(crate) seen: AtomicU32,
+    pub(crate) seen: AtomicU64,
     /// When that tick was seen first, or the slice was prolonged.
     pub(crate) since: AtomicU64,
     /// Whether the slice has been prolonged.
@@ -24,13 +24,13 @@ pub(crate) struct CurrentSlice<T: 'static> {
     pub(crate) ends: AtomicU64,
 }
 
-/// Not a tick: ticks have 32 bits.
+/// Not a tick: there are never so many.
 pub(crate) const NONE: u64 = u64::MAX;
 
 impl<T> CurrentSlice<T> {
     pub(crate) fn new() -> Self {
         Self {
-            seen: AtomicU32::new(0),
+            seen: AtomicU64::new(0),
             since: AtomicU64::new(0),
             is_prolonged: AtomicBool::new(false),
             displaced_at: AtomicU64::new(0),
@@ -41,7 +41,7 @@ impl<T> CurrentSlice<T> {
     }
 
     /// Begins the slice of `tick`.
-    pub(crate) fn begin(&self, tick: u32, now: Instant) {
+    pub(crate) fn begin(&self, tick: u64, now: Instant) {
         self.seen.store(tick, Ordering::Relaxed);
         self.since.store(now.as_nanos(), Ordering::Relaxed);
         self.is_prolonged.store(false, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl<T> CurrentSlice<T> {
     }
 
     /// Lets the slice of `tick` go on as if it had begun at `since`. Returns whether it does: it may once.
-    pub(crate) fn prolong(&self, tick: u32, since: Instant) -> bool {
+    pub(crate) fn prolong(&self, tick: u64, since: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed) {
             return false;
         }
@@ -65,7 +65,7 @@ impl<T> CurrentSlice<T> {
     }
 
     /// Records that the G of a timer displaces `me`. Returns whether `me` is the owner of the slice.
-    pub(crate) fn displace(&self, me: &'static T, tick: u32, now: Instant) -> bool {
+    pub(crate) fn displace(&self, me: &'static T, tick: u64, now: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) != tick {
             self.begin(tick, now);
         }

@@ -67,7 +67,7 @@ pub(super) struct Waits {
 /// On one P.
 #[derive(Clone, Debug, Default)]
 struct Wait {
-    tick: u32,
+    tick: u64,
     /// Since when it is this tick and others wait.
     in_tick: u64,
     /// Gs taken from the ring so far.

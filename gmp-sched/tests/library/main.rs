@@ -14,7 +14,7 @@ mod platform {
     pub(crate) const MANY: usize = 2_000;
 
     /// Slices that have begun on the P of the calling G.
-    pub(crate) fn tick() -> u32 {
+    pub(crate) fn tick() -> u64 {
         gmp_sched::platform::Pinned::<Native>::new().processor().tick()
     }
 }

@@ -13,7 +13,7 @@ mod platform {
     }
 
     /// Slices that have begun on the P of the calling G.
-    pub(crate) fn tick() -> u32 {
+    pub(crate) fn tick() -> u64 {
         gmp_sched::platform::Pinned::<Kernel>::new().processor().tick()
     }
 }

@@ -7,7 +7,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/slice.rs",
         "slices never end",
-        "        self.slice.ends.store(u64::from(self.tick()), Ordering::Relaxed);
+        "        self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {",
         "        if !P::TIMER_INTERRUPTS {",
         Simulation("simulation/preemption", "two_that_wake_each_other", 60),
