@@ -193,8 +193,9 @@ macro_rules! platform_aliases {
             $crate::coroutine::try_pull(body)
         }
 
-        /// The platform of these aliases.
-        type ThisPlatform = $platform;
+        /// The platform of the names in this module: the parameter of the types and functions of the crate that are
+        /// generic over it.
+        pub type ThisPlatform = $platform;
 
         /// Groups of Gs with a clock of their own, for tests. See [`synctest`]($crate::synctest).
         pub mod synctest {

@@ -63,6 +63,7 @@ use crate::platform::{Parking, Pinned, Platform};
 mod alive;
 mod entry;
 mod overflow;
+mod settings;
 pub(crate) mod stack;
 mod unwinding;
 
@@ -70,6 +71,7 @@ pub use alive::{ExpectedWakes, expect_wakes};
 #[cfg(test)]
 pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
+pub use settings::{num_cpu, num_goroutine, procs, set_slice};
 
 /// The platform type; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +154,10 @@ unsafe impl Platform for Native {
         static START: sync::OnceLock<SystemInstant> = sync::OnceLock::new();
         let elapsed = START.get_or_init(SystemInstant::now).elapsed();
         Instant::from_nanos(0) + elapsed
+    }
+
+    fn slice() -> Duration {
+        settings::slice()
     }
 
     fn seed(index: usize) -> u64 {

@@ -4,7 +4,6 @@
 mod device_signals;
 mod entered;
 mod misuse;
-mod order;
 mod process_end;
 mod schedtrace;
 mod schedulers;

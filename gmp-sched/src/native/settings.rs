@@ -1,0 +1,87 @@
+//! Numbers of the process and of the caller's scheduler, and settings that hold for all schedulers of the process.
+
+use core::time::Duration;
+use std::thread;
+
+use super::Native;
+use crate::base::atomic::{Ordering, StaticU64};
+use crate::platform::{Pinned, SLICE};
+
+static SLICE_NANOSECONDS: StaticU64 = StaticU64::new(SLICE.as_nanos() as u64);
+
+/// How long a G of any scheduler of this process may run before it has to give way to others, see
+/// [`Platform::slice`](crate::platform::Platform::slice).
+pub(super) fn slice() -> Duration {
+    Duration::from_nanos(SLICE_NANOSECONDS.load(Ordering::Relaxed))
+}
+
+/// Sets the length of a slice for all schedulers of this process: how long a G may run before it has to give way to others,
+/// 10 ms at first. With [`Duration::MAX`] no slice ends, so that the order in which Gs run with one P depends on no timing.
+///
+/// Callable from any thread; does not block. Go: `forcePreemptNS`, a constant.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native;
+///
+/// native::set_slice(Duration::from_millis(1));
+/// ```
+#[doc(alias = "forcePreemptNS")]
+pub fn set_slice(slice: Duration) {
+    let nanoseconds = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
+    SLICE_NANOSECONDS.store(nanoseconds, Ordering::Relaxed);
+}
+
+/// The number of CPUs that this process may use, 1 if the system does not say. Callable from any thread; does not block. Go:
+/// `runtime.NumCPU`.
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// // SAFETY: no G uses a thread-local variable.
+/// let threads = unsafe { native::enter() };
+/// assert_eq!(threads.run(native::num_cpu(), native::procs), native::num_cpu());
+/// ```
+#[doc(alias = "NumCPU")]
+#[must_use]
+pub fn num_cpu() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The number of Ps of the caller's scheduler: the most Gs that run at once. [`set_procs`](super::set_procs) changes it. Does
+/// not block. Go: `runtime.GOMAXPROCS(0)`.
+///
+/// # Panics
+///
+/// The caller is not a G.
+#[doc(alias = "GOMAXPROCS")]
+#[must_use]
+#[track_caller]
+pub fn procs() -> usize {
+    Pinned::<Native>::new().machine().scheduler().procs()
+}
+
+/// The number of living Gs of the caller's scheduler, the caller among them. Does not block. Go: `runtime.NumGoroutine`.
+///
+/// ```
+/// use gmp_sched::native;
+///
+/// // SAFETY: no G uses a thread-local variable.
+/// let alive = unsafe { native::enter() }.run(1, || {
+///     let other = native::go(|| ());
+///     let before = native::num_goroutine();
+///     other.join().unwrap();
+///     (before, native::num_goroutine())
+/// });
+/// assert_eq!(alive, (2, 1));
+/// ```
+///
+/// # Panics
+///
+/// The caller is not a G.
+#[doc(alias = "NumGoroutine")]
+#[must_use]
+#[track_caller]
+pub fn num_goroutine() -> usize {
+    Pinned::<Native>::new().machine().scheduler().num_goroutine()
+}
