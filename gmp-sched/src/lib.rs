@@ -83,7 +83,7 @@ pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};
 pub use library::{cancel, chan, coroutine, future, scope, select, sync, time};
 pub use lifecycle::closure::BODY_LIMIT;
-pub use lifecycle::join::{JoinError, JoinHandle};
+pub use lifecycle::join::{JoinError, JoinHandle, Panic};
 pub use lifecycle::{exit, join, spawn};
 pub use record::counters::Counts;
 pub use record::{latency, trace};

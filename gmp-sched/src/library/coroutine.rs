@@ -224,7 +224,7 @@ fn pass_on<P: Platform>(end: Result<(), JoinError>) {
     match end {
         Ok(()) => {}
         Err(JoinError::Exited) => goexit::<P>(),
-        Err(JoinError::Panicked | JoinError::StackOverflow) => panic!("the coroutine panicked"),
+        Err(error) => error.propagate("the coroutine panicked"),
     }
 }
 

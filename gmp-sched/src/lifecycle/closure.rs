@@ -203,7 +203,7 @@ where
     // SAFETY: `install` with the same types stored it there, and each G runs its closure once.
     let closure = unsafe { address.read() };
     let result = P::run_body(closure);
-    let panicked = matches!(result, Err(JoinError::Panicked));
+    let panicked = matches!(result, Err(JoinError::Panicked(_)));
     put_result(me, result);
     panicked
 }
@@ -222,15 +222,16 @@ fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
 /// See [`BodyFunctions`].
 fn fail<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
     put_result::<P, T>(goroutine, Err(error));
-    // The G may own the error, which needs no dropping.
+    // The G may own the error, which has no payload to drop.
     let _owner = finished(pinned, goroutine);
 }
 
 /// See [`BodyFunctions`].
 fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>, error: JoinError) {
+    let is_failure = error.is_failure();
     put_result::<P, T>(goroutine, Err(error));
     let children = children(goroutine);
-    if finished(pinned, goroutine) == ResultOwner::Goroutine && error.is_failure() {
+    if finished(pinned, goroutine) == ResultOwner::Goroutine && is_failure {
         children.panicked();
     }
     children.remove(pinned);

@@ -1,6 +1,5 @@
 //! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch.
 
-use crate::base::error::JoinError;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::pick::pick_next;
 use crate::engine::reuse;
@@ -44,7 +43,7 @@ pub(crate) fn finish<P: Platform>(
         if let Some(drop_result) = drop_result {
             // The drop runs as the G itself, which may block.
             drop(pinned);
-            if P::run_body(|| drop_result(me)).is_err_and(JoinError::is_failure) {
+            if P::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()) {
                 fatal_panic(me);
             }
             pinned = Pinned::new();
@@ -73,7 +72,7 @@ pub(crate) fn finish_scoped<P: Platform>(
     if owner == ResultOwner::Goroutine {
         drop(pinned);
         let dropped = P::run_body(|| drop_result(me));
-        if panicked || dropped.is_err_and(JoinError::is_failure) {
+        if panicked || dropped.is_err_and(|error| error.is_failure()) {
             children.panicked();
         }
         pinned = Pinned::new();

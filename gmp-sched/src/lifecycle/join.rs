@@ -16,7 +16,7 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
-pub use crate::base::error::JoinError;
+pub use crate::base::error::{JoinError, Panic};
 use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;

@@ -37,10 +37,8 @@
 //! Gs that have not finished.
 
 use alloc::boxed::Box;
-use core::any::Any;
 use core::cell::Cell;
 use core::fmt::Arguments;
-use core::mem;
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
 use std::panic;
@@ -50,7 +48,7 @@ use std::time::Duration;
 use std::time::Instant as SystemInstant;
 
 use self::overflow::AlternateStack;
-use crate::base::error::{JoinError, OutOfResources};
+use crate::base::error::{JoinError, OutOfResources, Panic};
 use crate::base::instant::Instant;
 use crate::base::points::Points;
 use crate::entities::goroutine::{Goroutine, WaitReason};
@@ -215,9 +213,7 @@ unsafe impl Platform for Native {
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
         panic::catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
             unwinding::ended();
-            let error = if payload.is::<BodyEnds>() { JoinError::Exited } else { JoinError::Panicked };
-            drop_payload(payload);
-            error
+            if payload.is::<BodyEnds>() { JoinError::Exited } else { JoinError::Panicked(Panic::new(payload)) }
         })
     }
 
@@ -237,14 +233,6 @@ unsafe impl Platform for Native {
             describe(goroutine);
         }
         std::process::exit(2);
-    }
-}
-
-/// Drops the payload of a body's panic. That may panic in turn; then the second payload is leaked, because dropping it may
-/// panic as well.
-fn drop_payload(payload: Box<dyn Any + Send>) {
-    if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        mem::forget(second);
     }
 }
 

@@ -2,6 +2,7 @@
 //! Nothing that borrows may be left behind, and no waiter may hang.
 #![deny(unsafe_code)]
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,8 +19,9 @@ fn panics() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
 
+/// Whether `body` panics. The payload is not dropped: that may panic in turn.
 fn has_panicked(body: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(body)).is_err()
+    catch_unwind(AssertUnwindSafe(body)).map_err(mem::forget).is_err()
 }
 
 /// A value whose drop panics, with another such value as the payload if there is one.
@@ -45,7 +47,71 @@ fn panic_payload_that_panics_in_drop_is_a_panic_for_the_joiner() {
     for processors in [1, 4] {
         THREADS.run(processors, || {
             let handle: JoinHandle<()> = native::go(|| resume_unwind(Box::new(Bomb::new())));
-            assert_eq!(handle.join(), Err(JoinError::Panicked));
+            let ended = handle.join();
+            assert!(ended == Err(JoinError::panicked()));
+            assert!(!has_panicked(|| drop(ended)));
+        });
+    }
+}
+
+#[test]
+fn join_error_carries_the_payload_of_the_panic() {
+    struct Reason(u32);
+    for processors in [1, 4] {
+        THREADS.run(processors, || {
+            let handle: JoinHandle<()> = native::go(|| resume_unwind(Box::new(Reason(7))));
+            let error = handle.join().unwrap_err();
+            assert!(error.is_panic());
+            assert_eq!(error.to_string(), "the G panicked", "a payload that is no text is not shown");
+            // The joiner panics in the same way.
+            let raised = catch_unwind(AssertUnwindSafe(|| resume_unwind(error.into_panic()))).unwrap_err();
+            assert_eq!(raised.downcast_ref::<Reason>().unwrap().0, 7);
+
+            let exits: JoinHandle<()> = native::go(|| native::goexit());
+            assert_eq!(exits.join().unwrap_err().try_into_panic().unwrap_err(), JoinError::Exited);
+        });
+    }
+}
+
+#[test]
+fn scope_and_coroutine_panic_with_the_payload_of_their_body() {
+    struct Reason(u32);
+    let reason =
+        |body: &dyn Fn()| catch_unwind(AssertUnwindSafe(body)).unwrap_err().downcast_ref::<Reason>().unwrap().0;
+    THREADS.run(2, move || {
+        assert_eq!(reason(&|| native::scope(|_| resume_unwind(Box::new(Reason(1))))), 1);
+        assert_eq!(
+            reason(&|| _ = native::pull(|_: &mut native::Yielder<u32>| resume_unwind(Box::new(Reason(2)))).next()),
+            2
+        );
+    });
+}
+
+#[test]
+fn payload_that_nobody_takes_is_dropped_once() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    for processors in [1, 4] {
+        THREADS.run(processors, || {
+            let drops = Arc::new(AtomicUsize::new(0));
+            let fail = || -> JoinHandle<()> {
+                let payload = Counted(drops.clone());
+                native::go(move || resume_unwind(Box::new(payload)))
+            };
+            assert!(fail().join().is_err());
+            assert_eq!(drops.load(Ordering::Relaxed), 1);
+            let not_joined = fail();
+            while !not_joined.is_finished() {
+                native::yield_now();
+            }
+            drop(not_joined);
+            assert_eq!(drops.load(Ordering::Relaxed), 2);
+            drop(fail().join().unwrap_err().into_panic());
+            assert_eq!(drops.load(Ordering::Relaxed), 3);
         });
     }
 }

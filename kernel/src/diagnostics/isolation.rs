@@ -57,7 +57,7 @@ pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
 /// Reports the panic and ends the calling G, which is [covered](covers).
 pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace: Backtrace) -> ! {
     report(goroutine, Cause::Panic(info), backtrace);
-    leave(JoinError::Panicked)
+    leave(JoinError::panicked())
 }
 
 /// Reports that the calling G, which is [covered](covers) and runs on another stack now, has overflowed the one in `slot`,

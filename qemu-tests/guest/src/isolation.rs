@@ -61,7 +61,7 @@ impl DeadStacks {
 fn the_joiner_gets_the_error() {
     let fails = go(|| if my_stack().0 != 0 { panic!("this is the reason") } else { 7 });
     let works = go(|| 8);
-    assert_eq!(fails.join(), Err(JoinError::Panicked));
+    assert_eq!(fails.join(), Err(JoinError::panicked()));
     assert_eq!(works.join(), Ok(8));
 }
 guest_test!(
@@ -101,7 +101,7 @@ fn the_others_go_on() {
     for (n, handle) in (0..).zip(handles) {
         match n % 4 {
             0 => handle.detach(),
-            2 => assert_eq!(handle.join(), Err(JoinError::Panicked)),
+            2 => assert_eq!(handle.join(), Err(JoinError::panicked())),
             _ => assert_eq!(handle.join(), Ok(n)),
         }
     }
@@ -131,7 +131,7 @@ fn what_it_held_stays_held() {
         let _guard = LOCK.lock();
         assert!(internals::preempt_count() != 0, "dies with a lock");
     });
-    assert_eq!(dead.join(), Err(JoinError::Panicked));
+    assert_eq!(dead.join(), Err(JoinError::panicked()));
     assert!(LOCK.try_lock().is_none());
     assert!(!DROPPED.load(Ordering::Relaxed));
 }
@@ -155,12 +155,12 @@ fn misuse_ends_its_g_alone() {
     }
     // The waiter unlocks the mutex after it has been queued.
     drop(MUTEX.lock());
-    assert_eq!(go(|| SEMAPHORE.release(2)).join(), Err(JoinError::Panicked));
+    assert_eq!(go(|| SEMAPHORE.release(2)).join(), Err(JoinError::panicked()));
     let with_another_mutex = || {
         static OTHER: Mutex<()> = Mutex::new(());
         CHANGED.wait(&mut OTHER.lock());
     };
-    assert_eq!(go(with_another_mutex).join(), Err(JoinError::Panicked));
+    assert_eq!(go(with_another_mutex).join(), Err(JoinError::panicked()));
     SEMAPHORE.release(1);
     acquires.join().unwrap();
     *MUTEX.lock() = true;

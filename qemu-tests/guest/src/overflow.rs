@@ -131,7 +131,7 @@ fn end(by_overflow: bool) {
 /// after the G has ended.
 fn children_outlive_what_ends_their_parent() {
     for by_overflow in [false, true] {
-        let error = if by_overflow { JoinError::StackOverflow } else { JoinError::Panicked };
+        let error = if by_overflow { JoinError::StackOverflow } else { JoinError::panicked() };
         let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
         let of_grandparent = vec![7u64; 1000];
         let is_over = AtomicUsize::new(0);
@@ -180,9 +180,9 @@ guest_test!(
 fn a_childs_end_is_its_parents() {
     for by_overflow in [false, true] {
         let parent = go(move || scope(|scope| drop(scope.go(move || end(by_overflow)))));
-        assert_eq!(parent.join(), Err(JoinError::Panicked));
+        assert_eq!(parent.join(), Err(JoinError::panicked()));
         let told = go(move || scope(|scope| scope.go(move || end(by_overflow)).join()));
-        let error = if by_overflow { JoinError::StackOverflow } else { JoinError::Panicked };
+        let error = if by_overflow { JoinError::StackOverflow } else { JoinError::panicked() };
         assert_eq!(told.join(), Ok(Err(error)));
     }
 }

@@ -100,7 +100,7 @@ impl<P: Platform> Scope<'_, '_, P> {
             Ok(_) if self.children.have_panicked() => panic!("a scoped G panicked"),
             Ok(result) => result,
             Err(JoinError::Exited) => exit_body::<P>(),
-            Err(JoinError::Panicked | JoinError::StackOverflow) => panic!("the body of a scope panicked"),
+            Err(error) => error.propagate("the body of a scope panicked"),
         }
     }
 }
@@ -260,7 +260,7 @@ mod tests {
         for processors in [1, 4] {
             THREADS.run(processors, || {
                 let joined = scope(|scope| scope.go(|| -> () { panics() }).join());
-                assert_eq!(joined, Err(JoinError::Panicked));
+                assert_eq!(joined, Err(JoinError::panicked()));
                 let finished = AtomicUsize::new(0);
                 for late in [false, true] {
                     assert!(has_panicked(|| scope(|scope| {

@@ -60,12 +60,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("simulation/scope", "parent_that_cannot_wait"),
     ),
     mutant(
-        "native/mod.rs",
-        "the drop of a panic's payload unwinds out of a body",
-        "    if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        mem::forget(second);
-    }",
-        "    drop(payload);",
+        "base/error.rs",
+        "the drop of a panic's payload unwinds out of the error that contains it",
+        "        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            mem::forget(second);
+        }",
+        "        drop(payload);",
         Test("threads/unwinding", "panic_payload"),
     ),
     mutant(
