@@ -14,6 +14,7 @@ use crate::base::error::JoinError;
 pub use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 pub use crate::base::points::{Points, Relax, Site};
+use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::processor::Processor;
@@ -35,6 +36,9 @@ use crate::entities::scheduler::Scheduler;
 pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The thread of an M.
     type Thread: Debug + Send + Sync;
+
+    /// Stack of a G in bytes, unless [chosen otherwise](crate::spawn::Builder::stack_size).
+    const STACK_SIZE: usize = STACK_SIZE;
 
     /// Whether interrupts fire the timers of a running P. If not, the scheduler itself reads the clock whenever it
     /// picks a G while a timer is armed.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
-use crate::entities::free_list::{BATCH, STACK_SIZE};
+use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -41,7 +41,7 @@ fn refill<P: Platform>(
             own.push(single);
         }
     }
-    own.pop().map_or_else(|| take_with_stack(scheduler, STACK_SIZE), Ok)
+    own.pop().map_or_else(|| take_with_stack(scheduler, P::STACK_SIZE), Ok)
 }
 
 /// Returns a slot with a new stack of at least `bytes` bytes. Go: `malg`.
@@ -50,7 +50,7 @@ pub(crate) fn take_with_stack<P: Platform>(
     scheduler: &'static Scheduler<P>,
     bytes: usize,
 ) -> Result<&'static Goroutine<P>, OutOfResources> {
-    let size = if bytes == STACK_SIZE { StackSize::Standard } else { StackSize::Chosen };
+    let size = if bytes == P::STACK_SIZE { StackSize::Standard } else { StackSize::Chosen };
     let bare = scheduler.free.lock().bare.pop_front();
     let goroutine = match bare {
         Some(goroutine) => goroutine,
@@ -190,11 +190,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{BATCH, StackSize, recycle, take, take_with_stack};
-    use crate::entities::free_list::STACK_SIZE;
     use crate::entities::goroutine::Goroutine;
     use crate::entities::scheduler::Scheduler;
     use crate::native::{Native, THREADS};
-    use crate::platform::Pinned;
+    use crate::platform::{Pinned, Platform};
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
@@ -281,15 +280,15 @@ mod tests {
                     for _ in 0..count {
                         let taken = take(pinned.machine(), processor).unwrap();
                         assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
-                        assert!(taken.stack().len() >= STACK_SIZE, "without a stack");
+                        assert!(taken.stack().len() >= Native::STACK_SIZE, "without a stack");
                         in_use.push(taken);
                         model.take();
                     }
                 }
                 Step::TakeLarge => {
-                    let taken = take_with_stack(scheduler, 2 * STACK_SIZE).unwrap();
+                    let taken = take_with_stack(scheduler, 2 * Native::STACK_SIZE).unwrap();
                     assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
-                    assert!(taken.stack().len() >= 2 * STACK_SIZE);
+                    assert!(taken.stack().len() >= 2 * Native::STACK_SIZE);
                     in_use.push(taken);
                 }
                 Step::Recycle(count) => {

@@ -21,7 +21,8 @@ use crate::base::reference::AtomicRef;
 #[cfg(doc)]
 use crate::entities::scheduler::Scheduler;
 
-/// Stack of a G in bytes, unless chosen otherwise; committed by the platform as it is touched, where it can.
+/// Stack of a G in bytes, unless its platform has [another default](crate::platform::Platform::STACK_SIZE) or the program
+/// chooses otherwise; committed by the platform as it is touched, where it can.
 pub const STACK_SIZE: usize = 64 * 1024;
 
 /// Slots of a batch. A P keeps two batches at most.

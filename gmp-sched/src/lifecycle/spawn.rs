@@ -235,7 +235,7 @@ pub struct Builder<'a, P: Platform> {
 impl<'a, P: Platform> Builder<'a, P> {
     /// A G as [`go`] makes it.
     pub const fn new() -> Self {
-        Self { name: None, stack_size: STACK_SIZE, _platform: PhantomData }
+        Self { name: None, stack_size: P::STACK_SIZE, _platform: PhantomData }
     }
 
     /// The name in lists of Gs and reports; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
@@ -244,7 +244,7 @@ impl<'a, P: Platform> Builder<'a, P> {
         self
     }
 
-    /// Its stack in bytes, at least; the platform may round it up. [`STACK_SIZE`] unless chosen. A size that the platform
+    /// Its stack in bytes, at least; the platform may round it up. [`Platform::STACK_SIZE`] unless chosen. A size that the platform
     /// does not have is an error of [`try_go`](Self::try_go).
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
@@ -283,7 +283,7 @@ impl<'a, P: Platform> Builder<'a, P> {
         T: Send + 'static,
     {
         let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<P>::to_spawn();
-        let goroutine = if self.stack_size == STACK_SIZE {
+        let goroutine = if self.stack_size == P::STACK_SIZE {
             reuse::take(machine, processor)?
         } else {
             reuse::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
@@ -320,7 +320,7 @@ impl<P: Platform> Scheduler<P> {
         for _ in 0..self.procs() {
             self.add_machine()?;
         }
-        let goroutine = reuse::take_with_stack(self, STACK_SIZE)?;
+        let goroutine = reuse::take_with_stack(self, P::STACK_SIZE)?;
         closure::install(StackEnd::of(goroutine), main);
         goroutine.completion.store(ATTACHED, Ordering::Relaxed);
         goroutine.begin(GoroutineId(1), None);

@@ -5,7 +5,7 @@ use std::panic;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{BodyEnds, Native, alive, overflow};
+use super::{BodyEnds, Native, alive, overflow, panic_hook};
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::exit::exit_body;
@@ -73,6 +73,7 @@ impl Threads {
         main: impl FnOnce(&'static Scheduler<Native>) -> T + Send + 'static,
     ) -> T {
         overflow::install();
+        panic_hook::install();
         let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();

@@ -48,6 +48,7 @@ use std::time::Duration;
 use std::time::Instant as SystemInstant;
 
 use self::overflow::AlternateStack;
+use self::panic_hook::Named;
 use crate::base::error::{JoinError, OutOfResources, Panic};
 use crate::base::instant::Instant;
 use crate::base::points::Points;
@@ -61,6 +62,7 @@ use crate::platform::{Parking, Pinned, Platform};
 mod alive;
 mod entry;
 mod overflow;
+mod panic_hook;
 mod settings;
 pub(crate) mod stack;
 mod unwinding;
@@ -125,6 +127,7 @@ impl Points for Native {}
 unsafe impl Platform for Native {
     type Thread = &'static Thread;
 
+    const STACK_SIZE: usize = stack::DEFAULT;
     const TIMER_INTERRUPTS: bool = false;
     const HAS_OTHER_THREADS: bool = true;
 
@@ -247,9 +250,9 @@ fn describe(goroutine: &Goroutine<Native>) {
     let status = goroutine.status();
     let reason = goroutine.wait_reason();
     if status == Status::Waiting && reason != WaitReason::None {
-        std::eprintln!("goroutine {} [{reason}]", goroutine.id());
+        std::eprintln!("{} [{reason}]", Named(goroutine));
     } else {
-        std::eprintln!("goroutine {} [{status}]", goroutine.id());
+        std::eprintln!("{} [{status}]", Named(goroutine));
     }
 }
 

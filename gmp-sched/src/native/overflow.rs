@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
+use super::panic_hook::Named;
 use super::stack::{self, PAGE};
 use super::{CURRENT, Native};
 use crate::entities::goroutine::Goroutine;
@@ -69,8 +70,8 @@ fn report(goroutine: &Goroutine<Native>) -> ! {
     let (stack, mut out) = (goroutine.stack(), Unbuffered);
     let _ = writeln!(
         out,
-        "goroutine {} exceeds its stack of {} bytes (`Builder::stack_size` chooses a larger one)\nfatal error: stack overflow",
-        goroutine.id(),
+        "{} exceeds its stack of {} bytes (`Builder::stack_size` chooses a larger one)\nfatal error: stack overflow",
+        Named(goroutine),
         stack.end - stack.start
     );
     #[expect(unsafe_code, reason = "ends the process without running what a signal handler may not")]

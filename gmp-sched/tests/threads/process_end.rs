@@ -1,8 +1,12 @@
 //! How a process on threads ends, and what it prints. Each test runs itself again as a child process, chosen by an
 //! environment variable, and reads the child's output.
 
+use std::backtrace::Backtrace;
 use std::env;
 use std::hint::black_box;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::panic;
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -38,7 +42,7 @@ fn stack_overflow_names_goroutine_and_stack_size() {
         THREADS.run(2, || {
             let (go_on, is_known) = native::channel(0);
             let body = move || is_known.recv().map(|()| use_the_stack_up(0));
-            let overflowing = native::Builder::new().stack_size(256 * 1024).go(body);
+            let overflowing = native::Builder::new().name("diver").stack_size(128 * 1024).go(body);
             eprintln!("the test expects goroutine {}", overflowing.id());
             go_on.send(()).unwrap();
             let _ = overflowing.join();
@@ -47,8 +51,83 @@ fn stack_overflow_names_goroutine_and_stack_size() {
     let Some((child, stderr)) = ended else { return };
     assert_eq!(child.status.code(), Some(2), "{stderr}");
     let id = stderr.lines().find_map(|line| line.strip_prefix("the test expects goroutine ")).unwrap();
-    assert!(stderr.contains(&format!("goroutine {id} exceeds its stack of 262144 bytes")), "{stderr}");
+    assert!(stderr.contains(&format!("goroutine {id} (diver) exceeds its stack of 131072 bytes")), "{stderr}");
     assert!(stderr.ends_with("fatal error: stack overflow\n"), "{stderr}");
+}
+
+/// What code that is written for threads of the standard library takes on its stack: a backtrace with symbols, a name of a
+/// host resolved by the C library, a recursion of 128 levels (serde_json's limit) with frames of more than 1 KiB.
+#[test]
+fn code_written_for_threads_fits_the_default_stack() {
+    fn nested(levels: usize) -> usize {
+        let frame = black_box([0u8; 1024]);
+        if levels == 0 { frame.len() } else { 1 + nested(levels - 1) }
+    }
+    let ended = in_child("code_written_for_threads_fits_the_default_stack", || {
+        THREADS.run(1, || {
+            native::go(|| {
+                assert!(Backtrace::force_capture().to_string().contains("process_end"));
+                assert!(("localhost", 80).to_socket_addrs().unwrap().next().is_some());
+                assert_eq!(nested(128), 128 + 1024);
+            })
+            .join()
+            .unwrap();
+        });
+    });
+    let Some((child, stderr)) = ended else { return };
+    assert_eq!(child.status.code(), Some(0), "{stderr}");
+}
+
+#[test]
+fn panic_message_names_the_goroutine() {
+    let ended = in_child("panic_message_names_the_goroutine", || {
+        THREADS.run(1, || {
+            let worker = native::Builder::new().name("worker").go(|| panic!("no more paper"));
+            eprintln!("the test expects goroutine {}", worker.id());
+            assert!(worker.join().is_err());
+        });
+    });
+    let Some((child, stderr)) = ended else { return };
+    assert_eq!(child.status.code(), Some(0), "{stderr}");
+    let id = stderr.lines().find_map(|line| line.strip_prefix("the test expects goroutine ")).unwrap();
+    let (before, message) = stderr.split_once(&format!("goroutine {id} (worker) panics:\n")).expect(&stderr);
+    assert!(!before.contains("panicked at") && message.contains("no more paper"), "{stderr}");
+}
+
+#[test]
+fn panic_of_a_goroutine_is_survived_when_the_error_output_is_closed() {
+    if env::var_os(IS_CHILD).is_some() {
+        THREADS.run(1, || assert!(native::go(|| panic!("to nobody")).join().is_err()));
+        println!("the process goes on");
+        return;
+    }
+    let test = "process_end::panic_of_a_goroutine_is_survived_when_the_error_output_is_closed";
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture"]).env(IS_CHILD, "1").stderr(writer);
+    let child = child.output().unwrap();
+    assert_eq!(child.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&child.stdout).contains("the process goes on"));
+}
+
+#[test]
+fn panic_hooks_of_the_program_stay_in_effect() {
+    let ended = in_child("panic_hooks_of_the_program_stay_in_effect", || {
+        panic::set_hook(Box::new(|info| eprintln!("the first hook: {}", info.payload_as_str().unwrap())));
+        THREADS.run(1, || {
+            assert!(native::go(|| panic!("one")).join().is_err());
+            panic::set_hook(Box::new(|info| eprintln!("the second hook: {}", info.payload_as_str().unwrap())));
+            assert!(native::go(|| panic!("two")).join().is_err());
+        });
+        // The hook is not installed again.
+        THREADS.run(1, || assert!(native::go(|| panic!("three")).join().is_err()));
+    });
+    let Some((child, stderr)) = ended else { return };
+    assert_eq!(child.status.code(), Some(0), "{stderr}");
+    let lines: Vec<_> = stderr.lines().filter(|line| line.contains("hook") || line.ends_with("panics:")).collect();
+    assert!(lines[0].starts_with("goroutine "), "{stderr}");
+    assert_eq!(lines[1..], ["the first hook: one", "the second hook: two", "the second hook: three"], "{stderr}");
 }
 
 #[test]

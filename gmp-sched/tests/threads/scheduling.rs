@@ -11,7 +11,6 @@ use gmp_sched::JoinError;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{self, JoinHandle, Native};
 use gmp_sched::platform::{Pinned, Platform};
-use gmp_sched::spawn::STACK_SIZE;
 
 /// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
 fn with_processors(body: fn(usize)) {
@@ -78,7 +77,7 @@ fn results_are_dropped_exactly_once() {
 fn panic_is_returned_by_join() {
     with_processors(|_| {
         let handle: JoinHandle<()> = native::go(|| std::panic::resume_unwind(Box::new("on purpose")));
-        assert_eq!(handle.join(), Err(JoinError::Panicked));
+        assert_eq!(handle.join(), Err(JoinError::panicked()));
     });
 }
 
@@ -412,6 +411,6 @@ fn scheduler_that_has_ended_releases_its_stacks() {
     }
     let after = mapped();
     // Threads of the last runs may not have ended yet.
-    let limit = RUNS * STACKS * STACK_SIZE / 2;
+    let limit = RUNS * STACKS * Native::STACK_SIZE / 2;
     assert!(after < before + limit, "{before} bytes mapped before, {after} after, not to be {limit} more");
 }
