@@ -162,7 +162,7 @@ impl Panic {
 
 #[cfg(feature = "std")]
 impl Panic {
-    /// The panic that [`catch_unwind`](std::panic::catch_unwind) caught with this payload.
+    /// The panic that [`catch_unwind`] caught with this payload.
     #[cfg(not(gmp_loom))]
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
         Self { payload: Some(Box::new(Mutex::new(payload))) }
