@@ -36,14 +36,14 @@ fn measure(name: &str, processors: usize, operations: usize, body: impl FnOnce()
 fn raw_switch() {
     const SWITCHES: usize = 10_000_000;
     static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new() }; 2];
-    extern "sysv64" fn other(_: usize, _: usize, _: usize, _: usize) -> ! {
+    extern "sysv64" fn other(_: usize, _: context::Word, _: usize, _: usize) -> ! {
         loop {
             // SAFETY: the other context waits in the same kind of switch; there is one thread, so nothing else resumes
             // either.
             unsafe { context::switch(&raw const CONTEXTS[1], &raw const CONTEXTS[0], NOTHING) };
         }
     }
-    const NOTHING: context::Transfer = context::Transfer { function: 0, subject: 0, argument: 0 };
+    const NOTHING: context::Transfer = context::Transfer { function: 0, subject: 0, argument: context::Word::uninit() };
     let mut stack = vec![0u128; 4096];
     let top = stack.as_mut_ptr_range().end.expose_provenance();
     // SAFETY: the stack is ours and outlives the last switch to it.

@@ -4,7 +4,7 @@
 //! A switch passes a [`Transfer`] to the far side in registers: a function to call for the context that has just left,
 //! once that is saved and its stack no longer in use. (No other M may see a G before its context is saved.)
 
-use core::mem::offset_of;
+use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(all(gmp_tsan, feature = "std"))]
@@ -104,6 +104,9 @@ pub(crate) trait Visit {
     extern "sysv64" fn visit(context: usize);
 }
 
+/// A word that may contain any value of at most that size: also a reference, or one with padding.
+pub type Word = MaybeUninit<*const ()>;
+
 /// Three words passed from the context that leaves to the one that is resumed.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -113,9 +116,9 @@ pub struct Transfer {
     /// What the function is called for: the G that left.
     pub subject: usize,
     /// Its second argument.
-    pub argument: usize,
+    pub argument: Word,
 }
 
 /// The function in which a fresh context starts. Its arguments are the words of the [`Transfer`] and the address of the
 /// resumed context, which is its own. It has no caller to return to.
-pub type Entry = extern "sysv64" fn(subject: usize, argument: usize, function: usize, context: usize) -> !;
+pub type Entry = extern "sysv64" fn(subject: usize, argument: Word, function: usize, context: usize) -> !;

@@ -323,9 +323,9 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use super::{Transfer, Visit, prepare_with, switch_with_control_words, switch_without_control_words};
-    use crate::context::SavedContext;
+    use crate::context::{SavedContext, Word};
 
-    const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
+    const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: Word::uninit() };
     /// Rounding toward zero, in both.
     const OTHERS: (u32, u16) = (0x7f80, 0x0f7f);
     const DEFAULTS: (u32, u16) = (0x1f80, 0x037f);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     /// Records the control words it finds, changes them, and switches back, repeatedly.
-    extern "sysv64" fn other(pair: usize, _: usize, _: usize, _: usize) -> ! {
+    extern "sysv64" fn other(pair: usize, _: Word, _: usize, _: usize) -> ! {
         let pair = ptr::with_exposed_provenance_mut::<Pair>(pair);
         loop {
             // SAFETY: the test lends the pair and does not run meanwhile.

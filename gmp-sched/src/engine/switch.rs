@@ -9,7 +9,7 @@ use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
-use crate::context::{self, SavedContext, Transfer};
+use crate::context::{self, SavedContext, Transfer, Word};
 use crate::engine::stacks::exchange_stacks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -18,9 +18,15 @@ use crate::platform::{Pinned, Platform};
 
 /// Moves a commit off the stack of `goroutine`, which has been left, and calls it. It takes the pin that the near side raised
 /// and returns it; the type costs nothing.
-type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: usize) -> Pinned<P>;
+type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
-/// Packs `commit`, which stays on the stack of `me` until the far side moves it out.
+/// Whether a commit is passed in a register: if what it captures fits in one. A larger one stays on the stack that is left,
+/// and its address is passed.
+const fn fits_register<F>() -> bool {
+    size_of::<F>() <= size_of::<Word>() && align_of::<F>() <= align_of::<Word>()
+}
+
+/// Packs `commit`. One that does not fit in a register stays where it is until the far side moves it out.
 #[inline(always)]
 fn pack<P, F>(me: &'static Goroutine<P>, commit: &ManuallyDrop<F>) -> Transfer
 where
@@ -30,20 +36,36 @@ where
     fn call<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
         pinned: Pinned<P>,
         goroutine: &'static Goroutine<P>,
-        commit: usize,
+        commit: Word,
     ) -> Pinned<P> {
-        #[expect(unsafe_code, reason = "moves a closure off a stack at rest")]
-        // SAFETY: `commit` is the address of the closure below, on the stack of `goroutine`, which does not run. A commit runs
-        // once, so the closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
-        let commit = unsafe { core::ptr::with_exposed_provenance::<F>(commit).read() };
+        #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
+        // SAFETY: `commit` is the word below: the closure, or its address on the stack of `goroutine`, which does not run. A
+        // commit runs once, so the closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
+        let commit = unsafe {
+            if fits_register::<F>() {
+                commit.as_ptr().cast::<F>().read()
+            } else {
+                commit.assume_init().cast::<F>().read()
+            }
+        };
         commit(&pinned, goroutine);
         pinned
+    }
+    let address = core::ptr::from_ref(commit).cast::<F>();
+    let mut word = Word::new(address.cast());
+    if fits_register::<F>() {
+        word = Word::uninit();
+        #[expect(unsafe_code, reason = "moves a closure into a register")]
+        // SAFETY: it fits. It is moved out of the word once, see above, and its owner does not drop it.
+        unsafe {
+            word.as_mut_ptr().cast::<F>().write(address.read());
+        }
     }
     let function: Commit<P> = call::<P, F>;
     Transfer {
         function: function as *const () as usize,
         subject: core::ptr::from_ref(me).expose_provenance(),
-        argument: core::ptr::from_ref(commit).expose_provenance(),
+        argument: word,
     }
 }
 
@@ -120,7 +142,7 @@ pub(crate) fn leave<P: Platform>(
     arrive(switch(pinned, &me.context, to, pack(me, &commit)))
 }
 
-/// [`leave`] for a G that ends: its context is not saved. `next` may begin on its stack, so the commit owns nothing there.
+/// [`leave`] for a G that ends: its context is not saved. `next` may begin on its stack, so the commit must fit in a register.
 #[inline(always)]
 pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
     pinned: Pinned<P>,
@@ -129,7 +151,7 @@ pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutin
     next: Option<&'static Goroutine<P>>,
     commit: F,
 ) -> ! {
-    const { assert!(size_of::<F>() == 0, "what the commit captures is on a stack that is not the G's any more") }
+    const { assert!(fits_register::<F>(), "the commit would be on a stack that is not the G's any more") }
     let commit = ManuallyDrop::new(commit);
     let to = set_running(machine, me, next);
     debug_assert_pinned_once::<P>();

@@ -8,7 +8,7 @@ use super::token::Token;
 use super::{Cpu, Thread, Threads};
 use crate::base::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::base::reference::AtomicRef;
-use crate::context::{self, SavedContext, Transfer};
+use crate::context::{self, SavedContext, Transfer, Word};
 
 /// Called on the far side with the thread that left.
 type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);
@@ -64,7 +64,7 @@ impl<C: Cpu> Threads<C> {
         let transfer = Transfer {
             function: commit as *const () as usize,
             subject: core::ptr::from_ref(me).expose_provenance(),
-            argument: 0,
+            argument: Word::uninit(),
         };
         switch::<C>(&me.context, to, transfer);
     }
@@ -72,7 +72,7 @@ impl<C: Cpu> Threads<C> {
     /// Switches from the idle loop to `next`. Returns when this CPU has nothing to run.
     pub(super) fn switch_from_idle(&'static self, next: &'static Thread<C>) {
         let to = self.start(next);
-        switch::<C>(&self.here().idle_context, to, Transfer { function: 0, subject: 0, argument: 0 });
+        switch::<C>(&self.here().idle_context, to, Transfer { function: 0, subject: 0, argument: Word::uninit() });
     }
 
     /// Makes `next` the current thread of this CPU.
@@ -116,7 +116,7 @@ fn arrive<C: Cpu>(transfer: Transfer) {
 }
 
 /// The first function of every thread.
-extern "sysv64" fn thread_main<C: Cpu>(subject: usize, argument: usize, function: usize, _: usize) -> ! {
+extern "sysv64" fn thread_main<C: Cpu>(subject: usize, argument: Word, function: usize, _: usize) -> ! {
     arrive::<C>(Transfer { function, subject, argument });
     let me = C::threads().current().expect("a thread runs as the current one of its CPU");
     (me.entry)(me.argument)

@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
-use crate::context::{self, Entry, Transfer};
+use crate::context::{self, Entry, Transfer, Word};
 use crate::engine::switch::arrive;
 use crate::entities::goroutine::{BodyFunctions, Goroutine, StackSize};
 use crate::entities::inline_body::{ALIGN, ROOM};
@@ -145,7 +145,7 @@ where
 }
 
 /// The first and last function of a G: completes the switch that brought it here, runs the closure, ends the G.
-extern "sysv64" fn run<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
+extern "sysv64" fn run<P, F, T>(subject: usize, argument: Word, function: usize, context: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,
@@ -159,7 +159,7 @@ where
 }
 
 /// [`run`] for a child of a scope.
-extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: usize, function: usize, context: usize) -> !
+extern "sysv64" fn run_scoped<P, F, T>(subject: usize, argument: Word, function: usize, context: usize) -> !
 where
     P: Platform,
     F: FnOnce() -> T + Send,

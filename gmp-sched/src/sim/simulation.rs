@@ -14,7 +14,7 @@ use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::context::{self, SavedContext, Transfer};
+use crate::context::{self, SavedContext, Transfer, Word};
 use crate::engine::device_signals::Signal;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Thread, Threads};
@@ -156,7 +156,7 @@ impl Simulation {
     /// Prepares the idle loop of every CPU and creates sysmon's thread.
     #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
     fn boot(&self) {
-        extern "sysv64" fn idle(_: usize, _: usize, _: usize, _: usize) -> ! {
+        extern "sysv64" fn idle(_: usize, _: Word, _: usize, _: usize) -> ! {
             // SAFETY: a CPU begins here, once, pinned, with interrupts off.
             unsafe { current().threads.idle_loop() }
         }
@@ -380,4 +380,4 @@ unsafe fn plain_switch(save: *const SavedContext, to: *const SavedContext, trans
     unsafe { context::switch(save, to, transfer) }
 }
 
-const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: 0 };
+const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: Word::uninit() };
