@@ -1,35 +1,38 @@
-//! The oracle about slices: what waits on a P that runs is served within a bounded number of slices, whatever the others do.
+//! The oracle about slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
 //!
-//! Time counts for a P while the M that holds it has a CPU: without a CPU it serves nobody, and how long it waits for one is up
-//! to the threads. A system call does not count either: it is sysmon that takes the P away there, and sysmon may wait for a CPU,
-//! too. Nor does a stop of the world.
+//! Time counts for a P only while the M that holds it has a CPU. Without a CPU the P runs nothing, and how long its M
+//! waits for one is up to the kernel threads. Time in a system call does not count either, because sysmon takes the P
+//! away there and may have to wait for a CPU itself. Nor does time while the world is stopped.
 //!
 //! # How long a tick lasts
 //!
-//! The timer of a CPU with a thread fires once a slice at least. Of each tick of the P
+//! The timer of a CPU with a thread fires at least once per slice. A tick of the P takes at most
 //!
-//! - one slice passes at most until the handler has seen it first;
-//! - then two until the slice ends: the handler may come just before it is over, and the next time a slice later;
-//! - then two once more if the slice is prolonged, by the G in `runnext` or one whose timer was due. That happens once.
+//! - one slice until the handler first sees it;
+//! - two more until the slice ends: the handler may run just before its end, and then not before another slice has
+//!   passed;
+//! - two more if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. This happens once.
 //!
-//! After that the G in `runnext` goes behind the ring, so that whatever runs next begins a tick: [`TICK`].
+//! After that the G in `runnext` goes behind the ring, so that the G that runs next begins a new tick: [`TICK`].
 //!
-//! # How long the first in the ring waits
+//! # How long the first G in the ring waits
 //!
-//! A tick that begins takes the first G from the ring, unless it begins with
+//! A new tick takes the first G from the ring, unless it begins with
 //!
-//! - a G whose timer is due. Such Gs run one after the other for a row ([`BATCH_BUDGET`]) and what is left of the tick of the last one.
-//!   When that ends, the others have their turn: what is in `runnext` goes behind the ring, unless it is a G that was displaced in
-//!   the same tick, which did not begin with a timer, and then the next tick does;
-//! - a G from the global queue, or a locked one: one tick in [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
+//! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
+//!   the last of them to the end of its tick. Then the other Gs run: the G in `runnext` goes behind the ring. If it is
+//!   a G that was displaced in the same tick, which did not begin with a timer, then it goes there one tick later;
+//! - a G from the global queue, or a locked one: one tick in
+//!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
-//! So the worst is: the present tick, a row and its last tick, the global queue, another row and its last tick: [`RING`]. A G at
-//! place n of a ring waits n times as long, since the ring is a queue.
+//! So the worst case is: the current tick, a batch of due timers and its last tick, a tick of the global queue, another
+//! batch and its last tick: [`RING`]. The G at position n of a ring waits n times as long, because the ring is a FIFO.
 //!
 //! # How long the global queue waits
 //!
-//! When its turn has come the present tick ends, perhaps a row and its last tick come first, and then the P takes a G from the
-//! global queue: [`GLOBAL_TURN`]. Its turn comes once in 61 ticks, each of which is bounded as above.
+//! When the global queue is to be checked, the current tick ends, there may be a batch of due timers with its last
+//! tick, and then the P takes a G from the global queue: [`GLOBAL_CHECK`]. It is checked once in 61 ticks, each of
+//! which is bounded as above.
 
 use alloc::format;
 use alloc::string::String;
@@ -45,44 +48,44 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Platform, SLICE};
 
-/// The longest tick while others wait, in ns.
+/// The longest tick while other Gs wait, in ns.
 const TICK: u64 = 5 * (SLICE.as_nanos() as u64 + LATE);
-/// The longest row of Gs whose timers are due, with the last of them.
+/// The longest batch of Gs whose timers are due, with the last tick of the batch.
 const TIMERS: u64 = BATCH_BUDGET.as_nanos() as u64 + TICK;
-/// The longest that the same G is the first in a ring.
+/// The longest time for which the same G is the first in a ring.
 const RING: u64 = TICK + TIMERS + TICK + TIMERS;
-/// The longest that a P puts off the turn of the global queue.
-const GLOBAL_TURN: u64 = TICK + TIMERS;
-/// The longest that an interrupt comes late, or finds a G that cannot give way yet: a few hundred steps of a CPU, of which 16
-/// take turns.
+/// The longest delay of a check of the global queue.
+const GLOBAL_CHECK: u64 = TICK + TIMERS;
+/// The longest delay of an interrupt, or of a preemption because a G cannot give way yet: a few hundred steps of a CPU,
+/// of which 16 step in turn.
 const LATE: u64 = 500_000;
 
-/// How long there has been something waiting on each P, in ns of the time of that P.
+/// How long Gs have been waiting on each P, in ns during which the P runs.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    looked_at: Cell<u64>,
+    checked_at: Cell<u64>,
     of_processors: RefCell<Vec<Wait>>,
 }
 
-/// On one P.
+/// The waiting times of one P.
 #[derive(Clone, Debug, Default)]
 struct Wait {
     tick: u64,
-    /// Since when it is this tick and others wait.
+    /// How long this tick has lasted while others wait.
     in_tick: u64,
-    /// Gs taken from the ring so far.
+    /// Number of Gs taken from the ring so far.
     taken: u32,
-    /// For how long the same G has been first in the ring.
+    /// How long the same G has been first in the ring.
     in_ring: u64,
-    /// For how long it has been the turn of the global queue.
-    for_all: u64,
+    /// How long a check of the global queue has been due.
+    for_global: u64,
 }
 
 impl Waits {
-    /// Asked before every turn of a CPU.
+    /// Checks the bounds. Called before every step of a CPU.
     pub(super) fn check(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
         let now = current().now();
-        let passed = now - self.looked_at.replace(now);
+        let passed = now - self.checked_at.replace(now);
         if scheduler.is_stopping() {
             return Ok(());
         }
@@ -97,20 +100,20 @@ impl Waits {
 }
 
 impl Wait {
-    /// `processor` has run for `passed` since the last time.
+    /// Adds the time `passed` since the last call, during which `processor` ran.
     fn add(&mut self, processor: &Processor<Sim>, scheduler: &Scheduler<Sim>, passed: u64) -> Result<(), String> {
         let (tick, taken) = (processor.tick(), processor.queue.taken());
         let ring_waits = processor.queue_length() != 0;
-        let all_wait = scheduler.global_length.load(Ordering::Relaxed) != 0;
+        let global_waits = scheduler.global_length.load(Ordering::Relaxed) != 0;
         let sum = |wait: u64, goes_on: bool| if goes_on { wait + passed } else { 0 };
-        self.in_tick = sum(self.in_tick, tick == self.tick && (ring_waits || all_wait));
+        self.in_tick = sum(self.in_tick, tick == self.tick && (ring_waits || global_waits));
         self.in_ring = sum(self.in_ring, taken == self.taken && ring_waits);
-        self.for_all = sum(self.for_all, all_wait && processor.is_global_check_due());
+        self.for_global = sum(self.for_global, global_waits && processor.is_global_check_due());
         (self.tick, self.taken) = (tick, taken);
         for (what, wait, most) in [
             ("a tick goes on while others wait", self.in_tick, TICK),
             ("a G waits in the ring", self.in_ring, RING),
-            ("the turn of the global queue is put off", self.for_all, GLOBAL_TURN),
+            ("the check of the global queue is put off", self.for_global, GLOBAL_CHECK),
         ] {
             if wait > most {
                 let slices = wait as f64 / Sim::slice().as_nanos() as f64;
