@@ -1,15 +1,16 @@
 //! The timers of a P, and the time of the earliest of them, which can be read without a lock.
 //!
-//! Go: `timers` (runtime/time.go) has a heap per P, here it is a [timing wheel](crate::base::timing_wheel). Other Ms run the
-//! timers of a P when they find nothing else to do.
+//! Go's `timers` (runtime/time.go) has a heap per P; here it is a [timing wheel](crate::base::timing_wheel). An M that
+//! finds nothing else to do also runs the due timers of other Ps.
 //!
-//! The *timer owner* of a P makes sure that its timers run in time. For a P that an M holds it is that M (by interrupt
-//! where the platform has one, otherwise whenever it picks a G). For an idle P it is the idle M that parks with a deadline
-//! (the timekeeper, see `idle`). Whoever sets an earlier timer than all others of a P tells the timer owner.
+//! The *timer owner* of a P makes sure that its timers fire in time. If an M holds the P, it is that M (by an interrupt
+//! if the platform has one, otherwise whenever it picks a G). For an idle P it is the timekeeper, the idle M that parks
+//! with a deadline (see `idle`). An M that sets a timer earlier than all others of a P notifies the timer owner.
 //!
-//! A [`Timer`] contains its links and its time, so setting one does not allocate and cannot fail. A stopped timer is removed
-//! at once; Go only marks it and removes it later. So it costs nothing afterwards, except that the timer owner may check once
-//! when it would have been due. And "has it fired?" has one answer, given under the wheel's lock.
+//! A [`Timer`] contains its links and its time, so setting one does not allocate and cannot fail. A stopped timer is
+//! removed at once; Go only marks it and removes it later. So a stopped timer costs nothing, except that the timer
+//! owner may check once at the time when it would have been due. Whether a timer has fired is decided under the wheel's
+//! lock.
 
 use core::fmt;
 use core::time::Duration;
@@ -21,26 +22,26 @@ use crate::base::list::{Linked, List};
 use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
-use crate::base::timing_wheel::{Place, Timed, TimingWheel};
+use crate::base::timing_wheel::{Timed, TimingWheel, WheelEntry};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::platform::{Pinned, Platform};
 
-/// A timer, to be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
+/// A timer that can be set for one point in time. Like Gs, timers are never freed, only reused. Go: `timer`.
 ///
-/// The fields are written under the lock of the timers that it is in, or while it is not set.
+/// The fields are written under the lock of the timers that contain it, or while it is not set.
 #[doc(alias = "timer")]
 pub(crate) struct Timer<P: Platform> {
-    /// The timers that it is in, or was in last.
+    /// The timers that contain it, or contained it last.
     pub(crate) home: AtomicRef<Timers<P>>,
-    place: Place<Self>,
-    /// The time from one firing to the next in nanoseconds, 0 if it fires once.
+    entry: WheelEntry<Self>,
+    /// The time between firings in nanoseconds; 0 if it fires once.
     period: AtomicU64,
     action: StoredAction<P>,
 }
 
 impl<P: Platform> Timed for Timer<P> {
-    fn place(&self) -> &Place<Self> {
-        &self.place
+    fn entry(&self) -> &WheelEntry<Self> {
+        &self.entry
     }
 }
 
@@ -55,21 +56,21 @@ impl<P: Platform> Timer<P> {
     pub(crate) fn new() -> Self {
         Self {
             home: AtomicRef::none(),
-            place: Place::nowhere(),
+            entry: WheelEntry::unlinked(),
             period: AtomicU64::new(0),
             action: StoredAction::none(),
         }
     }
 
-    /// From now on it fires again each time `period` after it was due, until it is cancelled; zero means once. The caller is
-    /// the only one to set and cancel it, and it is not set.
+    /// Makes the timer fire repeatedly, each time `period` after it was due, until it is cancelled; zero makes it fire
+    /// once. The caller is the only one that sets and cancels the timer, which is not set now.
     pub(crate) fn set_period(&self, period: Duration) {
         let nanoseconds = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         self.period.store(nanoseconds, Ordering::Relaxed);
     }
 
-    /// When it is due again after it was due at `when` and fires at `now`; `None` if it fires once. Firings that were missed
-    /// meanwhile are dropped.
+    /// When the timer is due next, after it was due at `when` and fires at `now`; `None` if it fires only once. Firings
+    /// that were missed in between are dropped.
     #[inline]
     fn next(&self, when: Instant, now: Instant) -> Option<Instant> {
         let period = self.period.load(Ordering::Relaxed);
@@ -82,18 +83,19 @@ impl<P: Platform> Timer<P> {
     }
 
     pub(crate) fn is_armed(&self) -> bool {
-        self.place.is_somewhere()
+        self.entry.is_linked()
     }
 
-    /// Removes the timer; returns whether it was set. If it was not, its action has been started or done.
+    /// Removes the timer; returns whether it was set. If it was not, its action has begun or is complete.
     ///
-    /// The caller is pinned: if it were preempted with the lock held, the preemption, which runs timers, would wait for it.
+    /// The caller is pinned: if it were preempted while it holds the lock, the preemption, which runs timers, would
+    /// deadlock.
     pub(crate) fn cancel(&'static self, _pinned: &Pinned<P>) -> bool {
         loop {
             let Some(home) = self.home.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
             let mut wheel = home.wheel.lock();
-            // A P that is taken out of use passes its timers on.
+            // When a P is retired, its timers move to another P.
             if !self.home.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, home)) {
                 continue;
             }
@@ -107,14 +109,14 @@ impl<P: Platform> Timer<P> {
     }
 }
 
-/// What is done when a timer is due, on the M that finds it: while pinned, briefly, without blocking or allocating.
+/// What to do when a timer is due. The M that finds it does it while pinned, without blocking or allocating.
 #[derive(Debug)]
 pub(crate) enum Action<P: Platform> {
-    /// Ends the wait of a G and readies it, unless another waker has.
+    /// End the wait of a G and ready it, unless another waker has done so.
     Wake(&'static Goroutine<P>, WaitGeneration),
-    /// Fires a timer of a program, unless it has been set anew or stopped since.
+    /// Fire a timer of a program, unless it has been set again or stopped since.
     Fire(&'static FireTarget<P>, u64),
-    /// Runs a runnable G on: it ran because of a timer, and was displaced by another timer.
+    /// Continue a runnable G that ran because of a timer and was displaced by another timer.
     Resume(&'static Goroutine<P>),
 }
 
@@ -126,28 +128,29 @@ impl<P: Platform> Clone for Action<P> {
 
 impl<P: Platform> Copy for Action<P> {}
 
-/// A timer of a program, of which the timers of a P know only that it can fire. Go: the function of a `timer`.
+/// A timer of a program. The timers of a P know only how to fire it. Go: the function of a `timer`.
 pub(crate) trait Fire<P: Platform>: Sync {
-    /// Does what the timer is for, unless `setting` is outdated. The time is `now`. Called while pinned, without the lock of
-    /// the timers; must not block or allocate. Returns the G that this has readied, for the caller to run or to queue.
+    /// Does what the timer is for, unless `setting` is outdated. The time is `now`. Called while pinned, without the
+    /// lock of the timers; must not block or allocate. Returns the G that this has readied, which the caller runs or
+    /// enqueues.
     fn fire(&'static self, pinned: &Pinned<P>, setting: u64, now: Instant) -> Option<&'static Goroutine<P>>;
 }
 
-/// A reference to a [`Fire`] that an [`AtomicRef`] can refer to.
+/// A reference to a [`Fire`], as a sized type that an [`AtomicRef`] can refer to.
 pub(crate) struct FireTarget<P: Platform>(pub(crate) &'static dyn Fire<P>);
 
-/// An [`Action`], read by the holder of the lock under which it was written.
+/// An [`Action`] in atomics, written and read under the lock of the timers.
 struct StoredAction<P: Platform> {
-    /// For `Wake` and `Resume`.
+    /// The G of `Wake` and `Resume`.
     goroutine: AtomicRef<Goroutine<P>>,
-    /// For `Fire`.
+    /// The target of `Fire`.
     slot: AtomicRef<FireTarget<P>>,
     /// The wait generation of `Wake`, the setting of `Fire`.
     number: AtomicU64,
 }
 
 impl<P: Platform> StoredAction<P> {
-    /// The number of `Resume`: no wait generation.
+    /// The number that marks `Resume`. It is not a wait generation.
     const RESUME: u64 = u64::MAX;
 
     fn none() -> Self {
@@ -192,15 +195,15 @@ impl<P: Platform> Timers<P> {
         Ok(Self { wheel: Lock::new(TimingWheel::new()?), earliest: AtomicU64::new(Instant::NEVER.as_nanos()) })
     }
 
-    /// A lower bound of the time of the first timer; [`Instant::NEVER`] if there is none. (It may be too early after the
-    /// first timer was cancelled: see [`TimingWheel::earliest`].) Takes no lock; callable from interrupts.
+    /// A lower bound of the time of the first timer; [`Instant::NEVER`] if there is none. (It may be too early after
+    /// the first timer was cancelled: see [`TimingWheel::earliest`].) Takes no lock; callable from interrupts.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         Instant::from_nanos(self.earliest.load(Ordering::Relaxed))
     }
 
-    /// Sets a timer; returns whether it is the earliest now, so that the timer owner, which goes by
-    /// [`earliest`](Self::earliest), has to be told.
+    /// Sets a timer; returns whether it is now the earliest. If so, the caller must notify the timer owner, which
+    /// relies on [`earliest`](Self::earliest).
     #[inline]
     pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
         P::point(Site::Timers);
@@ -215,7 +218,7 @@ impl<P: Platform> Timers<P> {
         is_earliest
     }
 
-    /// Takes over the timers of `other`. Called while the world is stopped. Go: `timers.take`.
+    /// Moves the timers of `other` here. Called while the world is stopped. Go: `timers.take`.
     pub(crate) fn adopt(&'static self, other: &Self) {
         let (mut wheel, mut others) = (self.wheel.lock(), other.wheel.lock());
         others.drain(|timer, when| {
@@ -231,7 +234,7 @@ impl<P: Platform> Timers<P> {
         self.wheel.lock().restart();
     }
 
-    /// The number of timers; `None` while the lock is held. Callable from everywhere.
+    /// The number of timers; `None` while the lock is held. Callable from anywhere.
     pub(crate) fn try_len(&self) -> Option<usize> {
         self.wheel.try_lock().map(|wheel| wheel.len())
     }

@@ -47,11 +47,11 @@ const RING: &str = "a ring has no end";
 /// Something that can be in one [`TimingWheel`] at a time.
 pub(crate) trait Timed: Sized + 'static {
     /// Its time and its links.
-    fn place(&self) -> &Place<Self>;
+    fn entry(&self) -> &WheelEntry<Self>;
 }
 
-/// The time and the links of an element. As the links of a list they are guarded by what guards the wheel.
-pub(crate) struct Place<T: 'static> {
+/// The time and the links of an element, guarded by what guards the wheel.
+pub(crate) struct WheelEntry<T: 'static> {
     when: AtomicU64,
     /// The neighbours in the circular list of the slot, or the element itself if it is alone; `None` if it is in no
     /// wheel.
@@ -59,14 +59,14 @@ pub(crate) struct Place<T: 'static> {
     previous: AtomicRef<T>,
 }
 
-impl<T> Place<T> {
-    /// In no wheel.
-    pub(crate) fn nowhere() -> Self {
+impl<T> WheelEntry<T> {
+    /// The entry of an element that is in no wheel.
+    pub(crate) fn unlinked() -> Self {
         Self { when: AtomicU64::new(0), next: AtomicRef::none(), previous: AtomicRef::none() }
     }
 
     /// Whether it is in a wheel. Without the lock that guards the wheel, only a hint.
-    pub(crate) fn is_somewhere(&self) -> bool {
+    pub(crate) fn is_linked(&self) -> bool {
         self.next.load(Ordering::Relaxed).is_some()
     }
 
@@ -149,9 +149,9 @@ impl<T: Timed> TimingWheel<T> {
     /// before the base, which is the time of the element taken out last.
     #[inline(always)]
     pub(crate) fn insert(&mut self, element: &'static T, when: Instant) -> Instant {
-        debug_assert!(!element.place().is_somewhere(), "put in a wheel what is in one");
+        debug_assert!(!element.entry().is_linked(), "an element is in one wheel at a time");
         let when = when.as_nanos().max(self.base);
-        element.place().when.store(when, Ordering::Relaxed);
+        element.entry().when.store(when, Ordering::Relaxed);
         self.length += 1;
         self.append(element, when);
         Instant::from_nanos(when)
@@ -159,9 +159,9 @@ impl<T: Timed> TimingWheel<T> {
 
     /// Removes an element that is in this wheel.
     pub(crate) fn remove(&mut self, element: &'static T) {
-        let when = element.place().when();
+        let when = element.entry().when();
         let slot = level_of(self.base, when).slot(when);
-        self.unlink(slot, element, element.place().next());
+        self.unlink(slot, element, element.entry().next());
     }
 
     /// Returns the first element, if it is due at `now`, for [`take`](Self::take).
@@ -174,18 +174,18 @@ impl<T: Timed> TimingWheel<T> {
                 return None;
             }
             let mut element = first.expect(OCCUPIED);
-            let mut next = element.place().next();
+            let mut next = element.entry().next();
             if slot >= LOWEST_END && !ptr::eq(next, element) {
-                if !ptr::eq(next.place().next(), element) {
+                if !ptr::eq(next.entry().next(), element) {
                     cold_path();
                     self.spread(slot);
                     continue;
                 }
-                if next.place().when() < element.place().when() {
+                if next.entry().when() < element.entry().when() {
                     (element, next) = (next, element);
                 }
             }
-            let when = element.place().when();
+            let when = element.entry().when();
             if when > now.as_nanos() {
                 // An element that was due earlier has been removed.
                 *earliest = when;
@@ -210,7 +210,7 @@ impl<T: Timed> TimingWheel<T> {
         } else {
             // `next` is due at the same time, or is the second of two. It stays in its slot, so the base does not
             // change.
-            self.slots[slot].earliest = next.place().when();
+            self.slots[slot].earliest = next.entry().when();
         }
     }
 
@@ -251,7 +251,7 @@ impl<T: Timed> TimingWheel<T> {
         let Slot { first, earliest } = &mut self.slots[slot];
         let first = first.take().expect(OCCUPIED);
         // Nearly all of them belong to the same level: that of the first, counted from the old base.
-        let level = level_of(self.base, first.place().when());
+        let level = level_of(self.base, first.entry().when());
         let old = mem::replace(&mut self.base, *earliest);
         self.vacate(slot);
         if level.is_within_a_rotation() {
@@ -317,30 +317,30 @@ impl<T: Timed> TimingWheel<T> {
             }
             Some(first) => {
                 slot.earliest = slot.earliest.min(when);
-                let last = first.place().previous.load(Ordering::Relaxed).expect(RING);
-                first.place().previous.store(Some(element), Ordering::Relaxed);
-                last.place().next.store(Some(element), Ordering::Relaxed);
+                let last = first.entry().previous.load(Ordering::Relaxed).expect(RING);
+                first.entry().previous.store(Some(element), Ordering::Relaxed);
+                last.entry().next.store(Some(element), Ordering::Relaxed);
                 (first, last)
             }
         };
-        element.place().next.store(Some(next), Ordering::Relaxed);
-        element.place().previous.store(Some(previous), Ordering::Relaxed);
+        element.entry().next.store(Some(next), Ordering::Relaxed);
+        element.entry().previous.store(Some(previous), Ordering::Relaxed);
     }
 
     /// Unlinks an element, which `next` follows, from its slot.
     #[inline(always)]
     fn unlink(&mut self, slot: usize, element: &'static T, next: &'static T) {
         self.length -= 1;
-        let place = element.place();
-        place.next.store(None, Ordering::Relaxed);
+        let entry = element.entry();
+        entry.next.store(None, Ordering::Relaxed);
         if ptr::eq(next, element) {
             self.slots[slot].first = None;
             self.vacate(slot);
             return;
         }
-        let previous = place.previous.load(Ordering::Relaxed).expect(RING);
-        next.place().previous.store(Some(previous), Ordering::Relaxed);
-        previous.place().next.store(Some(next), Ordering::Relaxed);
+        let previous = entry.previous.load(Ordering::Relaxed).expect(RING);
+        next.entry().previous.store(Some(previous), Ordering::Relaxed);
+        previous.entry().next.store(Some(next), Ordering::Relaxed);
         let first = &mut self.slots[slot].first;
         if is(*first, element) {
             *first = Some(next);
@@ -367,8 +367,8 @@ impl<T: Timed> TimingWheel<T> {
 fn for_each_in_ring<T: Timed>(first: &'static T, mut each: impl FnMut(&'static T, u64)) {
     let mut element = first;
     loop {
-        let next = element.place().next();
-        each(element, element.place().when());
+        let next = element.entry().next();
+        each(element, element.entry().when());
         if ptr::eq(next, first) {
             return;
         }

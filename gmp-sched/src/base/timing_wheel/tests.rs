@@ -7,17 +7,17 @@ use core::ptr;
 
 use proptest::prelude::*;
 
-use super::{Place, Timed, TimingWheel};
+use super::{Timed, TimingWheel, WheelEntry};
 use crate::base::instant::Instant;
 
 struct Element {
     number: usize,
-    place: Place<Self>,
+    entry: WheelEntry<Self>,
 }
 
 impl Timed for Element {
-    fn place(&self) -> &Place<Self> {
-        &self.place
+    fn entry(&self) -> &WheelEntry<Self> {
+        &self.entry
     }
 }
 
@@ -67,7 +67,7 @@ proptest! {
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Insert(distance) => {
-                    let element = &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
+                    let element = &*Box::leak(Box::new(Element { number, entry: WheelEntry::unlinked() }));
                     let when = now.saturating_add_signed(distance).min(Instant::LAST.as_nanos());
                     wheel.insert(element, Instant::from_nanos(when));
                     model.insert((when.max(wheel.base), number), element);
@@ -77,7 +77,7 @@ proptest! {
                     while let Some((found, when)) = wheel.pop_due(Instant::from_nanos(now)) {
                         let ((expected, number), element) = model.pop_first().expect("there is one less than expected");
                         prop_assert_eq!((when.as_nanos(), found.number), (expected, number));
-                        prop_assert!(ptr::eq(found, element) && !found.place.is_somewhere());
+                        prop_assert!(ptr::eq(found, element) && !found.entry.is_linked());
                         let next = model.first_key_value().map(|(&(when, _), _)| Instant::from_nanos(when));
                         prop_assert!(is_lower_bound || wheel.earliest() == next.unwrap_or(Instant::NEVER));
                     }
@@ -88,7 +88,7 @@ proptest! {
                     let Some(&key) = model.keys().nth(index) else { continue };
                     let element = model.remove(&key).unwrap();
                     wheel.remove(element);
-                    prop_assert!(!element.place.is_somewhere());
+                    prop_assert!(!element.entry.is_linked());
                     is_lower_bound = true;
                 }
                 Step::Drain => {
@@ -107,7 +107,7 @@ proptest! {
             let first = model.first_key_value().map_or(Instant::NEVER, |(&(when, _), _)| Instant::from_nanos(when));
             prop_assert!(wheel.earliest() <= first && (is_lower_bound || wheel.earliest() == first));
             prop_assert_eq!(wheel.earliest() == Instant::NEVER, model.is_empty());
-            prop_assert!(model.values().all(|element| element.place.is_somewhere()));
+            prop_assert!(model.values().all(|element| element.entry.is_linked()));
         }
     }
 }
@@ -115,7 +115,7 @@ proptest! {
 /// Removing the first element leaves a lower bound that is too early; the next call corrects it.
 #[test]
 fn earliest_is_corrected_by_the_next_call_after_the_first_element_is_removed() {
-    let new = |number| &*Box::leak(Box::new(Element { number, place: Place::nowhere() }));
+    let new = |number| &*Box::leak(Box::new(Element { number, entry: WheelEntry::unlinked() }));
     let times: [_; 3] = core::array::from_fn(|number| Instant::from_nanos((1 << 40) + number as u64));
     // With one element left, and with two.
     for count in [2, 3] {

@@ -180,7 +180,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/timing_wheel/mod.rs",
         "of two in a slot the one inserted first is taken even if it is due later",
-        "                if next.place().when() < element.place().when() {
+        "                if next.entry().when() < element.entry().when() {
                     (element, next) = (next, element);
                 }",
         "",
@@ -189,15 +189,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/timing_wheel/mod.rs",
         "a slot keeps the time of the first of two after it was taken out",
-        "            self.slots[slot].earliest = next.place().when();",
+        "            self.slots[slot].earliest = next.entry().when();",
         "",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
         "the base moves while the slot still has another element",
-        "            self.slots[slot].earliest = next.place().when();",
-        "            self.slots[slot].earliest = next.place().when();
+        "            self.slots[slot].earliest = next.entry().when();",
+        "            self.slots[slot].earliest = next.entry().when();
             self.base = when;",
         Properties("behaves_like_a_sorted"),
     ),
