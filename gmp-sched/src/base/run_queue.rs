@@ -158,13 +158,13 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         self.take(true)
     }
 
-    /// [`pop`](Self::pop), where `has_thieves` is false if no other M can steal before this returns. Then a plain store takes
-    /// the place of a locked instruction, which takes 5 ns on threads (`raw_lock` in the benchmarks).
+    /// [`pop`](Self::pop); `has_thieves` is false if no other M can steal before this returns. Then a plain store
+    /// replaces a locked instruction, which takes 5 ns on threads (`raw_lock` in the benchmarks).
     #[inline(always)]
     pub fn take(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
         let next = self.next.load(Ordering::Relaxed);
-        // If it fails a thief took it: only the owner sets it, so there is no other to try.
+        // If this fails, a thief has taken it: only the owner sets it, so there is no other to try.
         if next.is_some() && self.clear_next(next, has_thieves) {
             return next.map(|item| (item, Slice::Inherited));
         }
@@ -184,8 +184,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     #[inline(always)]
     fn clear_next(&self, next: Option<&'static T>, has_thieves: bool) -> bool {
         S::point(Site::RunQueue);
-        // Ordering: Release: an M that sees the slot empty sees also that what was kicked out of it is in the ring; partner:
-        // the Acquire in `is_empty`.
+        // Ordering: Release: an M that sees the slot empty also sees in the ring what was displaced from the slot;
+        // partner: the Acquire in `is_empty`.
         if has_thieves {
             return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);
         }

@@ -1,6 +1,6 @@
 //! A bubble: a clock, timers, and the Gs that use them; see [`crate::synctest`].
 //!
-//! Primitives and timers know of bubbles by a [`BubbleRef`] only: the bubble in which they were made, if any.
+//! Primitives and timers refer to a bubble only by a [`BubbleRef`]: the bubble in which they were made, if any.
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ use crate::platform::{Pinned, Platform};
 /// A bubble. Like a G it is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
 pub(crate) struct Bubble<P: Platform> {
-    /// A new number each time that it is used.
+    /// A new number for each use.
     pub(crate) id: AtomicU64,
     pub(crate) clock: AtomicU64,
     pub(crate) timers: Timers<P>,
@@ -27,10 +27,10 @@ pub(crate) struct Bubble<P: Platform> {
     link: AtomicRef<Self>,
 }
 
-/// The bubble that an object was made in and belongs to, if any. Recognises when the bubble is reused.
+/// The bubble in which an object was made, if any. The id shows whether the bubble has been reused since.
 pub(crate) struct BubbleRef<P: Platform> {
     bubble: Option<&'static Bubble<P>>,
-    /// The bubble's id at that time. If they differ, the bubble has been reused and is another one.
+    /// The bubble's id when the object was made. If the bubble's id is another one now, it has been reused.
     id: u64,
 }
 
@@ -94,14 +94,14 @@ impl<P: Platform> Clone for BubbleRef<P> {
 
 impl<P: Platform> Copy for BubbleRef<P> {}
 
-/// The id of no bubble.
+/// The id that stands for no bubble.
 pub(crate) const NO_BUBBLE: u64 = 0;
 
-/// The id of the latest bubble of any platform. While it is zero there has never been a bubble, and no other checks are
+/// The id of the latest bubble of any platform. While it is zero, no bubble was ever made, and no other checks are
 /// needed.
 static LAST_ID: StaticU64 = StaticU64::new(NO_BUBBLE);
 
-/// Whether there has ever been a bubble. Always true for a G in a bubble, and never becomes false again.
+/// Whether a bubble was ever made. Always true for a G in a bubble, and never becomes false again.
 #[inline(always)]
 pub(crate) fn may_be_used() -> bool {
     // Ordering: Relaxed: a G in a bubble runs after the bubble was made.
@@ -140,15 +140,16 @@ impl<P: Platform> Bubble<P> {
         })
     }
 
-    /// Makes a new bubble of an unused one: with another id, and its clock at the initial time.
+    /// Makes an unused bubble a new one, with a new id and its clock at the initial time.
     pub(crate) fn restart(&self) {
         self.id.store(take_id(), Ordering::Relaxed);
         self.clock.store(EPOCH.as_nanos(), Ordering::Relaxed);
         self.timers.restart();
     }
 
-    /// Decrements the number of active Gs; returns the G to ready if it becomes zero: the driver if a timer is due,
-    /// otherwise the G in [`wait`](crate::synctest::wait) or the driver. A driver that is not parked will check by itself.
+    /// Decrements the number of active Gs. If it becomes zero, returns the G to ready: the driver if a timer is due,
+    /// otherwise the G in [`wait`](crate::synctest::wait) or the driver. A driver that is not parked will check by
+    /// itself.
     pub(crate) fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
         census.active -= 1;
         if census.active != 0 {
@@ -173,7 +174,7 @@ impl<P: Platform> Bubble<P> {
         census.active += 1;
     }
 
-    /// Counts a G that has been started in it by a G that waits durably from now on.
+    /// Counts a G that was started in the bubble by a G that waits durably from now on.
     pub(crate) fn entered_for_another(&self) {
         self.census.lock().alive += 1;
     }

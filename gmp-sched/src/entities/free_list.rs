@@ -6,12 +6,13 @@
 //! | `FreeSlots::batches`, `FreeSlots::with_stack` | all | the same | `sched.gFree.stack` |
 //! | `FreeSlots::bare` | all | without a stack | `sched.gFree.noStack` |
 //!
-//! Slots move between a P and the common lists in linked batches of 32, which takes no longer than moving one. (Go moves them
-//! one by one.)
+//! Slots move between a P and the common lists in linked batches of 32. Moving a batch takes no longer than moving one
+//! slot. (Go moves them one by one.)
 //!
 //! A slot on these lists has a stack of the standard size, so that a spawn takes both in one step; Gs may
-//! [exchange](crate::engine::stacks::exchange_stacks) their stacks. A stack of another size is returned to the platform when its
-//! G is dead. Standard stacks are returned when the platform is short of memory ([`Scheduler::give_back_stacks`]).
+//! [exchange](crate::engine::stacks::exchange_stacks) their stacks. A stack of another size is returned to the platform
+//! when its G dies. Standard stacks are returned when the platform is short of memory
+//! ([`Scheduler::give_back_stacks`]).
 
 use core::fmt;
 
@@ -25,10 +26,10 @@ use crate::entities::scheduler::Scheduler;
 /// chooses otherwise; committed by the platform as it is touched, where it can.
 pub const STACK_SIZE: usize = 64 * 1024;
 
-/// Slots of a batch. A P keeps two batches at most.
+/// Number of slots in a batch. A P keeps at most two batches.
 pub(crate) const BATCH: u32 = 32;
 
-/// Which link of a G is that of the list of batches.
+/// The index of a G's link for the list of batches.
 pub(crate) const BATCHES: usize = 1;
 
 /// The free slots of type `T` that belong to no P. Go: `sched.gFree`.
@@ -65,12 +66,12 @@ fn link<T: Linked>(goroutine: &T) -> &AtomicRef<T> {
     Linked::<0>::link(goroutine)
 }
 
-/// The dead Gs of a P, of type `T`, with their stacks: the latest is used again first. They belong to the holder of the P. Go:
-/// `p.gFree`.
+/// The dead Gs of a P, of type `T`, with their stacks. The one that died last is reused first. They belong to the
+/// holder of the P. Go: `p.gFree`.
 pub(crate) struct FreeList<T: 'static> {
     pub(crate) first: AtomicRef<T>,
     pub(crate) count: AtomicU32,
-    /// The first slot of a second batch, which is whole.
+    /// The first slot of a second batch, which is always a whole batch.
     pub(crate) spare: AtomicRef<T>,
 }
 
@@ -85,7 +86,7 @@ impl<T: Linked> FreeList<T> {
         self.count.load(Ordering::Relaxed) + if is_there_more { BATCH } else { 0 }
     }
 
-    /// Takes a slot, unless all are in the spare batch.
+    /// Takes a slot, unless only the spare batch is left.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<&'static T> {
         let goroutine = self.first.load(Ordering::Relaxed)?;
@@ -94,7 +95,7 @@ impl<T: Linked> FreeList<T> {
         Some(goroutine)
     }
 
-    /// The slot that would be taken next: that of the G which died last.
+    /// The slot that would be taken next: that of the G that died last.
     pub(crate) fn last(&self) -> Option<&'static T> {
         self.first.load(Ordering::Relaxed)
     }
@@ -113,7 +114,7 @@ impl<T: Linked> FreeList<T> {
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Replaces the slots, apart from the spare batch, by `batch`.
+    /// Replaces the slots, except for the spare batch, by `batch`.
     pub(crate) fn set(&self, batch: Option<&'static T>) {
         self.first.store(batch, Ordering::Relaxed);
         self.count.store(if batch.is_some() { BATCH } else { 0 }, Ordering::Relaxed);

@@ -7,13 +7,13 @@ use crate::entities::scheduler::{Scheduler, Shared};
 use crate::platform::Platform;
 
 impl<P: Platform> Scheduler<P> {
-    /// Appends Gs to the global queue. The caller wakes someone for them. Go: `globrunqputbatch`.
+    /// Appends Gs to the global queue. The caller makes sure that an M runs them. Go: `globrunqputbatch`.
     pub(crate) fn put_global(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
         shared.global.append(goroutines);
         self.publish_global_length(shared);
     }
 
-    /// Appends a G that may be locked to its M. As [`put_global`](Self::put_global).
+    /// Appends a G, which may be locked to its M. The caller makes sure that an M runs it.
     pub(crate) fn put_global_one(&self, shared: &mut Shared<P>, goroutine: &'static Goroutine<P>) {
         let list = if goroutine.is_locked() { &mut shared.locked } else { &mut shared.global };
         list.push_back(goroutine);
@@ -24,7 +24,7 @@ impl<P: Platform> Scheduler<P> {
         self.global_length.store(shared.global.len() + shared.locked.len(), Ordering::Relaxed);
     }
 
-    /// Puts Gs before all others on the global queue. The caller wakes someone for them.
+    /// Puts Gs before all others on the global queue. The caller makes sure that an M runs them.
     pub(crate) fn put_global_first(&self, shared: &mut Shared<P>, goroutines: &mut List<Goroutine<P>>) {
         goroutines.append(&mut shared.global);
         self.put_global(shared, goroutines);

@@ -3,14 +3,14 @@
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
-/// Most bytes of a closure or result that is stored in the G.
+/// The most bytes of a closure or result that is stored in the G.
 pub(crate) const ROOM: usize = 64;
 
-/// Alignment of the upper end of every stack, and of the room for a closure or result.
+/// Alignment of the upper end of every stack, and of this storage.
 pub(crate) const ALIGN: usize = 16;
 
-/// Room for a small closure or result. The state of the G tells its owner: the creator of the G, the G itself, then the
-/// holder of the right to its result.
+/// Storage for a small closure or result. The state of the G determines who owns it: first the G's creator, then the G
+/// itself, then the holder of the right to its result.
 #[repr(C, align(16))]
 pub(crate) struct InlineBody(UnsafeCell<MaybeUninit<[u8; ROOM]>>);
 

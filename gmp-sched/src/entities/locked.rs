@@ -6,7 +6,7 @@ use crate::base::reference::AtomicRef;
 /// The G of type `T` that is locked to an M, if there is one.
 #[derive(Debug)]
 pub(crate) struct Locked<T: 'static> {
-    /// Go: `m.lockedg`.
+    /// The locked G. Go: `m.lockedg`.
     pub(crate) goroutine: AtomicRef<T>,
     /// How many locks it holds. Go: `lockedExt`, which has 32 bits, so that `LockOSThread` has to check it. This does not overflow
     /// even if they are leaked: at one in a nanosecond it would after 584 years.

@@ -20,28 +20,30 @@ use crate::platform::Platform;
 
 /// An M. Go: `m` (runtime/runtime2.go).
 ///
-/// The thread's own stack is g0. The M searches for work there; a G that leaves and finds no next G itself switches to it.
+/// The thread's own stack is g0. The M searches for work there. A G that leaves and finds no next G itself switches to
+/// g0.
 #[doc(alias = "m")]
 pub struct Machine<P: Platform> {
     id: MachineId,
     scheduler: &'static Scheduler<P>,
-    /// The status of a parked G that this M may ready without further checks: one of its scheduler that is not sampled.
+    /// The status of a parked G that this M may ready without further checks: a G of the same scheduler that is not
+    /// sampled.
     unsampled: ParkedStatus,
     /// The saved context of g0 while a G runs.
     pub(crate) g0: SavedContext,
     /// The G that runs here; `None` on g0.
     current: AtomicRef<Goroutine<P>>,
-    /// The P it holds.
+    /// The P that it holds.
     processor: AtomicRef<Processor<P>>,
-    /// The P that it is assigned when it is taken off the idle list. Go: `nextp`.
+    /// The P that is assigned to it when it is taken off the idle list. Go: `nextp`.
     pub(crate) next_processor: AtomicRef<Processor<P>>,
     /// The P given up for the current stop of the world. Go: `p.oldm`, seen from the M.
     pub(crate) stopped_processor: AtomicRef<Processor<P>>,
     /// The P held when the current system call began. Go: `oldp`.
     pub(crate) old_processor: AtomicRef<Processor<P>>,
-    /// It searches for work; counted in the scheduler. Go: `m.spinning`.
+    /// Whether it searches for work without having any; the scheduler counts these Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
-    /// When it wakes up by itself, if it is the timekeeper.
+    /// The time until which it parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
     pub(crate) locked: Locked<Goroutine<P>>,
     /// Link of the idle list.
@@ -115,8 +117,8 @@ impl<P: Platform> Machine<P> {
         self.processor.load(Ordering::Relaxed)
     }
 
-    /// The P in whose slice its G runs: the P that it holds, or that it left behind in a system call and no other M has
-    /// taken since. The answer may be outdated.
+    /// The P in whose slice its G runs: the P that it holds, or the P that it left in a system call, if no other M has
+    /// taken that since. The answer may be outdated.
     pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<P>> {
         let is_in_call = || self.current_goroutine().is_some_and(|goroutine| goroutine.status() == Status::Syscall);
         self.processor().or_else(|| {
@@ -139,11 +141,11 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// The P that this M, which is the caller, holds.
+    /// The P that the calling M holds.
     ///
     /// # Panics
     ///
-    /// It holds none: it is in a system call.
+    /// It holds none, because it is in a system call.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn held_processor(&self) -> &'static Processor<P> {
@@ -178,10 +180,10 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// An M that has no thread yet, and the right to become its thread.
+/// The right to become the thread of an M that has none yet.
 ///
 /// The scheduler passes it to [`Platform::start_thread`], and the thread created there consumes it by
-/// [`run`](NewMachine::run). It cannot be obtained in another way, so an M has one thread at most.
+/// [`run`](NewMachine::run). There is no other way to obtain it, so an M has at most one thread.
 #[derive(Debug)]
 #[must_use = "the M runs nothing until its thread calls `run`"]
 pub struct NewMachine<P: Platform>(&'static Machine<P>);
@@ -198,21 +200,21 @@ impl<P: Platform> NewMachine<P> {
         self.0
     }
 
-    /// The right as a word, for platforms that start a thread with one. The thread turns it back by
+    /// Converts the right to a word, for platforms that pass one to a new thread. The thread converts it back by
     /// [`from_raw`](NewMachine::from_raw).
     #[must_use]
     pub fn into_raw(self) -> usize {
         core::ptr::from_ref(self.0).expose_provenance()
     }
 
-    /// The right that [`into_raw`](NewMachine::into_raw) turned into `word`.
+    /// Converts the word returned by [`into_raw`](NewMachine::into_raw) back.
     ///
     /// # Safety
     ///
-    /// `word` came from `into_raw` of the same platform, and is turned back once.
+    /// `word` was returned by `into_raw` on the same platform, and is converted back only once.
     #[expect(unsafe_code, reason = "turns a word back into the reference it was made from")]
     pub unsafe fn from_raw(word: usize) -> Self {
-        // SAFETY: by the caller the word is the address of a machine, and machines are never freed.
+        // SAFETY: by the caller the word is the address of an M, and Ms are never freed.
         Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<P>>(word) })
     }
 }

@@ -1,16 +1,16 @@
-//! The name of a G: a few bytes that anyone may read at any time.
+//! The name of a G: a few bytes that any thread may read at any time.
 
 use core::fmt;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// Most bytes of a name that are stored.
+/// The most bytes of a name that are stored.
 pub const NAME_LIMIT: usize = WORDS * 8;
 
 const WORDS: usize = 3;
 
-/// Stores a name in words, so that a list of the Gs of a running program can read it while it changes. The worst result is
-/// then a mixture of two names.
+/// Stores a name in words, so that a report on a running program can read it while it changes. At worst the report then
+/// shows a mixture of two names.
 #[derive(Debug)]
 pub(crate) struct NameCell([AtomicU64; WORDS]);
 
@@ -43,7 +43,7 @@ impl NameCell {
 pub struct Name([u8; NAME_LIMIT]);
 
 impl Name {
-    /// The text. Invalid UTF-8, in a mixture of two names, is cut off.
+    /// The text. If a mixture of two names is invalid UTF-8, it is cut off there.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(NAME_LIMIT);

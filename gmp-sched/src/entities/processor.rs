@@ -22,44 +22,45 @@ use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
 use crate::record::trace::Tracer;
 
-/// Every so many ticks a P checks the global queue first, so that two Gs that keep readying each other cannot starve
-/// it. Go: the `61` in `findRunnable`.
+/// A P checks the global queue first once in this many ticks, so that two Gs that keep readying each other cannot
+/// starve it. Go: the `61` in `findRunnable`.
 pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 
 /// A P. Go: `p` (runtime/runtime2.go).
 ///
-/// The fields belong to the M that holds the P, unless noted otherwise.
+/// The fields belong to the M that holds the P, unless stated otherwise.
 #[doc(alias = "p")]
 #[repr(align(128))]
 pub struct Processor<P: Platform> {
     id: ProcessorId,
     pub(crate) status: StatusWord,
-    /// Thieves take Gs from it.
+    /// Other Ms steal Gs from it.
     pub(crate) queue: RunQueue<Goroutine<P>, P>,
-    /// The time that was read last on this P. Anyone may advance it.
+    /// The latest time that was read on this P. Any M may advance it.
     clock: AtomicU64,
-    /// Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
+    /// Number of Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     ///
-    /// It never wraps: at one tick in a nanosecond it would after 584 years. (32 bits would after less than a minute of a G that
+    /// It never wraps: at one tick per nanosecond it would after 584 years. (32 bits would after less than a minute of a G that
     /// yields alone, and a comparison with `slow_pick_tick` would be wrong before.)
     tick: AtomicU64,
     /// The tick at which the global queue is checked before the local one.
     global_tick: AtomicU64,
-    /// The tick at which the next pick is a slow one: `global_tick`, or an earlier one. Also lowered by interrupt handlers.
+    /// The tick from which on the next pick is a slow one: `global_tick`, or an earlier one. Also lowered by interrupt
+    /// handlers.
     slow_pick_tick: AtomicU64,
     /// Until when Gs of due timers run one after the other, in nanoseconds; see `due_timers`.
     pub(crate) due_batch_until: AtomicU64,
-    /// The tick of the last of them; an old one if another G was picked before the next of them.
+    /// The tick of the last of them. It is outdated if another G was picked since.
     pub(crate) due_batch_tick: AtomicU64,
-    /// System calls entered. Read by sysmon. Go: `syscalltick`.
+    /// Number of system calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
-    /// Other Ms may run and read them.
+    /// The timers of this P. Other Ms may read and run them.
     pub(crate) timers: Timers<P>,
-    /// Checked by the tick handler of the CPU that runs the P, or by sysmon.
+    /// The state of the current slice. Used by the tick handler of the CPU that runs the P, or by sysmon.
     pub(crate) slice: CurrentSlice<Goroutine<P>>,
-    /// Checked by sysmon.
+    /// The state of the current system call. Used by sysmon.
     pub(crate) call: CurrentCall,
-    /// Dead Gs with their stacks.
+    /// The free slots of this P.
     pub(crate) free: FreeList<Goroutine<P>>,
     next_id: AtomicU64,
     random: AtomicU64,
@@ -114,7 +115,7 @@ impl<P: Platform> Processor<P> {
         self.id
     }
 
-    /// The time, at most about a slice old while this P runs. Costs one load.
+    /// A recent time: at most about a slice old while this P runs. Takes one load.
     #[inline(always)]
     pub(crate) fn clock(&self) -> Instant {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
@@ -132,61 +133,62 @@ impl<P: Platform> Processor<P> {
         self.status.get()
     }
 
-    /// How long Gs that ran here had been runnable, for a sample of Gs.
+    /// The scheduling latencies of a sample of the Gs that ran on this P.
     #[must_use]
     pub fn latencies(&self) -> Latencies {
         self.latency.read()
     }
 
-    /// Its counts.
+    /// The counters of this P.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.read()
     }
 
-    /// Gs in its ring, without `runnext`.
+    /// Number of Gs in its ring, without `runnext`.
     #[must_use]
     pub fn queue_length(&self) -> usize {
         self.queue.len()
     }
 
-    /// Gs picked with a slice of their own. If it has not changed between two readings, the same slice has lasted all the
-    /// time.
+    /// Number of Gs picked with a slice of their own. If two readings are equal, the same slice has lasted all the time
+    /// in between.
     #[must_use]
     #[doc(alias = "schedtick")]
     pub fn tick(&self) -> u64 {
         self.tick.load(Ordering::Relaxed)
     }
 
-    /// Counts a G that runs in a slice of its own.
+    /// Counts a G that begins a slice of its own.
     #[inline(always)]
     pub(crate) fn advance_tick(&self) {
         self.tick.store(self.tick.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether the next pick has to be a slow one, by g0; see `pick`.
+    /// Whether the next pick must be a slow one, by g0; see `pick`.
     #[inline(always)]
     pub(crate) fn needs_slow_pick(&self) -> bool {
-        // A comparison with a tick in place of Go's `schedtick % 61`: the same ticks, and no division. Not for equality: the
-        // handler that lowers `slow_pick_tick` may interrupt `advance_tick` half way.
+        // A comparison with a tick in place of Go's `schedtick % 61`: it is true at the same ticks but needs no
+        // division. It is not a test for equality, because the handler that lowers `slow_pick_tick` may interrupt
+        // `advance_tick` half way.
         self.tick() >= self.slow_pick_tick.load(Ordering::Relaxed)
     }
 
-    /// Makes the next pick a slow one. Called by the M that holds this P, or a handler on its CPU; by others, if it may be
-    /// lost when the holder begins a slow pick at this moment.
+    /// Makes the next pick a slow one. Called by the M that holds this P or a handler on its CPU. Other callers lose
+    /// their request if the holder begins a slow pick at the same time.
     pub(crate) fn request_slow_pick(&self) {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// A slow pick begins; requests made after this point survive it. Returns whether the global queue is to be checked before
-    /// the local one, which is scheduled anew then, [`GLOBAL_QUEUE_INTERVAL`] ticks later.
+    /// Begins a slow pick; requests made after this point survive it. Returns whether to check the global queue before
+    /// the local one. If so, the next such check is scheduled [`GLOBAL_QUEUE_INTERVAL`] ticks later.
     pub(crate) fn begin_slow_pick(&self) -> bool {
         let is_check_due = self.is_global_check_due();
         if is_check_due {
             self.global_tick.store(self.tick() + GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
             self.sampler.advance();
         }
-        // While a trace is taken every pick is slow.
+        // While a trace is taken, every pick is slow.
         let next = if self.sampler.samples_all() { self.tick() } else { self.global_tick.load(Ordering::Relaxed) };
         self.slow_pick_tick.store(next, Ordering::Relaxed);
         is_check_due
@@ -197,24 +199,26 @@ impl<P: Platform> Processor<P> {
         self.tick() >= self.global_tick.load(Ordering::Relaxed)
     }
 
-    /// Makes the next pick check the global queue first. Called as [`request_slow_pick`](Self::request_slow_pick).
+    /// Makes the next pick check the global queue first. For callers see
+    /// [`request_slow_pick`](Self::request_slow_pick).
     pub(crate) fn request_global_check(&self) {
         self.global_tick.store(self.tick(), Ordering::Relaxed);
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Whether this is the only P in use, so that its holder has nobody to wake. Nearer at hand than the number of all.
+    /// Whether this is the only P in use, so that its holder has no M to wake. A copy in each P, which is faster to
+    /// read than the number of Ps.
     #[inline(always)]
     pub(crate) fn is_alone(&self) -> bool {
         self.alone.load(Ordering::Relaxed)
     }
 
-    /// When the number of Ps is chosen.
+    /// Sets [`is_alone`](Self::is_alone). Called when the number of Ps is set.
     pub(crate) fn set_alone(&self, alone: bool) {
         self.alone.store(alone, Ordering::Relaxed);
     }
 
-    /// A random number. Go: `cheaprand`; here xorshift64*.
+    /// Returns a random number (xorshift64*). Go: `cheaprand`.
     pub(crate) fn random(&self) -> u32 {
         let mut state = self.random.load(Ordering::Relaxed);
         state ^= state >> 12;
@@ -224,7 +228,7 @@ impl<P: Platform> Processor<P> {
         (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
     }
 
-    /// Clears the state that is only shown to people, and continues with the random numbers that follow `random`.
+    /// Clears the state that only serves reports, and restarts the random numbers from `random`.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget_history(&self, random: u64) {
         self.random.store(random, Ordering::Relaxed);
@@ -232,7 +236,7 @@ impl<P: Platform> Processor<P> {
         self.counters.clear();
     }
 
-    /// A new id for a G, from this P's batch.
+    /// Returns a new id for a G, from this P's batch.
     #[inline]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {
         let mut id = self.next_id.load(Ordering::Relaxed);
@@ -243,7 +247,7 @@ impl<P: Platform> Processor<P> {
         GoroutineId(id)
     }
 
-    /// Whether it has something to run, or a timer is due. From another M the answer may be outdated.
+    /// Whether it has a G to run or a due timer. From another M the answer may be outdated.
     pub(crate) fn has_work(&self) -> bool {
         !self.queue.is_empty() || has_due_timer(self)
     }
@@ -256,7 +260,8 @@ pub(crate) fn has_due_timer<P: Platform>(processor: &Processor<P>) -> bool {
     earliest != Instant::NEVER && earliest <= P::now()
 }
 
-/// Ids of Gs that a P takes from the scheduler at once; each batch starts at a multiple of this. Go: `_GoidCacheBatch`.
+/// Number of ids for Gs that a P takes from the scheduler at once; each batch starts at a multiple of it. Go:
+/// `_GoidCacheBatch`.
 pub(crate) const GOROUTINE_ID_BATCH: u64 = 16;
 
 impl<P: Platform> Linked for Processor<P> {

@@ -1,8 +1,8 @@
-//! The status of a P, which tells what has it.
+//! The status of a P, which says by what it is held.
 
 use crate::base::atomic::{AtomicU32, Ordering};
 
-/// What has a P. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
+/// By what a P is held. Go before 1.26: `_Pidle`, `_Prunning`, `_Psyscall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ProcessorStatus {
@@ -10,18 +10,18 @@ pub enum ProcessorStatus {
     Idle = 0,
     /// Held by an M.
     Running = 1,
-    /// Left behind by an M in a system call. Whoever changes the word from this by compare-exchange has the P.
+    /// Left by an M that is in a system call. The M that changes the status from this by compare-exchange gets the P.
     Syscall = 2,
-    /// The world is stopped: held by no M, on no list, until the world starts. Go: `_Pgcstop`.
+    /// The world is stopped: held by no M and on no list until the world starts. Go: `_Pgcstop`.
     Stopped = 3,
-    /// As `Stopped`, and the M that left the P behind is still in its system call. If the world starts before the call ends,
-    /// the M gets the P back as if it had not been stopped.
+    /// As `Stopped`, and the M that left the P is still in its system call. If the world starts before the call ends,
+    /// that M can return to the P as if it had not been stopped.
     StoppedInSyscall = 4,
     /// Not in use: [`set_procs`](crate::engine::procs::set_procs) set a lower number. Go: `_Pdead`.
     Dead = 5,
 }
 
-/// The status word of a P. A compare-exchange on it decides who gets a P whose M is in a system call.
+/// The status word of a P. A compare-exchange on it decides which M gets a P whose last M is in a system call.
 #[derive(Debug)]
 pub(crate) struct StatusWord(AtomicU32);
 
@@ -43,8 +43,8 @@ impl StatusWord {
 
     /// Called by the holder, or under the scheduler lock by an M that takes the P from the idle list or has stopped the world.
     pub(crate) fn set(&self, status: ProcessorStatus) {
-        // Ordering: Release, so that an M that claims the P from `Syscall` with the Acquire below sees its ring, caches
-        // and counters as the M that entered the system call left them.
+        // Ordering: Release, so that an M that claims the P from `Syscall` with the Acquire below sees the P's ring,
+        // caches and counters as the M that entered the system call left them.
         self.0.store(status as u32, Ordering::Release);
     }
 

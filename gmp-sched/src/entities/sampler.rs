@@ -6,7 +6,7 @@ use crate::entities::status::ParkedStatus;
 /// Which Gs of a P are sampled.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// The status of Gs that park here: a [`ParkedStatus`].
+    /// The status with which Gs of this P park: a [`ParkedStatus`].
     parked: AtomicU32,
     all: AtomicBool,
 }
@@ -21,7 +21,7 @@ impl Sampler {
         self.set_parked_status(ParkedStatus::unsampled(number));
     }
 
-    /// The status of a G that parks here.
+    /// The status with which a G of this P parks.
     #[inline(always)]
     pub(crate) fn parked_status(&self) -> ParkedStatus {
         ParkedStatus::from_bits(self.parked.load(Ordering::Relaxed))

@@ -24,29 +24,29 @@ use crate::platform::Platform;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
 
-/// What the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
+/// The state that the scheduler lock guards. Go: the part of `schedt` under `sched.lock`.
 #[derive(Debug)]
 pub(crate) struct Shared<P: Platform> {
     /// The global run queue. Go: `runq`.
     pub(crate) global: List<Goroutine<P>>,
-    /// Runnable Gs that are locked to an M. Go has them in the run queues.
+    /// Runnable Gs that are locked to an M. Go keeps them in the run queues.
     pub(crate) locked: List<Goroutine<P>>,
-    /// Ps that no M holds; the first is taken first. Go: `pidle`.
+    /// Ps that no M holds. The first is taken first. Go: `pidle`.
     pub(crate) idle_processors: List<Processor<P>>,
-    /// Ms that wait for a P; the first is taken first. There is one for every idle P: see `idle`. Go: `midle`.
+    /// Ms that wait for a P. The first is taken first. There is at least one for each idle P: see `idle`. Go: `midle`.
     pub(crate) idle_machines: List<Machine<P>>,
     /// Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
     pub(crate) idle_locked: u32,
     /// Ms in existence. Go: `mcount`.
     pub(crate) machines: u32,
-    /// Ms in a system call whose P was handed off, or on their way back from one without a P; and, counted in addition, Ms
-    /// that a G is locked to.
+    /// Ms in a system call whose P was handed off, or that are returning from one without a P. In addition, each M with
+    /// a locked G is counted once more.
     pub(crate) blocked_machines: u32,
-    /// Number of Ps that need an M besides the blocked ones: all Ps in use, or that are about to be.
+    /// Number of Ms needed besides the blocked ones: as many as Ps are in use, or are about to be.
     pub(crate) machines_wanted: usize,
-    /// Ps that have not stopped yet while the world is to stop, without the stopper's own. Go: `stopwait`.
+    /// Number of Ps that have not stopped yet while the world is to stop, without the stopper's own. Go: `stopwait`.
     pub(crate) unstopped: usize,
-    /// The M that waits for that to become 0. Go: `stopnote`.
+    /// The M that waits for that number to become 0. Go: `stopnote`.
     pub(crate) stopper: Option<&'static Machine<P>>,
 }
 
@@ -57,15 +57,15 @@ impl<P: Platform> Shared<P> {
     }
 }
 
-/// Most Ps of a scheduler.
+/// The most Ps of a scheduler.
 pub const PROCESSOR_LIMIT: usize = 1024;
 
-/// One scheduler. It lives as long as the program, like Go's.
+/// A scheduler. It lives as long as the program, as Go's does.
 #[doc(alias = "sched")]
 pub struct Scheduler<P: Platform> {
     /// Its number in this process, never used twice.
     number: u32,
-    /// All Ps that there may be; those from `procs` on are dead.
+    /// All Ps up to the limit. Those from index `procs` on are dead.
     processors: Box<[Processor<P>]>,
     /// Number of Ps in use. Changed while the world is stopped.
     procs: AtomicUsize,
@@ -79,7 +79,7 @@ pub struct Scheduler<P: Platform> {
     pub(crate) spinning: AtomicU32,
     /// The idle M that parks with a deadline: the M that has been idle longest. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<P>>,
-    /// Dead Gs that belong to no P. Go: `sched.gFree`.
+    /// Dead Gs on the common lists. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<Goroutine<P>>, P>,
     /// Unused timers of programs.
     pub(crate) timer_slots: Extension,
@@ -89,15 +89,15 @@ pub struct Scheduler<P: Platform> {
     pub(crate) all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
     pub(crate) next_machine_id: AtomicU32,
-    /// An M that the platform had no thread for.
+    /// An M for which the platform had no thread.
     pub(crate) spare_machine: AtomicRef<Machine<P>>,
     /// Signals of devices.
     pub(crate) signals: SignalList<P>,
-    /// The main G has ended by `goexit`: no G is left to end the program when the others have finished.
+    /// Whether the main G has ended by `goexit`: then no G ends the program when the others have finished.
     pub(crate) main_exited: AtomicBool,
-    /// Gs spawned by callers without a P, which would count them: in a system call, or outside of the scheduler.
+    /// Number of Gs spawned by callers without a P to count them: in a system call, or outside of the scheduler.
     pub(crate) started_without_processor: AtomicU64,
-    /// Ms are to exit when they next search for work.
+    /// Whether the Ms are to exit when they next search for work.
     shut_down: AtomicBool,
 }
 
@@ -108,7 +108,8 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// A scheduler with a fixed number of Ps. It has no M yet; [`start`](Self::start) creates the Ms and the main G.
+    /// Makes a scheduler with a fixed number of Ps. It has no M yet; [`start`](Self::start) creates the Ms and the main
+    /// G.
     ///
     /// It is never freed. Must be called where the platform allows allocation.
     ///
@@ -120,12 +121,12 @@ impl<P: Platform> Scheduler<P> {
         Self::with_limit(processors, processors)
     }
 
-    /// [`new`](Self::new) with room for `limit` Ps, about 15 KiB each. [`set_procs`](crate::engine::procs::set_procs) may
-    /// choose any number from 1 to `limit` later.
+    /// [`new`](Self::new) with room for `limit` Ps, about 15 KiB each. [`set_procs`](crate::engine::procs::set_procs)
+    /// can later choose any number from 1 to `limit`.
     ///
     /// # Panics
     ///
-    /// `processors` is 0 or above `limit`, or that is above [`PROCESSOR_LIMIT`].
+    /// `processors` is 0 or more than `limit`, or `limit` is more than [`PROCESSOR_LIMIT`].
     #[must_use]
     pub fn with_limit(processors: usize, limit: usize) -> &'static Self {
         assert!(processors > 0, "a scheduler needs at least one P");
@@ -156,7 +157,7 @@ impl<P: Platform> Scheduler<P> {
             bubbles: Lock::new(List::new()),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),
-            // The first batch starts at 16 rather than 0, except that the main G gets number 1.
+            // The first batch starts at 16 rather than 0. The main G has number 1.
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
             next_machine_id: AtomicU32::new(0),
             spare_machine: AtomicRef::none(),
@@ -178,13 +179,13 @@ impl<P: Platform> Scheduler<P> {
         scheduler
     }
 
-    /// Its number, which a parked G stores to tell which scheduler it belongs to.
+    /// Its number, which a parked G stores to show which scheduler it belongs to.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// All Ps in use. [`set_procs`](crate::engine::procs::set_procs) changes their number, so the answer may be outdated; a
-    /// P that is no longer in use stays valid and is empty. Go: `allp`.
+    /// All Ps in use. [`set_procs`](crate::engine::procs::set_procs) changes their number, so the answer may be
+    /// outdated. A P that is no longer in use stays valid and is empty. Go: `allp`.
     #[must_use]
     #[doc(alias = "allp")]
     pub fn processors(&'static self) -> &'static [Processor<P>] {
@@ -196,7 +197,7 @@ impl<P: Platform> Scheduler<P> {
         &self.processors
     }
 
-    /// The most Gs that run at once. Go: `GOMAXPROCS`.
+    /// The number of Ps in use, which is how many Gs can run at once. Go: `GOMAXPROCS`.
     #[must_use]
     #[inline(always)]
     #[doc(alias = "GOMAXPROCS")]
@@ -204,25 +205,25 @@ impl<P: Platform> Scheduler<P> {
         self.procs.load(Ordering::Relaxed)
     }
 
-    /// Called while the world is stopped.
+    /// Sets the number of Ps. Called while the world is stopped.
     pub(crate) fn set_procs(&self, procs: usize) {
-        // Ordering: Ms that rely on the new number are started under the lock afterwards.
+        // Ordering: Relaxed: Ms that rely on the new number are started under the lock afterwards.
         self.procs.store(procs, Ordering::Relaxed);
     }
 
-    /// The limit of the number of Ps, chosen when the scheduler was created.
+    /// The limit of the number of Ps, chosen when the scheduler was made.
     #[must_use]
     pub fn procs_limit(&self) -> usize {
         self.processors.len()
     }
 
-    /// Whether a P was left behind by an M in a system call, so that sysmon has to check it. Callable from interrupts.
+    /// Whether an M has left a P in a system call, so that sysmon has to check it. Callable from interrupts.
     #[must_use]
     pub fn is_any_in_syscall(&'static self) -> bool {
         self.processors().iter().any(|processor| processor.status() == ProcessorStatus::Syscall)
     }
 
-    /// All Gs that there ever were, including dead slots.
+    /// All Gs, including dead slots.
     pub fn goroutines(&'static self) -> impl Iterator<Item = &'static Goroutine<P>> {
         core::iter::successors(self.all_goroutines.load(Ordering::Acquire), |goroutine| {
             goroutine.all_link.load(Ordering::Acquire)
@@ -236,18 +237,18 @@ impl<P: Platform> Scheduler<P> {
         })
     }
 
-    /// Number of living Gs, without those that have been created and not started. Go: `NumGoroutine`.
+    /// Number of living Gs, except for those that have not been started. Go: `NumGoroutine`.
     #[must_use]
     #[doc(alias = "NumGoroutine")]
     pub fn num_goroutine(&'static self) -> usize {
         self.goroutines().filter(|goroutine| !matches!(goroutine.status(), Status::Dead | Status::Idle)).count()
     }
 
-    /// The counts of all Ps together.
+    /// The sum of the counters of all Ps.
     #[must_use]
     pub fn counts(&'static self) -> Counts {
         let mut total = Counts::default();
-        // Including Ps that are no longer in use.
+        // Includes Ps that are no longer in use.
         for processor in &self.processors {
             total += processor.counts();
         }
@@ -255,7 +256,7 @@ impl<P: Platform> Scheduler<P> {
         total
     }
 
-    /// How long Gs waited from runnable to running, for a sample of Gs.
+    /// The scheduling latencies of a sample of all Gs.
     #[must_use]
     pub fn latencies(&'static self) -> Latencies {
         let mut total = Latencies::default();
@@ -270,7 +271,7 @@ impl<P: Platform> Scheduler<P> {
         push_forever(&self.all_goroutines, goroutine, |goroutine| &goroutine.all_link);
     }
 
-    /// The first id of a new batch for Gs.
+    /// Returns the first id of a new batch of ids for Gs.
     pub(crate) fn take_goroutine_ids(&self) -> u64 {
         self.next_id.fetch_add(GOROUTINE_ID_BATCH, Ordering::Relaxed)
     }
@@ -279,7 +280,7 @@ impl<P: Platform> Scheduler<P> {
     pub(crate) fn put_idle_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Idle);
         shared.idle_processors.push_front(processor);
-        // Ordering: the caller has the fence between this and its check of the queues.
+        // Ordering: Relaxed: the caller executes the fence between this and its check of the queues.
         self.idle_processors.fetch_add(1, Ordering::Relaxed);
     }
 

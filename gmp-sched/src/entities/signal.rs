@@ -1,4 +1,4 @@
-//! Signals of devices as data; see [`crate::engine::device_signals`].
+//! The data of device signals; see [`crate::engine::device_signals`].
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::Platform;
 
-/// The lower bits of a signal's word are its state; the bits above them are a wait generation.
+/// The lower bits of a signal's word are its state. The bits above them are a wait generation.
 pub(crate) const TAG: u64 = 7;
 pub(crate) const EMPTY: u64 = 0;
 pub(crate) const RAISED: u64 = 1;
@@ -16,15 +16,15 @@ pub(crate) const WAITING: u64 = 3;
 pub(crate) const QUEUED: u64 = 4;
 pub(crate) const DELIVERED: u64 = 5;
 
-/// An event that a G waits for and an interrupt handler raises. Only one G at a time may wait for it. Go: `pollDesc`,
-/// `netpollblock`.
+/// An event that an interrupt handler raises and for which a G waits. Only one G at a time may wait for a signal. Go:
+/// `pollDesc`, `netpollblock`.
 ///
-/// Lives as long as the program: a driver has it in a static or reuses it.
+/// It must live as long as the program: a driver keeps it in a static or reuses it.
 #[doc(alias = "pollDesc")]
 pub struct Signal<P: Platform> {
     pub(crate) word: AtomicU64,
-    /// The G that waits. It writes this while the state is PARKING, with its wait generation; others read it while the state
-    /// is QUEUED.
+    /// The G that waits, with its wait generation in `word`. The G writes this field while the state is PARKING; others
+    /// read it while the state is QUEUED.
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
     /// Link of the ready list.
     pub(crate) next: AtomicRef<Self>,
@@ -46,7 +46,7 @@ impl<P: Platform> Default for Signal<P> {
 
 /// The raised signals, and the number of Gs that wait for one.
 pub(crate) struct SignalList<P: Platform> {
-    /// A stack: pushed to by anyone, and taken as a whole, so that there is no ABA problem.
+    /// A stack. Any thread may push to it, and it is only taken as a whole, so there is no ABA problem.
     pub(crate) ready: AtomicRef<Signal<P>>,
     pub(crate) waiting: AtomicUsize,
 }

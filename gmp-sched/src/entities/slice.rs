@@ -7,24 +7,24 @@ use crate::base::reference::AtomicRef;
 /// The current slice of a P, for Gs of type `T`.
 #[derive(Debug)]
 pub(crate) struct CurrentSlice<T: 'static> {
-    /// The P's tick at the latest tick of the clock.
+    /// The tick of the P that the tick handler or sysmon saw last.
     pub(crate) seen: AtomicU64,
-    /// When that tick was seen first, or the slice was prolonged.
+    /// Start of the slice of that tick: when it was first seen, or later if it was prolonged.
     pub(crate) since: AtomicU64,
-    /// Whether the slice has been prolonged.
+    /// Whether the slice has already been prolonged.
     pub(crate) is_prolonged: AtomicBool,
-    /// When a G was last displaced on the P, or the batch budget of due timers was used up: from then on it runs undisturbed for a
-    /// while.
+    /// When a G was last displaced on the P, or the batch budget of due timers was last used up. After that the running
+    /// G is undisturbed for a while.
     pub(crate) displaced_at: AtomicU64,
-    /// The owner of the slice, if another G runs in it because its timer displaced the owner.
+    /// The owner of the slice, if a G whose timer was due has displaced it and runs in its slice.
     pub(crate) displaced: AtomicRef<T>,
-    /// The last tick that began with a G whose timer was due, [`NONE`] before the first.
+    /// The last tick that began with a G whose timer was due; [`NONE`] before the first such tick.
     pub(crate) of_due: AtomicU64,
     /// The tick whose slice must end; [`NONE`] if there is none. Slices of other ticks are not affected.
     pub(crate) ends: AtomicU64,
 }
 
-/// Not a tick: there are never so many.
+/// Stands for no tick: ticks have 32 bits.
 pub(crate) const NONE: u64 = u64::MAX;
 
 impl<T> CurrentSlice<T> {
@@ -48,7 +48,8 @@ impl<T> CurrentSlice<T> {
         self.displaced.store(None, Ordering::Relaxed);
     }
 
-    /// Lets the slice of `tick` go on as if it had begun at `since`. Returns whether it does: it may once.
+    /// Prolongs the slice of `tick` as if it had begun at `since`. Returns `false` without effect if it was prolonged
+    /// before.
     pub(crate) fn prolong(&self, tick: u64, since: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed) {
             return false;
@@ -64,7 +65,7 @@ impl<T> CurrentSlice<T> {
         self.displaced.load(Ordering::Relaxed).is_some_and(|owner| !core::ptr::eq(owner, running))
     }
 
-    /// Records that the G of a timer displaces `me`. Returns whether `me` is the owner of the slice.
+    /// Records that a G whose timer is due displaces `me`. Returns whether `me` is the owner of the slice.
     pub(crate) fn displace(&self, me: &'static T, tick: u64, now: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) != tick {
             self.begin(tick, now);
@@ -73,19 +74,19 @@ impl<T> CurrentSlice<T> {
         if self.is_of_another(me) {
             return false;
         }
-        // If the slice is over, that is found when `me` runs again: the G of the timer must not be preempted for it.
+        // Whether the slice is over is checked when `me` runs again: the G of the timer must not be preempted for it.
         self.ends.store(NONE, Ordering::Relaxed);
         self.displaced.store(Some(me), Ordering::Relaxed);
         true
     }
 }
 
-/// The current system call of a P, used by sysmon alone. Go: `sysmontick`.
+/// The current system call of a P. Used by sysmon only. Go: `sysmontick`.
 #[derive(Debug)]
 pub(crate) struct CurrentCall {
     /// The P's number of system calls when sysmon last saw it change.
     pub(crate) seen: AtomicU32,
-    /// When that was.
+    /// When sysmon saw that change.
     pub(crate) since: AtomicU64,
 }
 

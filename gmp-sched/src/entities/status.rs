@@ -1,4 +1,4 @@
-//! The status of a G, as a word.
+//! The status of a G, stored in one word.
 
 use core::fmt;
 
@@ -12,11 +12,11 @@ pub enum Status {
     Runnable = 1,
     /// On an M that holds a P.
     Running = 2,
-    /// On an M that is in a system call, with or without a P.
+    /// On an M in a system call, with or without a P.
     Syscall = 3,
     /// Parked; see the wait reason.
     Waiting = 4,
-    /// Finished; the slot is free or waits for its join handle.
+    /// Finished. The slot is free or waits for its join handle.
     Dead = 6,
 }
 
@@ -33,14 +33,14 @@ impl Status {
     }
 }
 
-/// [`Status::Waiting`] as it is stored: with the number of the G's scheduler in the upper bits, and with bits for what else
-/// the waker has to do. So a waker needs one comparison, with the status stored in its own M, to find that the G is of the
-/// same scheduler and that there is nothing else to do.
+/// [`Status::Waiting`] as it is stored, with the number of the G's scheduler in the upper bits and with bits for
+/// additional work of the waker. A waker compares it with the status stored in its own M. If they are equal, the G
+/// belongs to the same scheduler and there is no additional work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParkedStatus(u32);
 
 impl ParkedStatus {
-    /// Limit of the number of schedulers, whose numbers have to fit above the bits.
+    /// The number of schedulers that fit above the bits.
     pub(crate) const SCHEDULER_LIMIT: u32 = 1 << (u32::BITS - Self::SHIFT);
 
     const SHIFT: u32 = 8;
@@ -51,13 +51,13 @@ impl ParkedStatus {
         Self(scheduler << Self::SHIFT | Status::Waiting as u32)
     }
 
-    /// The same for a G that is sampled; see `observe`.
+    /// This status with the G sampled; see `observe`.
     #[inline(always)]
     pub(crate) const fn sampled(self) -> Self {
         Self(self.0 | WATCHED)
     }
 
-    /// The same for a G that is not.
+    /// This status with the G not sampled.
     #[inline(always)]
     pub(crate) const fn without_sampling(self) -> Self {
         Self(self.0 & !WATCHED)
@@ -68,7 +68,7 @@ impl ParkedStatus {
         self.0 & WATCHED != 0
     }
 
-    /// From the number that it is.
+    /// Converts the stored word.
     #[inline(always)]
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -83,13 +83,14 @@ impl ParkedStatus {
 /// The bits of a stored status that are the [`Status`].
 pub(crate) const STATUS: u32 = 0x1F;
 
-/// A bit of [`ParkedStatus`]: the G is sampled, so the time when it becomes runnable has to be recorded.
+/// A bit of [`ParkedStatus`]: the G is sampled, so its waker records when it becomes runnable.
 pub(crate) const WATCHED: u32 = 0x80;
 
-/// A bit of [`ParkedStatus`]: the G waits durably in a bubble, which counts the Gs that do not. See [`crate::synctest`].
+/// A bit of [`ParkedStatus`]: the G waits durably in a bubble, so its waker counts it as active there. See
+/// [`crate::synctest`].
 pub(crate) const IN_BUBBLE: u32 = 0x40;
 
-/// A bit of [`ParkedStatus`]: the G is locked to its M, and is readied in another way. See
+/// A bit of [`ParkedStatus`]: the G is locked to its M, so its waker readies it in another way. See
 /// [`crate::engine::lock_os_thread`].
 pub(crate) const LOCKED: u32 = 0x20;
 

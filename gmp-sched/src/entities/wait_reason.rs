@@ -1,4 +1,4 @@
-//! Why Gs wait, as lists of Gs show it.
+//! Why Gs wait, for reports.
 
 use core::fmt;
 
@@ -13,83 +13,83 @@ macro_rules! wait_reasons {
 
         impl WaitReason {
             const ALL: &[Self] = &[$(Self::$name,)*];
-            /// What each of [`ALL`](Self::ALL) is called.
+            /// The text of each of [`ALL`](Self::ALL).
             pub(crate) const WORDS: &[&str] = &[$($words,)*];
         }
     };
 }
 
 wait_reasons! {
-    /// It does not wait.
+    /// The G does not wait.
     None = "",
-    /// For another G to finish.
+    /// Another G has to finish.
     Join = "join",
-    /// The same, in a bubble: for another G of it.
+    /// Another G of the same bubble has to finish.
     JoinDurable = "join (durable)",
-    /// For a point in time.
+    /// A point in time.
     Sleep = "sleep",
-    /// For a device.
+    /// A device.
     IoWait = "IO wait",
-    /// For a value to receive.
+    /// A value to receive from a channel.
     ChanReceive = "chan receive",
-    /// For somebody to take a value.
+    /// A receiver for a value to send.
     ChanSend = "chan send",
-    /// For a value to receive, in a bubble, from a channel of that. Go: `waitReasonSynctestChanReceive`.
+    /// A value to receive from a channel of the same bubble. Go: `waitReasonSynctestChanReceive`.
     ChanReceiveDurable = "chan receive (durable)",
-    /// For somebody to take a value, in a bubble, from a channel of that. Go: `waitReasonSynctestChanSend`.
+    /// A receiver for a value to send to a channel of the same bubble. Go: `waitReasonSynctestChanSend`.
     ChanSendDurable = "chan send (durable)",
-    /// For a value of a channel that never has one.
+    /// A value to receive from a nil channel, which never has one.
     ChanReceiveNil = "chan receive (nil chan)",
-    /// For somebody to take a value from a channel of which nobody ever does.
+    /// A receiver for a value to send to a nil channel, which never has one.
     ChanSendNil = "chan send (nil chan)",
-    /// For one of several channels.
+    /// One of several channels.
     Select = "select",
-    /// For one of several channels, in a bubble, all of which are of that. Go: `waitReasonSynctestSelect`.
+    /// One of several channels, all of the same bubble. Go: `waitReasonSynctestSelect`.
     SelectDurable = "select (durable)",
-    /// For nothing at all, forever.
+    /// A select without cases, which waits forever.
     SelectNoCases = "select (no cases)",
-    /// For a semaphore.
+    /// A semaphore.
     SemAcquire = "semacquire",
-    /// For a mutex.
+    /// A mutex.
     MutexLock = "sync.Mutex.Lock",
-    /// For the writers of a reader-writer lock to leave.
+    /// Read access to a reader-writer lock, which writers hold or wait for.
     RwLockRead = "sync.RWMutex.RLock",
-    /// For the readers and the writer of a reader-writer lock to leave.
+    /// Write access to a reader-writer lock.
     RwLockWrite = "sync.RWMutex.Lock",
-    /// For a condition to be signalled.
+    /// A notification of a condition variable.
     CondvarWait = "sync.Cond.Wait",
-    /// For a group of Gs to finish.
+    /// The end of a group of Gs.
     WaitGroupWait = "sync.WaitGroup.Wait",
-    /// For a group of Gs to finish, in a bubble, which is that of the group. Go: `waitReasonSynctestWaitGroupWait`.
+    /// The end of a group of Gs of the same bubble. Go: `waitReasonSynctestWaitGroupWait`.
     WaitGroupWaitDurable = "sync.WaitGroup.Wait (durable)",
-    /// For somebody else to finish what is done once.
+    /// Another G that runs the function of a `Once`.
     Once = "sync.Once",
-    /// The same, in a bubble: for another G of it.
+    /// Another G of the same bubble that runs the function of a `Once`.
     OnceDurable = "sync.Once (durable)",
-    /// For the others at a barrier.
+    /// The other Gs at a barrier.
     Barrier = "barrier",
-    /// For the children of a scope.
+    /// The children of a scope.
     Scope = "scope",
-    /// For the other side of a coroutine.
+    /// The other side of a coroutine.
     Coroutine = "coroutine",
-    /// The same, in a bubble: for one of that. Go has one reason for both.
+    /// The other side of a coroutine, in the same bubble. Go has one reason for both.
     CoroutineDurable = "coroutine (durable)",
-    /// For a context to be done.
+    /// The end of a context.
     Context = "context",
-    /// For a future.
+    /// A future.
     Future = "future",
-    /// For all Gs of a bubble to block. Go: `testing/synctest`.
+    /// All other Gs of a bubble have to block. Go: `testing/synctest`.
     SynctestWait = "synctest.Wait",
-    /// For all Gs of a bubble to finish. Go: `testing/synctest`.
+    /// All Gs of a bubble have to finish. Go: `testing/synctest`.
     SynctestRun = "synctest.Run",
-    /// For the world to stop, or for whoever has stopped it.
+    /// The world has to stop, or another G that stops it has to start it again.
     StoppingTheWorld = "stopping the world",
-    /// Parked by a program for reasons of its own.
+    /// Parked by a program, for a reason of its own.
     Parked = "parked",
 }
 
 impl WaitReason {
-    /// Whether a G of a bubble that waits for this counts as one that only the bubble can wake. Go: `isIdleInSynctest`.
+    /// Whether a G in a bubble that waits for this reason waits durably. Go: `isIdleInSynctest`.
     #[doc(alias = "isIdleInSynctest")]
     pub(crate) fn is_durable(self) -> bool {
         match self {
@@ -129,7 +129,7 @@ impl WaitReason {
         }
     }
 
-    /// The reason of the same wait if only the bubble of the G that waits can end it.
+    /// The reason of the same wait if only Gs and timers of the waiting G's bubble can end it.
     pub(crate) fn within_bubble(self) -> Self {
         match self {
             Self::Join => Self::JoinDurable,
@@ -154,15 +154,15 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// What a park waits for. Lists of Gs show the reason. For a G in a bubble it matters also where the wait is, that is, whether
-/// only Gs and timers of that bubble can end it; this is asked of no other G.
+/// What a park waits for. Reports show the reason. For a G in a bubble it also matters whether only Gs and timers of
+/// that bubble can end the wait; for other Gs that is not evaluated.
 pub(crate) struct WaitFor<'a> {
     reason: WaitReason,
     is_within_bubble: &'a dyn Fn() -> bool,
 }
 
 impl<'a> WaitFor<'a> {
-    /// A wait for what may be of the G's bubble or not.
+    /// A wait for an object that may belong to the G's bubble.
     #[inline(always)]
     pub(crate) fn new(reason: WaitReason, is_within_bubble: &'a dyn Fn() -> bool) -> Self {
         Self { reason, is_within_bubble }
@@ -173,7 +173,7 @@ impl<'a> WaitFor<'a> {
         self.reason
     }
 
-    /// The reason of a G in a bubble.
+    /// The reason to record for a G in a bubble.
     #[cold]
     pub(crate) fn reason_in_bubble(&self) -> WaitReason {
         if (self.is_within_bubble)() { self.reason.within_bubble() } else { self.reason }
@@ -181,7 +181,7 @@ impl<'a> WaitFor<'a> {
 }
 
 impl From<WaitReason> for WaitFor<'_> {
-    /// A wait for what is of no bubble, or whose reason alone says whether the wait is durable.
+    /// A wait for something that belongs to no bubble, or whose reason alone determines whether the wait is durable.
     #[inline(always)]
     fn from(reason: WaitReason) -> Self {
         Self { reason, is_within_bubble: &|| false }

@@ -1,4 +1,4 @@
-//! A G's place in a queue of those that wait; see [`crate::library::waiter`].
+//! A G's entry in a wait queue; see [`crate::library::waiter`].
 
 use core::fmt;
 use core::ptr;
@@ -9,13 +9,13 @@ use crate::base::reference::AtomicRef;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::platform::Platform;
 
-/// One G's entry in one queue. Go: `sudog`.
+/// One G's entry in one wait queue. Go: `sudog`.
 ///
-/// All fields are atomics with relaxed accesses: while it is queued they belong to the holder of the queue's lock, otherwise
-/// to its G.
+/// All fields are atomics with relaxed accesses. While it is queued they belong to the holder of the queue's lock,
+/// otherwise to its G.
 #[doc(alias = "sudog")]
 pub(crate) struct Waiter<P: Platform> {
-    /// Its G, if removing this from its queue ends the wait, so that one load answers both questions; otherwise `None`.
+    /// Its G, if the removal of this waiter from its queue ends the wait; otherwise `None`. So one load shows both.
     pub(crate) sole: AtomicRef<Goroutine<P>>,
     /// The next one in its queue; undefined in the last one.
     pub(crate) next: AtomicRef<Self>,
@@ -25,9 +25,10 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) outcome: AtomicUsize,
     /// Its G, if the wait has several wakers.
     pub(crate) goroutine: AtomicRef<Goroutine<P>>,
-    /// The wait generation to claim then.
+    /// The wait generation to claim in that case.
     pub(crate) generation: AtomicU64,
-    /// The value slot: where the waker takes or puts the value that is passed on, if any. An address on the G's stack.
+    /// The value slot: the address on the G's stack from which the waker takes, or to which it writes, the value that
+    /// is passed, if any.
     pub(crate) slot: AtomicPtr<()>,
 }
 
@@ -85,7 +86,7 @@ impl<P: Platform> Waiter<P> {
         self.goroutine.load(Ordering::Relaxed).expect("a waiter is prepared before it is queued")
     }
 
-    /// Ends the wait; returns the G, for the caller to ready, unless another waker has ended it.
+    /// Claims the end of the wait. Returns the G for the caller to ready, unless another waker has ended the wait.
     #[inline(always)]
     pub(crate) fn claim(&'static self) -> Option<&'static Goroutine<P>> {
         match self.sole.load(Ordering::Relaxed) {

@@ -40,17 +40,17 @@ pub struct Stops {
 
 /// Whether the world is stopped, and the queue of the Gs of type `T` that wait to stop it.
 pub(crate) struct WorldStop<T: Linked, S: Points> {
-    /// The world is being stopped, or is stopped. Changed under the scheduler lock. Go: `gcwaiting`.
+    /// Whether the world is being stopped or is stopped. Changed under the scheduler lock. Go: `gcwaiting`.
     pub(crate) stopping: AtomicBool,
-    /// The world is stopped.
+    /// Whether the world is stopped.
     pub(crate) stopped: AtomicBool,
     pub(crate) queue: Lock<StopQueue<T>, S>,
 }
 
-/// The right to stop the world, and the queue for it. Go: `worldsema`.
+/// The right to stop the world, and the queue of Gs that wait for it. Go: `worldsema`.
 pub(crate) struct StopQueue<T: Linked> {
     pub(crate) is_taken: bool,
-    /// Waiters for the right, first in, first out.
+    /// Gs that wait for the right, in FIFO order.
     pub(crate) waiting: List<T>,
     pub(crate) stops: Stops,
 }
@@ -64,7 +64,8 @@ impl<T: Linked, S: Points> WorldStop<T, S> {
         }
     }
 
-    /// Takes the right to stop the world if it is free, and returns whether it was. If it was not, appends `me` to the queue.
+    /// Takes the right to stop the world if it is free; returns whether it was. If it was not, appends `me` to the
+    /// queue.
     pub(crate) fn acquire(&self, me: Option<&'static T>) -> bool {
         let mut queue = self.queue.lock();
         if let Some(me) = me

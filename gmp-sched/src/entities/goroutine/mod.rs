@@ -1,4 +1,4 @@
-//! G: a thread of control with a stack of its own, and the life cycle of its slot.
+//! G: a flow of control with a stack of its own, and the life cycle of its slot.
 //!
 //! ```text
 //!            spawn                 execute
@@ -9,9 +9,9 @@
 //!                                              └──┴── Syscall
 //! ```
 //!
-//! Slots are never freed, only reused, so a `&'static Goroutine` is always valid. The id tells one life of a slot from the
-//! next: no id is used twice. All fields are atomics with relaxed accesses. Only the owner of the G writes them (its
-//! creator, the M that runs it, or the queue that it is on), and the queues order one owner after the other.
+//! Slots are never freed, only reused, so a `&'static Goroutine` is always valid. No id is used twice, so the id
+//! distinguishes the lives of a slot. All fields are atomics with relaxed accesses. Only the owner of the G writes them
+//! (its creator, the M that runs it, or the queue that it is on), and the queues order each owner before the next.
 
 mod stack;
 mod wait;
@@ -41,7 +41,7 @@ use crate::platform::{Pinned, Platform};
 pub(crate) use stack::StackSize;
 pub(crate) use wait::WaitGeneration;
 
-/// What the scheduler does with the body of a G, whose types only its spawner knew.
+/// Functions on the body of a G, whose types only its spawner knew.
 pub(crate) struct BodyFunctions<P: Platform> {
     /// Stores an error as the result, and readies the Gs that wait for it. The closure has been moved out.
     pub(crate) fail: fn(&Pinned<P>, &'static Goroutine<P>, JoinError),
@@ -49,15 +49,15 @@ pub(crate) struct BodyFunctions<P: Platform> {
 
 /// A G. Go: `g` (runtime/runtime2.go).
 ///
-/// The fields that a G needs which only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines: where
-/// that made the distance between them a power of two, they competed for the same few sets of the caches (natively a hop of
+/// The fields needed by a G that only runs and ends come first, in 128 bytes. Gs are not aligned to cache lines: where
+/// that made the distance between them a power of two, they competed for the same few cache sets (natively, a hop of
 /// the ring of 1000 took 59 ns instead of 37).
 #[doc(alias = "g")]
 #[repr(C)]
 pub struct Goroutine<P: Platform> {
-    /// Saved while it does not run. It is first, so that its address is that of the G.
+    /// The saved context while the G does not run. It is the first field, so that its address is that of the G.
     pub(crate) context: SavedContext,
-    /// Link of the one list that it is on.
+    /// Link of the run queue or list that contains it, of which there is at most one.
     link: AtomicRef<Self>,
     /// A [`Status`], or a [`ParkedStatus`](crate::entities::status::ParkedStatus).
     status: AtomicU32,
@@ -73,35 +73,35 @@ pub struct Goroutine<P: Platform> {
     pub(crate) completion: AtomicUsize,
     /// The functions for its result, whose type only its spawner knew.
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
-    /// Its bubble, `None` for nearly all. Go: `g.bubble`.
+    /// Its bubble; `None` for nearly all Gs. Go: `g.bubble`.
     bubble: AtomicRef<Bubble<P>>,
     waiting_since: AtomicU64,
     /// Its closure until it runs, then its result. A small one ends within the second cache line.
     pub(crate) body: InlineBody,
-    /// The waiter that its last wait was ended through. Go: `param`.
+    /// The waiter through which its last wait was ended. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<P>>,
-    /// The wait generation: that of the last wait while it can be claimed, one more after that.
+    /// The wait generation: that of the last wait while it can be claimed, one more afterwards.
     wait: AtomicU64,
-    /// Its waiter for waits with one waker.
+    /// The waiter that it uses for waits with one waker.
     pub(crate) waiter: Waiter<P>,
-    /// For sleeps and waits with a deadline. Go: `g.timer`.
+    /// The timer for sleeps and for waits with a deadline. Go: `g.timer`.
     pub(crate) timer: Timer<P>,
-    /// Its waiter for the context that it waits with.
+    /// The waiter that it queues at the context that limits a wait.
     pub(crate) context_waiter: Waiter<P>,
-    /// The M that it is locked to. Go: `lockedm`.
+    /// The M to which it is locked. Go: `lockedm`.
     locked_machine: AtomicRef<Machine<P>>,
-    /// The address of the count of its scope; see [`crate::library::scope`]. Used by scoped Gs only.
+    /// The address of the count of children in its scope; see [`crate::library::scope`]. Used by scoped Gs only.
     pub(crate) scope: AtomicUsize,
-    /// The address of the children of the innermost scope that it has opened and not left, 0 if there is none.
+    /// The address of the children of the innermost scope that it is in, 0 if there is none.
     pub(crate) open_scope: AtomicUsize,
     /// When it became runnable, if it is sampled; see `observe`.
     runnable_since: AtomicU64,
     name: NameCell,
-    /// Link of the list of batches, for a dead G that is the first of one.
+    /// Link of the list of batches, for the first of a batch of dead Gs.
     batch_link: AtomicRef<Self>,
     /// Link of the list of all Gs, set once.
     pub(crate) all_link: AtomicRef<Self>,
-    /// The scheduler whose Ms run it, in this life of the slot and in all others.
+    /// The scheduler whose Ms run it, in all lives of the slot.
     scheduler: &'static Scheduler<P>,
 }
 
@@ -114,7 +114,7 @@ impl<P: Platform> Goroutine<P> {
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// A slot of `scheduler` without a stack, on no list.
+    /// Makes a slot of `scheduler` without a stack, on no list.
     #[inline]
     pub(crate) fn new(scheduler: &'static Scheduler<P>) -> Self {
         Self {
@@ -170,20 +170,20 @@ impl<P: Platform> Goroutine<P> {
         Status::from_bits(self.status.load(Ordering::Relaxed) & STATUS)
     }
 
-    /// Its scheduler: it runs on the Ms of no other, whoever wakes it.
+    /// Its scheduler. It runs only on the Ms of that scheduler, whichever thread wakes it.
     #[must_use]
     #[inline(always)]
     pub fn scheduler(&self) -> &'static Scheduler<P> {
         self.scheduler
     }
 
-    /// Whether it is locked to its M. See [`crate::engine::lock_os_thread`].
+    /// Whether it is locked to an M. See [`crate::engine::lock_os_thread`].
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked_machine().is_some()
     }
 
-    /// The M that it is locked to.
+    /// The M to which it is locked.
     #[inline(always)]
     pub(crate) fn locked_machine(&self) -> Option<&'static Machine<P>> {
         self.locked_machine.load(Ordering::Relaxed)
@@ -193,7 +193,7 @@ impl<P: Platform> Goroutine<P> {
         self.locked_machine.store(machine, Ordering::Relaxed);
     }
 
-    /// The name that its spawner gave it.
+    /// The name chosen by its spawner.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.has_name.load(Ordering::Relaxed).then(|| self.name.get()).flatten()
@@ -217,7 +217,7 @@ impl<P: Platform> Goroutine<P> {
         self.has_name.store(name.is_some(), Ordering::Relaxed);
     }
 
-    /// Clears the state that is only shown to people.
+    /// Clears the state that only serves reports.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn forget_times(&self) {
         self.waiting_since.store(0, Ordering::Relaxed);
@@ -235,12 +235,12 @@ impl<P: Platform> Goroutine<P> {
         self.bubble.load(Ordering::Relaxed)
     }
 
-    /// Called by the G itself, or by its creator.
+    /// Sets its bubble. Called by the G itself, or by its creator.
     pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
         self.bubble.store(bubble, Ordering::Relaxed);
     }
 
-    /// Begins a life of the slot.
+    /// Begins a new life of the slot.
     #[inline]
     pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
         self.id.store(id.0, Ordering::Relaxed);

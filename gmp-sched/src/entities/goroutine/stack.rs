@@ -6,13 +6,13 @@ use super::Goroutine;
 use crate::base::atomic::Ordering;
 use crate::platform::Platform;
 
-/// Where the stack of a slot goes when its G is dead.
+/// What happens to the stack of a slot when its G dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum StackSize {
-    /// To a free list with the slot. Also if the slot has no stack.
+    /// It stays with the slot, which goes to a free list. Also used for slots without a stack.
     Standard = 0,
-    /// Back to the platform.
+    /// It is returned to the platform.
     Chosen = 1,
 }
 
@@ -21,7 +21,7 @@ impl<P: Platform> Goroutine<P> {
     #[must_use]
     pub fn stack(&self) -> Range<usize> {
         let top = self.stack_top();
-        // Read by another M the two may not belong together.
+        // If another M reads the two fields, they may belong to different stacks.
         top.saturating_sub(self.stack_bytes.load(Ordering::Relaxed))..top
     }
 
@@ -31,7 +31,7 @@ impl<P: Platform> Goroutine<P> {
         self.stack_top.load(Ordering::Relaxed)
     }
 
-    /// Sets the stack of the slot; an empty range takes it away. The caller owns the slot.
+    /// Sets the stack of the slot, or removes it if the range is empty. The caller owns the slot.
     pub(crate) fn set_stack(&self, stack: Range<usize>, size: StackSize) {
         self.stack_top.store(stack.end, Ordering::Relaxed);
         self.stack_bytes.store(stack.len(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The waits of a G: the reason, the start, and the right to end it.
+//! The waits of a G: the reason, the beginning, and the right to end them.
 
 use super::Goroutine;
 use crate::base::atomic::Ordering;
@@ -7,19 +7,19 @@ use crate::entities::status::{IN_BUBBLE, LOCKED, ParkedStatus, Status, WATCHED};
 use crate::entities::wait_reason::WaitReason;
 use crate::platform::Platform;
 
-/// A wait generation: the right to end one wait that has several wakers; see [`crate::library::waiter`]. No slot has the
-/// same twice.
+/// A wait generation, which identifies one wait with several wakers; see [`crate::library::waiter`]. A slot never uses
+/// the same one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitGeneration(pub(crate) u64);
 
 impl WaitGeneration {
-    /// Of a wait with one waker.
+    /// Stands for a wait with one waker.
     pub(crate) const SOLE: Self = Self(0);
 }
 
 impl<P: Platform> Goroutine<P> {
-    /// Begins a wait of the calling G with several wakers; returns the generation that one of them can claim. The caller
-    /// publishes it under locks.
+    /// Begins a wait of the calling G with several wakers; returns its generation, which one of the wakers can claim.
+    /// The caller publishes it under locks.
     #[inline]
     pub(crate) fn open_wait(&self) -> WaitGeneration {
         // Even to odd, so it is never zero.
@@ -28,8 +28,8 @@ impl<P: Platform> Goroutine<P> {
         WaitGeneration(generation)
     }
 
-    /// Claims the end of the wait of that generation; returns whether no other waker has. The one that has claimed it
-    /// readies the G.
+    /// Claims the right to end the wait of that generation; returns whether the caller has got it. The waker that has
+    /// it readies the G.
     #[inline]
     pub(crate) fn claim(&self, generation: WaitGeneration) -> bool {
         generation == WaitGeneration::SOLE || self.claim_of_several(generation)
@@ -39,22 +39,22 @@ impl<P: Platform> Goroutine<P> {
     #[inline(always)]
     pub(crate) fn claim_of_several(&self, generation: WaitGeneration) -> bool {
         debug_assert_ne!(generation, WaitGeneration::SOLE);
-        // Ordering: the word only decides who is first. The locks of the queues and the run queue order what waker and G
-        // exchange.
+        // Ordering: the word only decides which waker is first. What waker and G exchange is ordered by the locks of
+        // the wait queues and by the run queue.
         self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The G is locked and about to leave: if it waits, records that for its wakers.
+    /// Called when the locked G is about to leave its M: if it waits, records for its wakers that it is locked.
     pub(crate) fn note_locked_wait(&self) {
         if self.status() == Status::Waiting {
             self.status.store(self.status.load(Ordering::Relaxed) | LOCKED, Ordering::Relaxed);
         }
     }
 
-    /// Why it waits, [`WaitReason::None`] if it does not.
+    /// Why it waits; [`WaitReason::None`] if it does not.
     #[must_use]
     pub fn wait_reason(&self) -> WaitReason {
-        // The reason of the last wait stays in the field.
+        // The field keeps the reason of the last wait.
         if self.status() == Status::Waiting {
             WaitReason::from_u8(self.wait_reason.load(Ordering::Relaxed))
         } else {
@@ -62,8 +62,8 @@ impl<P: Platform> Goroutine<P> {
         }
     }
 
-    /// When it began to wait, to within a slice: read from its P's clock, which is only set when the P reads the time for
-    /// another reason. Go: `waitsince`, which the garbage collector sets.
+    /// When it began to wait, to within a slice: read from its P's clock, which is only set when the P reads the time
+    /// for another purpose. Go: `waitsince`, which the garbage collector sets.
     #[must_use]
     #[doc(alias = "waitsince")]
     pub fn waiting_since(&self) -> Instant {
@@ -84,8 +84,8 @@ impl<P: Platform> Goroutine<P> {
         self.status.store(parked.to_bits(), Ordering::Relaxed);
     }
 
-    /// Records the reason of its wait, which is in a bubble; returns whether the wait is durable. The status is waiting
-    /// already.
+    /// Records the reason of its wait in a bubble; returns whether the wait is durable. Its status is already
+    /// "waiting".
     #[cold]
     pub(crate) fn set_waiting_in_bubble(&self, reason: WaitReason) -> bool {
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
