@@ -32,18 +32,18 @@ fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant)
     readied
 }
 
-/// [`run_due_at`] the first read of the clock.
+/// [`run_due_at`] the time of the first read of the clock.
 fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
     run_due_at(pinned, of, DUE)
 }
 
-/// The waker that ends the wait first readies the G; a second one would find that it does not wait any more.
+/// Whether the G has been readied. A second waker would find that it no longer waits.
 fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
     goroutine.status() == Status::Runnable
 }
 
-/// The far side of a wait with a context and a deadline queues and arms, while the context is cancelled and the timer fires.
-/// The G runs as soon as either has readied it, and leaves nothing behind in the context and the timers.
+/// The far side of a wait queues the G's waiter at the context and arms the timer, while the context is cancelled and
+/// the timer fires. The G runs as soon as either has readied it, and removes its waiter and timer.
 #[test]
 fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     explore(|| {
@@ -84,7 +84,7 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     });
 }
 
-/// A context is derived from one that is cancelled meanwhile: it has ended, too.
+/// A context that is derived while its parent is cancelled has ended, too.
 #[test]
 fn context_derived_during_cancellation_is_cancelled() {
     explore(|| {
@@ -102,7 +102,7 @@ fn context_derived_during_cancellation_is_cancelled() {
     });
 }
 
-/// `stop` during a firing: its result agrees with whether there is a tick.
+/// `stop` is called while the timer fires: its result agrees with whether there is a tick.
 #[test]
 fn timer_stopped_while_it_fires_leaves_no_tick() {
     explore(|| {
@@ -124,7 +124,7 @@ fn timer_stopped_while_it_fires_leaves_no_tick() {
     });
 }
 
-/// Set again while it fires, a timer delivers at most one tick per setting, and none of an earlier setting.
+/// A timer that is set again while it fires delivers at most one tick per setting, and none of an earlier setting.
 #[test]
 fn timer_reset_while_it_fires_delivers_no_stale_tick() {
     explore(|| {
@@ -146,7 +146,8 @@ fn timer_reset_while_it_fires_delivers_no_stale_tick() {
     });
 }
 
-/// A G stops a timer in a system call while its P is retired and the P's timers move to another P: the timer is found there.
+/// A G in a system call stops a timer while its P is retired and the P's timers move to another P: the G finds the
+/// timer there.
 #[test]
 fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     explore(|| {
@@ -172,7 +173,8 @@ fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     });
 }
 
-/// One thread cancels a context and another one its child: all contexts below have ended when both have returned.
+/// One thread cancels a context while another one cancels its child: when both have returned, all descendants have
+/// ended.
 #[test]
 fn two_overlapping_cancellations_end_all_descendants() {
     explore(|| {
@@ -188,8 +190,8 @@ fn two_overlapping_cancellations_end_all_descendants() {
     });
 }
 
-/// A firing of a ticker on one M is overtaken by the next firing on another: the G that waited longer never gets the later
-/// tick.
+/// The ticker fires on one M, and before that is complete it fires on another M: the G that waited longer never gets
+/// the later tick.
 #[test]
 fn overtaken_tick_is_not_delivered_out_of_order() {
     explore(|| {

@@ -21,7 +21,7 @@ use crate::library::chan::{Channel, Receiver, Sender, Side, channel};
 use crate::library::select::{self, Case, Select};
 use crate::platform::Pinned;
 
-/// That many Ms, each with a running G.
+/// Makes that many Ms, each with a running G.
 fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {
     stand_in::reset();
     let setting = Setting::new(COUNT);
@@ -40,7 +40,7 @@ fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
     channel.close();
 }
 
-/// As `select::with_all_locks`, forever, and ordered.
+/// As `select::with_all_locks`, for an ordered select that waits forever.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::list_as_given(cases);
     select::sort_by_address(cases);
@@ -83,7 +83,8 @@ fn wait_for_one(
 
 type Ends = (Sender<u32, Model>, Receiver<u32, Model>);
 
-/// In the order of their addresses, in which a select locks them, so that a model does the same in each run.
+/// Makes two channels, sorted by their addresses. A select locks them in this order, so every run of a model does the
+/// same.
 fn two_channels() -> Arc<[Ends; 2]> {
     let mut chans = [channel(0), channel(0)];
     chans.sort_by_key(|chan: &Ends| core::ptr::from_ref(&chan.0.channel().header).addr());
@@ -165,8 +166,8 @@ fn close_ends_the_wait_of_a_sender() {
     });
 }
 
-/// A channel is closed, and then drained: at no moment would a receive have to wait, and no check without the lock returns
-/// that it would.
+/// A channel is closed and then drained. At no moment would a receive have to wait, and no check without the lock
+/// returns that it would.
 #[test]
 fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     explore_every_point(|| {
@@ -188,7 +189,8 @@ fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     });
 }
 
-/// A sender waits until the channel is closed: again there is no such moment.
+/// A sender waits in the queue until the channel is closed. At no moment would a receive have to wait, and no check
+/// without the lock returns that it would.
 #[test]
 fn check_without_lock_of_a_queue_is_of_one_moment() {
     explore_every_point(|| {
@@ -260,7 +262,7 @@ fn two_selects_agree_on_one_exchange() {
             let (chans, chosen_there) = (chans.clone(), chosen_there.clone());
             spawn_as(there, move |pinned| {
                 let (mut sending, mut receiving) = (select::send(&chans[0].0, 1), select::recv(&chans[1].1));
-                // With its channels in the other order; the engine must prevent a deadlock.
+                // This select has its channels in the other order; the lock order of selects must prevent a deadlock.
                 let chosen = select_all(pinned, &mut [receiving.case(), sending.case()]);
                 assert!(receiving.into_result().is_none_or(|result| result == Ok(2)));
                 chosen_there.store(chosen == 0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Memory whose every access loom checks: stands for what the protocols under test hand over.
+//! Memory of which loom checks every access. It stands for data that a protocol under test hands over.
 
 use loom::cell::UnsafeCell;
 
@@ -9,12 +9,12 @@ pub(super) struct Checked(UnsafeCell<u32>);
 // SAFETY: the cell is what is tested: loom reports any access that the protocol does not order.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Sync for Checked {}
-// SAFETY: as above.
+// SAFETY: as for `Sync`.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Send for Checked {}
 
 impl Checked {
-    /// Uses it once.
+    /// Accesses the memory once.
     pub(super) fn used(&self) {
         #[expect(unsafe_code, reason = "writes the checked cell")]
         // SAFETY: loom checks that the uses are ordered.

@@ -16,7 +16,7 @@ use crate::lifecycle::closure::put_result;
 use crate::lifecycle::join::{JoinHandle, finished, has_result};
 use crate::platform::Pinned;
 
-/// The value: both sides use its memory.
+/// A yielded value. Both sides access its memory.
 struct Value(Arc<Checked>);
 
 struct Scene {
@@ -46,7 +46,7 @@ impl Scene {
         })
     }
 
-    /// The outer G asks for a value, as in `Shared::resume` and `switch_through_queues`.
+    /// The outer G asks for the first value, as in `Shared::resume` and `switch_through_queues`.
     fn ask(&self, pinned: &Pinned<Model>) {
         self.shared.register_outer(self.outer, &self.handle);
         self.leave(pinned, (self.outer, &self.outer_frames), self.inner);
@@ -83,7 +83,7 @@ impl Scene {
         }
     }
 
-    /// One of them parks, and the far side readies the other.
+    /// Parks one side of the coroutine; the far side readies the other.
     fn leave(
         &self,
         pinned: &Pinned<Model>,
@@ -96,7 +96,7 @@ impl Scene {
         self.run_here(pinned);
     }
 
-    /// Continues with the G that was readied here, unless it has been stolen.
+    /// Runs the G that was readied on this M, unless it has been stolen.
     fn run_here(&self, pinned: &Pinned<Model>) {
         if let Some((next, _)) = pinned.processor().queue.pop() {
             self.run(pinned, next);

@@ -30,18 +30,18 @@ struct Scene {
     scheduler: &'static Scheduler<Model>,
     signal: &'static Signal<Model>,
     waiter: &'static Goroutine<Model>,
-    /// The device's progress, which the handler finds before each raise.
+    /// The device's progress, which the handler stores before each raise.
     done: AtomicU32,
     /// The progress at the last raise.
     last: u32,
     /// The progress that the G has seen.
     seen: AtomicU32,
-    /// A wait was ended by a deadline; later ones have none.
+    /// Whether a deadline has ended a wait. Later waits have no deadline.
     timed_out: AtomicBool,
 }
 
 impl Scene {
-    /// Lets `machine` run the G that waits.
+    /// Makes a scene in which `machine` runs the G that waits.
     fn new(setting: &Setting, machine: &'static Machine<Model>, last: u32) -> Arc<Self> {
         Arc::new(Self {
             scheduler: setting.scheduler,
@@ -54,7 +54,7 @@ impl Scene {
         })
     }
 
-    /// The interrupts of the device.
+    /// Raises the signal for each step of the device.
     fn interrupt(&self) {
         (1..=self.last).for_each(|step| self.step(step));
     }
@@ -95,13 +95,13 @@ impl Scene {
         }
     }
 
-    /// The first steps of the G after a wait, on any M.
+    /// What the G does first after a wait, on any M.
     fn goes_on(&self, pinned: &Pinned<Model>, deadline: Instant) {
         self.waiter.set_status(Status::Running);
         pinned.machine().set_current(Some(self.waiter));
         match self.signal.end(self.scheduler, self.waiter, deadline) {
             Some(raised) => self.note(raised),
-            // It checks the signal again, with the same deadline. Another wait so soon would show nothing new.
+            // A real G would check the signal again with the same deadline, but that would test nothing new.
             None => self.timed_out.store(true, Ordering::Relaxed),
         }
     }
@@ -116,7 +116,7 @@ impl Scene {
         }
     }
 
-    /// Continues the G if it is the next one on this M's P.
+    /// Runs the G if it is the next one on this M's P.
     fn resume(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         if let Some((goroutine, _)) = pinned.processor().queue.pop() {
             self.resume_as(pinned, goroutine, first_deadline);
@@ -129,14 +129,14 @@ impl Scene {
         self.run(pinned, first_deadline);
     }
 
-    /// An M checks the ready list.
+    /// Takes all signals from the ready list, as an M does.
     fn poll(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         Model::point(Site::DeviceSignal);
         self.scheduler.poll(pinned);
         self.resume(pinned, first_deadline);
     }
 
-    /// The timers of `of` fire.
+    /// Fires the due timers of `of`.
     fn fire(&self, pinned: &Pinned<Model>, of: &'static Processor<Model>) {
         if let Some(goroutine) = take_due(pinned, of, DUE) {
             self.resume_as(pinned, goroutine, DUE);
@@ -155,7 +155,7 @@ impl Scene {
     }
 }
 
-/// Two raises, while the G begins to wait and an M checks the ready list.
+/// The signal is raised twice while the G begins to wait and an M checks the ready list.
 #[test]
 fn wait_against_raises_and_a_poll() {
     explore_every_point(|| {
@@ -172,8 +172,8 @@ fn wait_against_raises_and_a_poll() {
     });
 }
 
-/// The wait is ended by its deadline at the moment of the raise, and the G waits again, on another M, before the commit of
-/// the first wait has finished.
+/// The deadline ends the wait while the signal is raised, and the G waits again on another M before the commit of the
+/// first wait has finished.
 #[test]
 fn deadline_against_a_commit_and_a_raise() {
     explore_every_point(|| {
@@ -211,7 +211,7 @@ fn deadline_against_a_raise_that_is_polled() {
     });
 }
 
-/// Two Gs begin to wait for one signal: one of them gets it, and is the one that the raise wakes.
+/// Two Gs begin to wait for one signal: one of them becomes its waiter, and the raise wakes that one.
 #[test]
 fn second_waiter_does_not_disturb_the_first() {
     explore_every_point(|| {
@@ -246,7 +246,7 @@ fn second_waiter_does_not_disturb_the_first() {
                 ready.is_some_and(|ready| core::ptr::eq(ready, waiting)),
                 "another G is woken than the one that waits"
             );
-            // Until its G runs the wait is not over, and another raise is for that wait, too.
+            // The wait is not over until its G runs, so this raise belongs to the same wait.
             signal.raise(scheduler);
             assert_eq!(signal.check(pinned), Found::Taken, "a raise for the first is taken by the second");
             assert_eq!(signal.end(scheduler, waiting, Instant::NEVER), Some(true));
@@ -255,7 +255,7 @@ fn second_waiter_does_not_disturb_the_first() {
     });
 }
 
-/// What a handler did, with its memory, is visible to the G it wakes.
+/// What the handler wrote before the raise is visible to the G that it wakes.
 #[test]
 fn woken_g_sees_what_the_handler_did() {
     explore_every_point(|| {
@@ -308,7 +308,8 @@ fn raise_against_an_idling_m() {
     });
 }
 
-/// As above, and no P is idle: a running G is made to give way.
+/// The signal of a waiting G is raised while no P is idle: a running G is asked to give way, so that its M checks the
+/// ready list.
 #[test]
 fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     explore_every_point(|| {
@@ -321,8 +322,8 @@ fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     });
 }
 
-/// With a single P there is no fence of the wakeup protocol: what came before the second raise is visible if both are taken
-/// as one.
+/// With a single P the wakeup protocol has no fence. What was written before the second raise is visible even if both
+/// raises are taken as one.
 #[test]
 fn two_raises_on_a_single_p_are_seen() {
     explore_every_point(|| {

@@ -1,4 +1,4 @@
-//! An address is unmapped and mapped to another page, while a CPU may have the first in its TLB.
+//! An address is mapped to another page while a CPU may have the old translation in its TLB.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -28,14 +28,14 @@ struct Processor<'a> {
 }
 
 impl Processor<'_> {
-    /// An interrupt, after which Gs run.
+    /// Handles an interrupt, after which Gs run.
     fn interrupt(&self) {
         pass_point();
         self.world.cpu.pass(&self.world.epochs, || self.flush());
         self.run_gs();
     }
 
-    /// A halt that `wake` ends, after which Gs run.
+    /// Halts until `wake`, after which Gs run.
     fn halt(&self, wake: Wake) {
         let wait = || {
             pass_point();
@@ -56,7 +56,7 @@ impl Processor<'_> {
         self.cached.set(NO_PAGE);
     }
 
-    /// The G that owns the address may run here.
+    /// Runs Gs, perhaps the one that owns the address.
     fn run_gs(&self) {
         // Processors may load a translation before the address is used, and cache it.
         self.look_up();
@@ -78,11 +78,11 @@ impl Processor<'_> {
 #[derive(Clone, Copy)]
 enum Wake {
     Interrupt,
-    /// Its handler does not pass the epoch.
+    /// A non-maskable interrupt, whose handler does not pass the epoch.
     NonMaskable,
 }
 
-/// `wake` is what ends the CPU's halt, if it halts first.
+/// Remaps an address while a CPU runs or, if `wake` is given, halts until `wake`.
 fn an_address_is_used_again(wake: Option<Wake>) {
     explore_every_point(move || {
         let world = Arc::new(World {

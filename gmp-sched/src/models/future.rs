@@ -14,20 +14,20 @@ use crate::entities::status::{ParkedStatus, Status};
 use crate::library::future::Cell;
 use crate::platform::Pinned;
 
-/// A future that is ready when its values are there, and the G that polls it.
+/// A future that becomes ready when its values have been stored, and the G that polls it.
 struct Scene {
     goroutine: &'static Goroutine<Model>,
     cell: Arc<Cell<Model>>,
     /// Written by the callers of the waker before the call.
     values: [Checked; 2],
     is_there: [AtomicU32; 2],
-    /// The frames of the G.
+    /// The stack frames of the G.
     frames: Checked,
     finished: Checked,
 }
 
 impl Scene {
-    /// For the G that runs on the calling M.
+    /// Makes a scene for the G that runs on the calling M.
     fn new(pinned: &Pinned<Model>) -> Arc<Self> {
         Arc::new(Self {
             goroutine: pinned.goroutine(),
@@ -39,7 +39,8 @@ impl Scene {
         })
     }
 
-    /// The loop of `block_on` for `values` values, from the first pending poll. Returns when the G has parked, too.
+    /// Runs the loop of `block_on` for a future with `values` values, after a poll that returned pending. Also returns
+    /// when the G has parked.
     fn wait(&self, pinned: &Pinned<Model>, values: usize) {
         loop {
             self.goroutine.set_waiting(
@@ -58,7 +59,7 @@ impl Scene {
         }
     }
 
-    /// The M continues with the G if that was readied here; otherwise the other M may run it.
+    /// Continues the G if it was readied on this M; otherwise the other M may run it.
     fn run_woken(&self, pinned: &Pinned<Model>, values: usize) {
         if pinned.processor().queue.pop().is_some() {
             self.goroutine.set_status(Status::Running);
@@ -68,7 +69,7 @@ impl Scene {
         }
     }
 
-    /// The G continues after a wait, and polls. If there is one value, the wakeup was for that one.
+    /// Polls the future in the G after a wait. If there is one value, the wakeup was for that value.
     fn poll(&self, values: usize) -> bool {
         self.frames.used();
         self.cell.resumed();
@@ -84,7 +85,8 @@ impl Scene {
         is_there
     }
 
-    /// The future's other side: stores a value and calls the waker. The M continues with the G if that was readied.
+    /// Stores a value and calls the waker, as the other side of the future. Then this M runs the G, if it was readied
+    /// here.
     fn wake(&self, pinned: &Pinned<Model>, value: usize, values: usize) {
         self.values[value].used();
         self.is_there[value].store(1, Ordering::Relaxed);

@@ -6,8 +6,8 @@ use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
 use crate::engine::syscall::{enter_blocking, take_processor_back};
 
-/// The fences of submit.1 and idle.2, and the checks after them. There is a third P, so that an M may search while another
-/// is counted as spinning.
+/// Tests the fences of submit.1 and idle.2 and the checks after them. A third P allows an M to search while another is
+/// counted as spinning.
 #[test]
 fn submitter_against_an_idling_m() {
     explore_every_point(|| {
@@ -25,7 +25,7 @@ fn submitter_against_an_idling_m() {
     });
 }
 
-/// The submitter sees a spinning M, which gives up.
+/// The submitter sees a spinning M that gives up its search.
 #[test]
 fn submitter_against_a_spinning_m_that_gives_up() {
     explore_every_point(|| {
@@ -41,7 +41,7 @@ fn submitter_against_a_spinning_m_that_gives_up() {
     });
 }
 
-/// The submitter sees a spinning M, which finds other work and has to wake the next M.
+/// The submitter sees a spinning M that finds other work and therefore has to wake the next M.
 #[test]
 fn submitter_against_a_spinning_m_that_finds_work() {
     explore_every_point(|| {
@@ -58,8 +58,8 @@ fn submitter_against_a_spinning_m_that_finds_work() {
     });
 }
 
-/// The submitter relies on a spinning M for two Gs. The M finds them only after it has stopped spinning, and can take one:
-/// it has to wake the next M for the other.
+/// The submitter relies on a spinning M for two Gs. The M finds them only after it has stopped spinning. It takes one
+/// and has to wake another M for the other.
 #[test]
 fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
     explore(|| {

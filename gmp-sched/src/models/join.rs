@@ -15,7 +15,7 @@ use crate::lifecycle::finish::release;
 use crate::lifecycle::join::{JoinHandle, ResultOwner, finished, has_result, release_slot, wait_for};
 use crate::platform::Pinned;
 
-/// Stands for what is on the stack of the G that finishes, and of the one that waits for it.
+/// Memory that stands for the stack of the G that finishes and the stack of the G that waits for it.
 #[derive(Default)]
 struct Stacks {
     result: Checked,
@@ -25,7 +25,7 @@ struct Stacks {
     woken: Checked,
 }
 
-/// The result: taken or dropped once, by its owner.
+/// The result of the G, which its owner takes or drops once.
 struct Output(Arc<Stacks>);
 
 impl Drop for Output {
@@ -53,7 +53,7 @@ impl Finishing {
         Self { setting, stacks, goroutine, runs_on, other }
     }
 
-    /// The steps of `spawn::finish`, and what the M does next, on a thread of its own.
+    /// Runs the steps of `finish`, then `then`, as this M on a new loom thread.
     fn finish(&self, then: impl FnOnce(&Pinned<Model>) + Send + 'static) -> loom::thread::JoinHandle<()> {
         let (goroutine, stacks) = (self.goroutine, self.stacks.clone());
         spawn_as(self.runs_on, move |pinned| {
@@ -63,7 +63,7 @@ impl Finishing {
             if owner == ResultOwner::Goroutine {
                 drop(take_result::<Output, Model>(goroutine));
             }
-            // Its last steps; then the far side of the switch.
+            // The last steps of the G on its own stack; the far side of the switch follows.
             stacks.frames.used();
             release(pinned, goroutine);
             then(pinned);
@@ -78,7 +78,7 @@ impl Finishing {
     }
 }
 
-/// What a spawn on this M would do: it overwrites the stack of a slot on the free list.
+/// Overwrites the stack of a slot on the free list, as a spawn on this M would.
 fn reuse(pinned: &Pinned<Model>, stacks: &Stacks) {
     if pinned.processor().free.pop().is_some() {
         stacks.frames.used();
@@ -102,7 +102,7 @@ fn dropped_handle_against_the_end_of_its_g() {
     });
 }
 
-/// The rest of `JoinHandle::join`, by a waiter that continues.
+/// Takes the result as the rest of `JoinHandle::join` does, after the waiter was readied.
 fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &Stacks) {
     assert!(has_result(goroutine), "readied without a result");
     drop(take_result::<Output, Model>(goroutine));
@@ -110,8 +110,8 @@ fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &S
     reuse(pinned, stacks);
 }
 
-/// Park against ready: the waiter's context is saved before it can be run, it is readied exactly once, and it continues
-/// while the G that readied it may still be on its stack.
+/// A G waits while the other one ends: the waiter's context is saved before it can run, the waiter is readied exactly
+/// once, and it continues while the G that readied it may still be on its own stack.
 #[test]
 fn waiter_against_the_end_of_its_g() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! Kernel threads: making one ready against a CPU that is about to halt.
+//! Kernel threads become ready while CPUs are about to halt.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -11,7 +11,7 @@ use crate::kthread::{Cpu, Thread, Threads};
 
 const CPUS: usize = 3;
 
-/// CPUs that are loom threads, up to where they would halt or run a thread.
+/// A CPU is a loom thread, which ends where the CPU would halt or run a thread.
 #[derive(Debug)]
 struct ModelCpu;
 
@@ -123,7 +123,7 @@ fn one_ready_thread_against_a_halting_cpu() {
 fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     explore(|| {
         let woken = [thread(1), thread(1)];
-        // Idle from the beginning.
+        // This CPU is idle from the beginning.
         CPU.with(|cpu| cpu.set(2));
         assert!(!find_thread());
         let halts = on(1, find_thread);
@@ -134,8 +134,8 @@ fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     });
 }
 
-/// Two CPUs go idle: one takes the first thread and is claimed for the second at that moment; the other one made its check
-/// before the second came.
+/// Two CPUs go idle. One takes the first thread and is claimed for the second at the same time; the other has checked
+/// before the second thread became ready.
 #[test]
 fn two_ready_threads_against_two_halting_cpus() {
     explore(|| {

@@ -64,7 +64,7 @@ fn pass_point() {
     }
 }
 
-/// loom chooses by itself which thread runs next.
+/// Points that do nothing: loom itself chooses which thread runs next.
 #[derive(Debug)]
 struct Unwatched;
 
@@ -92,7 +92,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
         RUNS.set(RUNS.get() + 1);
         assert!(RUNS.get() < RUNS_AT_MOST, "the model is too large");
         crate::entities::scheduler_number::restart_numbers();
-        // Made here, before there are other threads, because loom would consider what came before them.
+        // Initialised before other threads exist, so that loom does not explore the order of the initialisation.
         pass_point();
         model();
     });

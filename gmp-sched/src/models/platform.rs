@@ -42,11 +42,11 @@ impl Points for Model {
 pub(super) struct ModelThread {
     /// The park token.
     token: AtomicBool,
-    /// It has parked, and the loom thread that ran it has ended.
+    /// Whether it has parked, and the loom thread that ran it has ended.
     parked: core::sync::atomic::AtomicBool,
     /// Its deadline while parked. Read after all threads have ended, so loom need not know of it.
     until: core::sync::atomic::AtomicU64,
-    /// The G on it was asked to give way. Not known to loom, as above.
+    /// Whether the G on it was asked to give way. loom need not know of this either.
     asked: core::sync::atomic::AtomicBool,
 }
 
@@ -55,7 +55,7 @@ impl ModelThread {
         self.parked.load(Ordering::Relaxed) && self.token.load(Ordering::Acquire)
     }
 
-    /// When it wakes without a token; never if it is not parked.
+    /// The deadline at which it wakes without a token; never if it is not parked.
     fn until(&self) -> Instant {
         let is_parked = self.parked.load(Ordering::Relaxed);
         if is_parked { Instant::from_nanos(self.until.load(Ordering::Relaxed)) } else { Instant::NEVER }
@@ -71,7 +71,7 @@ std::thread_local! {
     static CLOCK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The payload that unwinds an M that parks.
+/// The panic payload that unwinds an M that parks.
 struct Parks;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
@@ -269,7 +269,7 @@ impl Setting {
     /// Lets every M that was unparked continue until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            // It continues after its park; it made its second check before that.
+            // The M continues after its park, before which it has made its second check.
             run_as(machine, |pinned| match machine.locked_goroutine() {
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {
@@ -280,7 +280,7 @@ impl Setting {
         }
     }
 
-    /// [`settle`](Self::settle) that includes Ms that stopped on their way to work.
+    /// [`settle`](Self::settle) for models in which an M may also have stopped between taking a P and running a G.
     pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
         for machine in machines {
             if machine.processor().is_some() {

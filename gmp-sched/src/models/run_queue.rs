@@ -1,4 +1,4 @@
-//! The local ring between its owner and thieves, with a capacity of four.
+//! The local ring, with a capacity of four, accessed by its owner and thieves at the same time.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -121,7 +121,7 @@ fn two_thieves() {
     });
 }
 
-/// One thief finds the other's prey already in that one's ring.
+/// One thief steals from the other what that one has just stolen.
 #[test]
 fn thief_is_robbed() {
     explore(|| {
@@ -158,7 +158,7 @@ fn run_next_against_a_thief() {
     });
 }
 
-/// The slot is empty at first, so the owner sets it without an exchange.
+/// `runnext` is empty at first, so the owner sets it without an exchange.
 #[test]
 fn first_run_next_against_two_thieves() {
     explore(|| {
@@ -178,7 +178,7 @@ fn overflow_against_two_thieves() {
         let queue = queue_of(&items[..4]);
         let thieves = [thief(&queue, false), thief(&queue, false)];
         let mut taken = Taken::default();
-        // As `overflow` does it.
+        // As the overflow of the ring does.
         while !queue.drain_half(|item| taken.take(item)) {
             if queue.push_back(items[4]).is_ok() {
                 return taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);
@@ -200,7 +200,7 @@ fn queue_with_an_element_is_never_seen_empty() {
         let observer = loom::thread::spawn(move || assert!(!seen.is_empty()));
         let kicked = queue.push_next(items[1]).unwrap();
         queue.push_back(kicked).unwrap();
-        // The second has been taken, the first is still there.
+        // The second element has been taken; the first is still queued.
         assert_eq!(queue.pop().map(|(item, _)| item.number), Some(1));
         observer.join().unwrap();
     });

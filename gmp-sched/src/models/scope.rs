@@ -45,7 +45,7 @@ impl Scene {
                 Instant::from_nanos(0),
             );
             self.frames.used();
-            // The far side.
+            // This runs on the far side.
             drop(state);
             return self.run_here(pinned);
         }
@@ -53,7 +53,7 @@ impl Scene {
         self.left.used();
     }
 
-    /// The M continues with the G that was readied here, unless it has been stolen.
+    /// Runs the G that was readied on this M, unless it has been stolen.
     fn run_here(&self, pinned: &Pinned<Model>) {
         if let Some((next, _)) = pinned.processor().queue.pop() {
             self.run(pinned, next);
@@ -97,7 +97,7 @@ fn parent_leaves_when_the_last_of_two_children_has_ended() {
     });
 }
 
-/// Spawns a child of the scope. It is not run: its steps are those of [`Scene::end_child`].
+/// Spawns a child of the scope. The child's body is never run; [`Scene::end_child`] runs its last steps.
 fn spawn_child(scene: &Scene) {
     #[expect(unsafe_code, reason = "spawns a child of a scope")]
     // SAFETY: the body borrows nothing, and is not run.
@@ -137,7 +137,7 @@ fn spawn_that_panics_leaves_no_child_to_wait_for() {
         let ends = scene.clone();
         let child = spawn_as(other, move |pinned| ends.end_child(pinned, 0));
         run_as(here, |pinned| {
-            // As in a system call.
+            // Without a P, as in a system call.
             let processor = pinned.processor();
             here.set_processor(None);
             assert!(catch_unwind(AssertUnwindSafe(|| spawn_child(&scene))).is_err());

@@ -11,7 +11,8 @@ use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::library::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
 
-/// A number whose every access loom checks: a change must be ordered with all others, a read with all changes.
+/// A number of which loom checks every access: a change must be ordered with all other accesses, a read with all
+/// changes.
 #[derive(Default)]
 struct Checked(UnsafeCell<u32>);
 
@@ -36,7 +37,7 @@ impl Checked {
     }
 }
 
-/// Runs each of `bodies` as a G on an M of its own, and returns what they share when all have ended.
+/// Runs each of `bodies` as a G on a separate M. Returns what they share when all have ended.
 fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
     crate::engine::stand_in::reset();
     let setting = Setting::new(bodies.len());

@@ -25,7 +25,7 @@ fn retake_against_the_return_from_a_system_call() {
         setting.add_machine();
         let caller = setting.running_machine();
         let processor = caller.held_processor();
-        // Stands for what belongs to the holder of the P.
+        // Memory that only the holder of the P accesses.
         let licence = Arc::new(Checked::default());
         let scheduler = setting.scheduler;
         let takers: Vec<_> = (0..2)
@@ -104,7 +104,7 @@ fn handoff_against_a_submitter() {
     });
 }
 
-/// There is an M for every P, even when several block at the same time, each relying on the same idle M.
+/// There is an M for every P even when several Ms block at the same time, each relying on the same idle M.
 #[test]
 fn every_p_has_an_m_when_two_block() {
     explore_every_point(|| {
@@ -128,7 +128,7 @@ fn return_from_a_system_call_against_the_deadlock_check() {
         let setting = Setting::new(1);
         let returning = setting.blocked_machine();
         let idler = setting.busy_machine();
-        // Waits for the one in the system call.
+        // This G waits for the G in the system call.
         setting.goroutine();
         let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
         run_as(returning, |pinned| {

@@ -13,11 +13,9 @@ use crate::entities::machine::Machine;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// Points in time that no model reaches, in order.
+/// A point in time that no model reaches. So are the next two, in this order.
 const AT_FIRST: Instant = Instant::from_nanos(1 << 49);
-/// See above.
 const SOON: Instant = Instant::from_nanos(1 << 50);
-/// See above.
 const LATER: Instant = Instant::from_nanos(1 << 51);
 
 /// Sets a timer on the P of `machine`.
@@ -52,7 +50,7 @@ fn timer_against_a_timekeeper_that_postpones_its_deadline() {
         set(timekeeper, sleepers[1], LATER);
         run_as(timekeeper, |pinned| timekeeper.go_idle(pinned));
         assert_eq!(run_as(setter, |pinned| sleepers[0].timer.cancel(pinned)), Some(true));
-        // It wakes at its deadline, without a token that would make it check twice.
+        // The timekeeper wakes at its deadline, without a token that would make it check twice.
         let keeps = spawn_as(timekeeper, move |pinned| {
             find_runnable(pinned, timekeeper);
         });
@@ -120,7 +118,7 @@ fn against_an_m_that_is_assigned_another_p(
         if idler.spinning.load(Ordering::Relaxed) {
             setting.settle_all([idler]);
         } else if let Some(processor) = idler.processor() {
-            // It runs the G it was woken for, which takes long.
+            // The M runs the G for which it was woken; this takes long.
             processor.pop_local();
         }
         setting.check();

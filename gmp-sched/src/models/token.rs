@@ -8,7 +8,7 @@ use super::{Unwatched, explore};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::kthread::token::Token;
 
-/// A thread whose saved context is `context`; making it ready "runs" it by using that.
+/// A thread whose saved context is `context`. Making it ready "runs" it, which accesses the context.
 struct Parking {
     token: Token<Unwatched>,
     context: Checked,
@@ -18,7 +18,7 @@ struct Parking {
 impl Parking {
     fn new() -> Self {
         let token = Token::parked();
-        // Started by its first token.
+        // The first token starts the thread.
         assert!(token.give());
         Self { token, context: Checked::default(), made_ready: AtomicU32::new(0) }
     }
@@ -28,7 +28,7 @@ impl Parking {
         assert_eq!(self.context.uses(), 1, "run before its context was saved");
     }
 
-    /// Near side and far side of a park; continues if the token came in between.
+    /// Runs the near side and the far side of a park. Returns at once if the token came in between.
     fn park(&self) {
         if self.token.take() {
             return;
@@ -58,13 +58,13 @@ fn token_is_consumed_once_and_not_lost() {
         for waker in wakers {
             waker.join().unwrap();
         }
-        // Either the token came before the park, which then did not block, or exactly one giver made the thread ready.
+        // Either a token came before the park, which then did not block, or exactly one waker made the thread ready.
         let blocked = thread.context.uses() == 1;
         assert_eq!(thread.made_ready.load(Ordering::Relaxed), u32::from(blocked));
     });
 }
 
-/// If the token is there already when it is given again, the thread sees what the second giver did.
+/// If the thread already has a token when it is given another one, the thread also sees what the second waker did.
 #[test]
 fn woken_thread_sees_what_all_givers_did() {
     explore(|| {
@@ -78,7 +78,7 @@ fn woken_thread_sees_what_all_givers_did() {
                 })
             })
             .collect();
-        // Every give is seen by a later take or far side of a park.
+        // A later take or park sees what each waker did.
         let mut seen = [false; 2];
         let mut look = || seen = [0, 1].map(|waker| seen[waker] || thread.1[waker].load(Ordering::Relaxed));
         if thread.0.token.take() {

@@ -10,7 +10,7 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::Pinned;
 
-/// A G whose wait others than the Ms of its scheduler may end, so that it does not count for a deadlock.
+/// Makes a waiting G that the deadlock check ignores, because its waker is not an M of its scheduler.
 fn waiter(setting: &Setting) -> &'static Goroutine<Model> {
     let goroutine = setting.goroutine();
     let [first, ..] = setting.scheduler.processors() else { unreachable!("a scheduler has a P") };

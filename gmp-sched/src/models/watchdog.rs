@@ -1,4 +1,4 @@
-//! Watchdog duty: a CPU that becomes busy against others that go off duty, see `kthread/watchdog.rs`.
+//! Watchdog duty: a CPU becomes busy while others go off duty; see `kthread/watchdog.rs`.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -21,7 +21,7 @@ impl Computer {
         self.cpus.iter().enumerate().any(|(index, cpu)| index != than && cpu.is_busy())
     }
 
-    /// Returns whether to call a halted CPU.
+    /// Makes `cpu` busy; returns whether it must call a halted CPU.
     fn becomes_busy(&self, cpu: usize) -> bool {
         self.duty.becomes_busy(&self.cpus[cpu])
     }
@@ -45,7 +45,7 @@ impl Computer {
 fn cpu_becoming_busy_is_checked_while_the_last_on_duty_leaves() {
     explore(|| {
         let computer = Computer::new();
-        // On duty because of a CPU that was busy.
+        // CPU 1 is on duty because another CPU was busy.
         assert!(computer.becomes_busy(1));
         computer.cpus[1].becomes_idle();
         let stops = thread::spawn({
@@ -61,7 +61,7 @@ fn cpu_becoming_busy_is_checked_while_the_last_on_duty_leaves() {
     });
 }
 
-/// Two CPUs go off duty at the same time, and the count of the one includes the other.
+/// Two CPUs go off duty at the same time, and one of them still counts the other as on duty.
 #[test]
 fn cpu_becoming_busy_is_checked_while_two_leave_duty() {
     explore(|| {

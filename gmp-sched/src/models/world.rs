@@ -1,4 +1,5 @@
-//! Stopping the world against other transitions of Ps, and starting it again: no P is missed, and no G runs meanwhile.
+//! The world is stopped and started while Ps change their status: no P is missed, and no G runs while the world is
+//! stopped.
 
 use alloc::sync::Arc;
 
@@ -35,14 +36,14 @@ impl Scene {
         Self { setting, stopper, ground: Arc::default() }
     }
 
-    /// An M that has left its P behind in a system call.
+    /// Makes an M that has left its P in a system call.
     fn calling_machine(&self) -> &'static Machine<Model> {
         let caller = self.setting.running_machine();
         run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
         caller
     }
 
-    /// The request to stop and the first round; returns whether all have stopped.
+    /// Requests the stop and asks all Ps once; returns whether all have stopped.
     fn stop(&self) -> bool {
         let scheduler = self.setting.scheduler;
         let stands = run_as(self.stopper, |pinned| {
@@ -55,8 +56,8 @@ impl Scene {
         stands == Some(true)
     }
 
-    /// Lets the others finish: they stop, at the latest when they are asked a second time. Then starts the world and lets
-    /// all continue.
+    /// Lets the other Ms run until they stop, which they do at the latest when they are asked a second time. Then
+    /// starts the world and lets all continue.
     fn check(&self, stood: bool, others: &[&'static Machine<Model>]) {
         let scheduler = self.setting.scheduler;
         for &machine in others {
@@ -90,7 +91,7 @@ fn give_way(machine: &'static Machine<Model>) {
     }
 }
 
-/// The far side of giving way for a stop, and what the M does then.
+/// Runs the far side of giving way for a stop, and what the M does then.
 fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     if let Some(me) = machine.current_goroutine() {
         requeue_next(&Pinned::new(), me);
@@ -126,7 +127,7 @@ fn stopping_against_the_return_from_a_system_call() {
     });
 }
 
-/// sysmon retakes the P from the call and hands it off.
+/// sysmon retakes the P from the system call and hands it off while the world is stopped.
 #[test]
 fn stopping_against_a_retake() {
     explore_every_point(|| {
@@ -173,7 +174,8 @@ fn stopping_against_an_m_that_goes_idle() {
     });
 }
 
-/// A running G makes another runnable, for which it wakes an M: with the last idle P, unless that has been stopped already.
+/// A running G makes another one runnable and wakes an M for it, with the last idle P, unless that P has already been
+/// stopped.
 #[test]
 fn stopping_against_a_g_that_spawns() {
     explore_every_point(|| {
@@ -191,7 +193,7 @@ fn stopping_against_a_g_that_spawns() {
     });
 }
 
-/// The world starts while an M returns whose P was stopped with it. Another P is idle.
+/// The world starts while an M returns from a system call, whose P was stopped with the world. Another P is idle.
 #[test]
 fn starting_against_the_return_from_a_system_call() {
     explore_every_point(|| {
@@ -207,8 +209,8 @@ fn starting_against_the_return_from_a_system_call() {
     });
 }
 
-/// What the stopper made runnable while the world was stopped is run by others when it starts, and so are the Gs in the P's
-/// queue.
+/// When the world starts, other Ms run the Gs that the stopper made runnable meanwhile, and the Gs in the queue of its
+/// P.
 #[test]
 fn stopped_work_is_run_when_the_world_starts() {
     explore_every_point(|| {
@@ -229,7 +231,7 @@ fn stopped_work_is_run_when_the_world_starts() {
     });
 }
 
-/// A P with timers and no Gs becomes idle by the start, while the timekeeper sleeps as if all Ps were held.
+/// The start of the world makes a P with timers and no Gs idle, while the timekeeper sleeps as if all Ps were held.
 #[test]
 fn timers_are_not_missed_when_the_world_starts() {
     explore_every_point(|| {
