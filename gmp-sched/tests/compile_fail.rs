@@ -1,5 +1,5 @@
-//! Programs that must not compile, because what they do would break a promise that the engine relies on. Each file of
-//! `compile_fail` is one of them, next to what the compiler says about it. After a change of the messages:
+//! Programs that must not compile, because they would violate an assumption of the engine. Each file in `compile_fail` is
+//! such a program, next to the compiler's message for it. To update the messages:
 //! `TRYBUILD=overwrite cargo test -p gmp-sched --test compile_fail`.
 #![cfg(not(gmp_loom))]
 

@@ -23,10 +23,10 @@ use gmp_sched::syscall::{blocking, syscall};
 #[global_allocator]
 static MEMORY: exhaustive::Memory = exhaustive::Memory;
 
-/// A deadline that passes only if the clock advances while a CPU is busy.
+/// A time that passes only if the clock advances while a CPU is busy.
 const A_WHILE: Duration = Duration::from_micros(1);
 
-/// How often to switch away from a CPU that could continue, in a build that is not optimised.
+/// The size of a program, which decides how often an exploration may switch away from a CPU that could continue.
 #[derive(Clone, Copy)]
 enum Size {
     Large = 0,
@@ -65,7 +65,7 @@ fn with_children<const N: usize>(children: [fn(); N], meanwhile: fn()) {
     children.into_iter().for_each(|child| child.join().unwrap());
 }
 
-/// Computes for so many steps that an interrupt which is on its way is taken, and another state follows.
+/// Computes for enough steps that a pending interrupt is taken and another state follows.
 fn compute() {
     (0..3).for_each(|_| sim::work(A_WHILE));
 }
@@ -88,7 +88,7 @@ fn handing_off_while_others_submit() {
     });
 }
 
-/// Long enough for sysmon to retake the P.
+/// The system call is long enough for sysmon to retake the P.
 #[test]
 fn long_system_calls_are_retaken() {
     explore("submit, idle, system call, sysmon", Size::Large, 2, || {
@@ -134,9 +134,10 @@ fn everything_together() {
     });
 }
 
-/// The spawn wakes no M, since one is spinning; that one has to find the G, although it may have searched that P already.
+/// The spawn wakes no M, because one is spinning. That M has to find the G, although it may already have searched this
+/// P.
 #[test]
-fn spinning_machine_going_idle_finds_what_was_left_to_it() {
+fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     explore("submit, idle", Size::Small, 0, || {
         sim::set_procs(2).unwrap();
         exhaustive::begin();
@@ -148,9 +149,9 @@ fn spinning_machine_going_idle_finds_what_was_left_to_it() {
     });
 }
 
-/// If the M that goes idle is given a P before it searches once more, another M has to be woken for the rest.
+/// If the M that goes idle is assigned a P before its second search, it has to wake another M for the other work.
 #[test]
-fn machine_given_a_processor_passes_on_what_was_left_to_it() {
+fn idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work() {
     explore("submit, idle, hand-off", Size::Tiny, 0, || {
         sim::set_procs(2).unwrap();
         blocking::<Sim, _>(|| ());
@@ -179,9 +180,9 @@ fn hand_off_stops_the_processor_with_the_world() {
     });
 }
 
-/// The interrupt of a G that is asked to stop may come after the call has begun, when the G cannot stop.
+/// The request to stop may interrupt the G after its system call has begun, when it cannot stop.
 #[test]
-fn request_that_comes_in_a_system_call_is_honoured_at_its_end() {
+fn stop_request_during_a_system_call_takes_effect_at_its_end() {
     explore("system call, stop and start", Size::Large, 0, || {
         let child = || {
             sim::work(A_WHILE);
@@ -234,7 +235,7 @@ fn gs_spawned_while_the_world_is_stopped_run_when_it_starts() {
 }
 
 #[test]
-fn timer_of_a_processor_that_is_handed_off_is_kept() {
+fn timer_of_a_handed_off_p_fires_in_time() {
     explore("idle, hand-off, timekeeper", Size::Large, 0, || {
         let_another_machine_search();
         exhaustive::begin();
@@ -246,9 +247,9 @@ fn timer_of_a_processor_that_is_handed_off_is_kept() {
 }
 
 #[test]
-fn timer_of_a_processor_that_is_retired_is_kept() {
+fn timer_of_a_retired_p_fires_in_time() {
     explore("idle, set_procs, timekeeper", Size::Large, 0, || {
-        // The first one is stolen, since the second one is in `runnext`.
+        // The first G is stolen, because the second is in `runnext`.
         with_children([|| sim::sleep(A_WHILE), || ()], || {
             sim::work(A_WHILE);
             sim::set_procs(1).unwrap();
@@ -256,12 +257,12 @@ fn timer_of_a_processor_that_is_retired_is_kept() {
     });
 }
 
-/// A program that soon has many different runs.
+/// A small program with many different runs.
 fn two_children() {
     with_children([|| sim::syscall(A_WHILE), || sim::block(A_WHILE)], || drop(sim::stop_the_world()));
 }
 
-/// All runs of a few steps lead to the same states, with and without pruning of what follows a known state.
+/// With a bound on the steps, exploring all runs reaches the same states as exploring with pruning.
 #[test]
 fn pruning_misses_no_state() {
     let setting = Setting { steps: Some(10), ticks: 1, ..Setting::default() };
@@ -272,9 +273,9 @@ fn pruning_misses_no_state() {
     assert!(all.transitions > 2 * pruned.transitions, "{all:?}, {pruned:?}");
 }
 
-/// The explorer finds a G that only one order of the steps leaves without a wakeup.
+/// The exploration finds a program that deadlocks in only one order of its steps.
 #[test]
-fn a_deadlock_in_one_order_is_found() {
+fn deadlock_in_one_order_is_found() {
     let failure = exhaustive::explore(Setting { switches: Some(1), ..Setting::default() }, || {
         let is_set = Arc::new(AtomicBool::new(false));
         let setter = is_set.clone();

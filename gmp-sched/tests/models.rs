@@ -12,7 +12,7 @@ fn loom_models_hold() {
     let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
     let status = Command::new(env!("CARGO"))
         .args(["test", "--release", "--lib"])
-        // Optimised, for loom, with the engine's debug assertions.
+        // Optimised, because loom is slow otherwise, but with the engine's debug assertions.
         .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
         .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
         .arg("--manifest-path")
@@ -20,7 +20,6 @@ fn loom_models_hold() {
         .args(["models::", "--target-dir"])
         .arg(target)
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        // The models do not use all of the crate.
         .env("RUSTFLAGS", "--cfg gmp_loom -D warnings")
         .status()
         .expect("cargo runs");

@@ -15,7 +15,7 @@ use gmp_sched::sim::{self, Config};
 #[path = "threads/entered.rs"]
 mod entered;
 
-/// Which Gs ran, in order.
+/// The order in which Gs ran.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u32>>>);
 

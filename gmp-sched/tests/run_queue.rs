@@ -29,12 +29,12 @@ fn number(item: &'static u8) -> usize {
 enum Step {
     PushNext,
     PushBack,
-    /// Several at once, as many as fit.
+    /// Pushes several elements at once, as many as fit.
     PushBackAll(usize),
     Pop,
-    /// By an owner that knows of no thieves at this moment.
+    /// Pops as an owner does when no thief can steal at the same time.
     PopAlone,
-    /// A yield to the next G in the ring.
+    /// Pops from the ring and pushes another element to its tail, as a yield does.
     PopAndPushBack,
     DrainHalf,
     Steal,

@@ -66,7 +66,7 @@ mod tests {
     use super::{NAME_LIMIT, NameCell};
 
     #[test]
-    fn keeps_what_there_is_room_for() {
+    fn long_name_is_cut_at_a_character() {
         let cell = NameCell::new();
         assert_eq!(cell.get(), None);
         for (name, kept) in [

@@ -48,7 +48,7 @@ impl<P: Platform> Timed for Timer<P> {
 /// For the timers that are taken out to be [shuffled](Timers::shuffle_due).
 impl<P: Platform> Linked for Timer<P> {
     fn link(&self) -> &AtomicRef<Self> {
-        self.place.link()
+        self.entry.link()
     }
 }
 

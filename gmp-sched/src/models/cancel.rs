@@ -193,7 +193,7 @@ fn two_overlapping_cancellations_end_all_descendants() {
 /// The ticker fires on one M, and before that is complete it fires on another M: the G that waited longer never gets
 /// the later tick.
 #[test]
-fn overtaken_tick_is_not_delivered_out_of_order() {
+fn overtaken_tick_is_not_delivered() {
     explore(|| {
         let setting = Setting::new(3);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());

@@ -123,7 +123,7 @@ fn two_thieves() {
 
 /// One thief steals from the other what that one has just stolen.
 #[test]
-fn thief_is_robbed() {
+fn thief_is_stolen_from_while_it_steals() {
     explore(|| {
         let queue = queue_of(&items::<4>());
         let middle = queue_of(&[]);

@@ -1,5 +1,5 @@
-//! Whoever has a thread can name its CPU by inference: what changes the current M there, halts or lets interrupts in must not
-//! be callable by that.
+//! Safe code can name the `Cpu` type of a thread by inference, so the functions that change what a CPU runs, halt it or
+//! enable its interrupts must not be safe.
 
 use gmp_sched::kthread::{Cpu, Thread};
 use gmp_sched::time::Instant;

@@ -1,4 +1,4 @@
-//! A second main G, and more Ms than were asked for; and the platform's conditions are nobody's promise.
+//! A second start would create another main G and more Ms, and no caller has promised the platform's conditions.
 
 use gmp_sched::native::{self, Native};
 use gmp_sched::scheduler::Scheduler;

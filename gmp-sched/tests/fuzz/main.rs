@@ -18,7 +18,7 @@ use std::{env, panic};
 fn for_each_seed(programs: u64, run: impl Fn(u64)) {
     let seconds = env::var("GMP_FUZZ_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));
     let only = env::var("GMP_FUZZ_SEED").ok().map(|text| text.parse().expect("a number"));
-    // Their panics are part of the programs, and too many to print.
+    // Does not print panics: they are part of the programs.
     panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let first = only.unwrap_or(0);

@@ -34,7 +34,7 @@ mod platform {
         fate
     }
 
-    /// A foreign thread.
+    /// Sends closures to a foreign thread, which runs them.
     #[derive(Clone)]
     pub(super) struct Outside(pub(super) mpsc::Sender<Box<dyn FnOnce() + Send>>);
 
@@ -47,7 +47,7 @@ mod platform {
     }
 }
 
-/// A program that has not ended by then hangs: it takes some milliseconds.
+/// A program takes some milliseconds; one that runs for longer than this hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
 /// The schedulers of the current program, for the report of a hang.
@@ -72,7 +72,7 @@ fn run(seed: u64) {
                     for root in 0..6 {
                         program::start(&shared, seed.wrapping_mul(97) + 13 * root + number as u64, 20);
                     }
-                    // Until the Gs of the other scheduler have ended, too, so that a G lost there is detected here.
+                    // Waits until the Gs of the other scheduler have ended, too, so that a lost G there is detected.
                     while shared.running.load(Ordering::Acquire) != 0 {
                         native::sleep(Duration::from_micros(200));
                     }
@@ -84,10 +84,10 @@ fn run(seed: u64) {
         scheduler.join().expect("main does not panic");
     }
     let alive = shared.alive.clone();
-    // The foreign thread ends when no G can give it work any more.
+    // The foreign thread ends when all senders of its closures have been dropped.
     drop(Arc::try_unwrap(shared).unwrap_or_else(|_| broken("a G that has ended keeps what it shared")));
     thread_outside.join().expect("it catches every panic");
-    // Some may be left: those of leaked handles, and those of calls that panicked with them.
+    // Some values may be left: those in leaked handles and those that a panic prevented from being dropped.
     let left = alive.load(Ordering::Relaxed);
     if left < 0 {
         broken(&format!("{left} values are left: some were dropped twice"));
@@ -118,6 +118,6 @@ fn random_safe_programs_break_no_invariant_on_threads() {
         current.store(seed, Ordering::Relaxed);
         run(seed);
     });
-    // Nothing hangs any more.
+    // All programs have ended.
     current.store(u64::MAX, Ordering::Relaxed);
 }

@@ -64,7 +64,7 @@ impl Canary {
         Self(std::array::from_fn(|index| seed.rotate_left(index as u32)))
     }
 
-    /// What the children of a scope do with it: they borrow it from a frame of another G.
+    /// Checks the numbers. Called by children of a scope, which borrow them from another G's frame.
     pub(crate) fn verify(&self) {
         let numbers = std::hint::black_box(&self.0);
         if numbers.iter().enumerate().any(|(index, &number)| number != numbers[0].rotate_left(index as u32)) {

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use source::{Source, sources};
 
-/// What runs up, each with the reason why it may.
+/// The exceptions: paths that lead to a higher layer, each with its reason.
 const EXCEPTIONS: &[Exception] = &[];
 
 /// A path that `file` names, or a method that it calls.
@@ -23,7 +23,7 @@ struct Exception {
     reason: &'static str,
 }
 
-/// The floor of each top-level module, 0 for the lowest.
+/// The height of each top-level module in the picture, 0 for the lowest.
 struct Floors(BTreeMap<String, usize>);
 
 impl Floors {
@@ -82,7 +82,7 @@ fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
             lowest.entry(name).and_modify(|lowest| *lowest = floor.min(*lowest)).or_insert(floor);
         }
     }
-    // By name, as far as no lower layer has a function of that name.
+    // Methods are recognised by name, unless a lower layer has a function of the same name.
     let mut added = BTreeMap::new();
     for &(floor, source) in &sources {
         let methods = source.methods().into_iter();
@@ -101,7 +101,7 @@ fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
 }
 
 #[test]
-fn nothing_runs_up_but_the_exceptions() {
+fn no_path_leads_up_except_the_listed_ones() {
     let (sources, floors) = (sources(), Floors::of_the_picture());
     let mut found = paths_that_run_up(&sources, &floors);
     found.extend(calls_that_run_up(&sources, &floors));

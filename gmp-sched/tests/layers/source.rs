@@ -1,4 +1,4 @@
-//! The source as far as the test of the layers reads it: the paths that the code of a file names.
+//! Reads the source for the test of the layers: which paths the code of a file names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::{env, fs};
 
 /// A file of the source that is not for tests only.
 pub(crate) struct Source {
-    /// Below `src`.
+    /// The path of the file below `src`.
     file: String,
     paths: BTreeSet<String>,
     code: String,
@@ -20,7 +20,7 @@ impl Source {
             let rest = &code[at + root.len()..];
             match root {
                 "crate::" => collect(rest, "", &mut paths),
-                // `super` of the file's own module is its parent: as many of them as the file is deep lead to the root.
+                // `super` is the parent of the file's module, so as many of them as the file is deep lead to the root.
                 _ => {
                     let up = 1 + rest.split("::").take_while(|segment| *segment == "super").count();
                     let rest = &rest["super::".len() * (up - 1)..];
@@ -49,7 +49,7 @@ impl Source {
     }
 }
 
-/// Methods that a file adds to types of other layers, and what they might be confused with.
+/// Queries for methods that a file adds to types of other layers, and for functions with which they might be confused.
 impl Source {
     /// The types that the file defines.
     pub(crate) fn types(&self) -> impl Iterator<Item = &str> {
@@ -78,7 +78,7 @@ impl Source {
         methods
     }
 
-    /// The names of all methods that the code calls, on whatever type.
+    /// The names of all methods that the code calls, on any type.
     pub(crate) fn calls(&self) -> BTreeSet<&str> {
         let after_dots = self.code.split('.').skip(1).map(|after| (name_at(after), after));
         let is_call = |&(name, after): &(&str, &str)| after[name.len()..].starts_with(['(', ':']);
@@ -105,14 +105,14 @@ fn modules_of(file: &str) -> Vec<&str> {
     if module == "lib" { Vec::new() } else { module.split('/').collect() }
 }
 
-/// Where in `code` paths begin that do not begin with the name of a module: with `crate::`, and the first `super::` of each.
+/// Returns where in `code` a path begins with `crate::` or `super::`, and with which of them.
 fn roots(code: &str) -> Vec<(usize, &'static str)> {
     let begins = |at: usize| !code[..at].ends_with(|before: char| before.is_alphanumeric() || "_$:".contains(before));
     let all = ["crate::", "super::"].into_iter();
     all.flat_map(|root| code.match_indices(root).map(move |(at, _)| (at, root))).filter(|&(at, _)| begins(at)).collect()
 }
 
-/// Adds the paths of the use tree, or of the one path, at the beginning of `code`.
+/// Adds the paths of the use tree or path at the beginning of `code`.
 fn collect(code: &str, prefix: &str, paths: &mut BTreeSet<String>) {
     if let Some(group) = code.strip_prefix('{') {
         for tree in split_group(group) {
@@ -123,7 +123,7 @@ fn collect(code: &str, prefix: &str, paths: &mut BTreeSet<String>) {
     let name: String = code.chars().take_while(|&each| each.is_alphanumeric() || each == '_').collect();
     let rest = &code[name.len()..];
     if rest.starts_with('!') && prefix.is_empty() {
-        // A macro: exported ones are at the root, wherever they are written.
+        // A macro: exported macros are at the root, in whichever module they are defined.
         return;
     }
     let path = match (prefix, &*name) {
@@ -137,7 +137,7 @@ fn collect(code: &str, prefix: &str, paths: &mut BTreeSet<String>) {
     }
 }
 
-/// The trees of a group whose opening brace has been read.
+/// Splits a group, whose opening brace has been read, into its use trees.
 fn split_group(group: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut trees) = (0, 0, Vec::new());
     for (at, each) in group.char_indices() {
@@ -159,7 +159,7 @@ fn split_group(group: &str) -> Vec<&str> {
     trees
 }
 
-/// All files of the source but those that are compiled for tests and documentation only.
+/// Returns all files of the source, except for those that are compiled only for tests or documentation.
 pub(crate) fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -192,7 +192,7 @@ fn find_files(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// `text` with comments left out and literals of strings and characters empty.
+/// Returns `text` without comments and with empty string and character literals.
 fn without_comments(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -218,7 +218,7 @@ fn without_comments(text: &str) -> String {
     code
 }
 
-/// Where the string ends whose opening quote has been read, behind its closing one.
+/// Returns the position behind the closing quote of a string whose opening quote has been read.
 fn end_of_string(rest: &str) -> usize {
     let mut is_escaped = false;
     for (at, each) in rest.char_indices() {
@@ -232,8 +232,8 @@ fn end_of_string(rest: &str) -> usize {
     panic!("a string ends")
 }
 
-/// `code` without the items and statements that are compiled for tests or documentation only. Calls `module` with the name of
-/// each such module that has a file of its own.
+/// Returns `code` without the items and statements that are compiled only for tests or documentation. Calls `module`
+/// with the name of each removed module that has a file.
 fn without_tests(code: &str, mut module: impl FnMut(&str)) -> String {
     let mut kept = String::with_capacity(code.len());
     let mut rest = code;
@@ -264,15 +264,15 @@ fn is_for_tests(condition: &str) -> bool {
     all.unwrap_or(condition).split(',').any(|each| matches!(each.trim(), "test" | "doc"))
 }
 
-/// Where the item or statement ends at whose beginning `code` is: at a semicolon, or with a block.
+/// Returns where the item or statement at the beginning of `code` ends: at a semicolon or at the end of a block.
 fn end_of_item(code: &str) -> usize {
     let semicolon = code.find(';').map_or(code.len(), |at| at + 1);
     let head = &code[..code.find('{').unwrap_or(code.len()).min(semicolon)];
-    // The braces of a `use` are not its end.
+    // The braces of a `use` do not end it.
     if head.len() == semicolon || head.contains("use ") { semicolon } else { end_of_brackets(code, '{', '}') }
 }
 
-/// Where the first pair of these brackets ends, behind the closing one.
+/// Returns the position behind the closing bracket of the first such pair.
 fn end_of_brackets(code: &str, open: char, close: char) -> usize {
     let mut depth = 0;
     for (at, each) in code.char_indices() {
@@ -288,7 +288,7 @@ fn end_of_brackets(code: &str, open: char, close: char) -> usize {
     panic!("a pair of {open}{close}");
 }
 
-/// How many modules with a block of their own are open at `at`.
+/// Returns how many inline modules contain the position `at`.
 fn blocks_open(code: &str, at: usize) -> usize {
     let is_open = |begin: usize| {
         let code = &code[begin..];
@@ -299,7 +299,7 @@ fn blocks_open(code: &str, at: usize) -> usize {
 }
 
 #[test]
-fn paths_of_use_trees_are_found() {
+fn use_trees_are_split_into_paths() {
     let code = "use crate::a::{self, b::{C, D}, E as F};\nlet x = crate::g::h::<I>(super::super::j::K, super::l);\n\
                 mod m { use super::super::n; use super::super::super::o; }";
     let source = Source::new("one/two.rs".to_owned(), code);
@@ -318,13 +318,13 @@ fn methods_and_their_calls_are_found() {
 }
 
 #[test]
-fn comments_and_strings_name_nothing() {
+fn comments_and_strings_are_removed() {
     let code = without_comments("a /* crate::b */ '\\'' '\"' \"crate::c \\\" crate::d\" // crate::e\n<'f> g");
     assert_eq!(code, "a  '' '' \"\" \n<'f> g");
 }
 
 #[test]
-fn code_for_tests_is_left_out() {
+fn code_for_tests_is_removed() {
     let mut modules = Vec::new();
     let code = "a\n#[cfg(all(test, b))]\n#[c]\nmod d { use crate::k; { } }\n#[cfg(not(test))]\ne;\n#[cfg(test)]\npub(crate) mod f;\n\
                 #[cfg(doc)]\nuse crate::g::{H, I};\nj";

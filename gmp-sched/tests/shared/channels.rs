@@ -108,7 +108,7 @@ shared_test!(send_without_receivers_returns_the_value);
 
 /// As in Go with one P: the sender continues before the receiver that it woke; among several woken in a row, the last runs
 /// first, the others after it in order.
-fn order_on_one_p_is_gos() {
+fn order_on_one_p_matches_gos() {
     let (log, logged) = channel(100);
     let waiters = |wait: fn(Receiver<u32>)| {
         let (sender, receiver) = channel(0);
@@ -143,7 +143,7 @@ fn order_on_one_p_is_gos() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert_eq!(entries(), [100, 4, 0, 1, 2, 3]);
 }
-shared_test!(order_on_one_p_is_gos, procs = &[1]);
+shared_test!(order_on_one_p_matches_gos, procs = &[1]);
 
 /// Receivers and senders are served in FIFO order.
 fn channel_waiters_are_served_in_order() {
@@ -184,8 +184,8 @@ fn deadline_ends_send_and_receive() {
 }
 shared_test!(deadline_ends_send_and_receive);
 
-/// Deadlines that pass at about the time at which the partner comes: each value goes to one receiver, or back.
-fn deadline_and_partner_at_once_lose_no_value() {
+/// Deadlines pass at about the time at which a partner arrives: each value goes to one receiver or back to its sender.
+fn concurrent_deadline_and_partner_lose_no_value() {
     const EACH: u64 = 200;
     for capacity in [0, 1] {
         let (sender, receiver) = channel(capacity);
@@ -222,9 +222,9 @@ fn deadline_and_partner_at_once_lose_no_value() {
         assert_eq!(sent, received);
     }
 }
-shared_test!(deadline_and_partner_at_once_lose_no_value);
+shared_test!(concurrent_deadline_and_partner_lose_no_value);
 
-/// Counts itself while it exists.
+/// A value that counts itself while it exists.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -243,14 +243,14 @@ impl Drop for Counted {
 fn values_are_dropped_exactly_once() {
     let alive = Arc::new(AtomicUsize::new(0));
     let count = || alive.load(Ordering::Relaxed);
-    // In the buffer when the last receiver is dropped, which drops it at once.
+    // These values are in the buffer when the last receiver is dropped, which drops them at once.
     let (sender, receiver) = channel(4);
     (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
     assert_eq!(count(), 3);
     drop(receiver);
     assert_eq!(count(), 0);
     drop(sender);
-    // In the buffer when the sender is dropped first.
+    // These values are in the buffer when the sender is dropped first.
     let (sender, receiver) = channel(4);
     (0..3).for_each(|_| assert!(sender.send(Counted::new(&alive)).is_ok()));
     drop(sender);
@@ -259,7 +259,7 @@ fn values_are_dropped_exactly_once() {
     assert_eq!(count(), 2);
     drop(receiver);
     assert_eq!(count(), 0);
-    // Refused, timed out, returned by a close.
+    // These sends are refused, time out, or end by a close.
     let (sender, receiver) = channel(0);
     drop(sender.try_send(Counted::new(&alive)));
     drop(sender.send_timeout(Counted::new(&alive), Duration::from_micros(50)));
@@ -297,7 +297,7 @@ fn zero_sized_and_large_values_are_passed() {
 }
 shared_test!(zero_sized_and_large_values_are_passed);
 
-/// With a larger alignment than stacks have.
+/// A type with a larger alignment than that of stacks.
 fn overaligned_values_stay_aligned() {
     #[derive(Clone, Copy)]
     #[repr(align(128))]
@@ -360,7 +360,7 @@ fn every_value_of_many_senders_arrives_once_in_order() {
 }
 shared_test!(every_value_of_many_senders_arrives_once_in_order);
 
-/// Closes while others send and receive: what was sent is received.
+/// The channel is closed while others send and receive: what was sent is received.
 fn close_loses_no_sent_value() {
     for round in 0..60 {
         let chan = Chan::new(round % 3);

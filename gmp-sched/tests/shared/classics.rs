@@ -12,7 +12,7 @@ use super::platform::{Chan, MANY, Receiver, Sender, channel, go, yield_now};
 /// Doug McIlroy's prime sieve: one filter per prime.
 fn prime_sieve() {
     fn filter(numbers: Receiver<u32>, passed: Sender<u32>, prime: u32) {
-        // Fails when main has received enough.
+        // The send fails when main has received enough and dropped its receiver.
         for number in numbers {
             if number % prime != 0 && passed.send(number).is_err() {
                 return;
@@ -97,7 +97,7 @@ fn bounded_buffer() {
     for n in 0..ROOM as u32 {
         producer.send(n).unwrap();
     }
-    // It is full, so this G waits for the consumer.
+    // The buffer is full, so this G waits for the consumer.
     let more = go(move || (ROOM as u32..500).for_each(|n| producer.send(n).unwrap()));
     (0..10).for_each(|_| yield_now());
     assert!(!more.is_finished());

@@ -21,7 +21,7 @@ const FOREVER: Duration = Duration::from_secs(36_000);
 /// Objects to wait for, all held or empty.
 struct Busy {
     mutex: Mutex<u32>,
-    /// Free, for waiting on the condition variable.
+    /// This mutex is free and used for waiting on the condition variable.
     free: Mutex<()>,
     lock: RwLock<u32>,
     spread: ReadMostlyRwLock<u32>,
@@ -49,7 +49,7 @@ impl Busy {
         }
     }
 
-    /// Waits in the way with this number until `limit`; returns what ended the wait.
+    /// Waits for one of these objects, chosen by the number `way`, until `limit`; returns what ended the wait.
     fn wait(&self, way: usize, limit: Limit<'_>) -> ContextError {
         let error = match way {
             0 => self.mutex.lock_until(limit).map(drop).err(),
@@ -92,7 +92,7 @@ impl Busy {
 
 const WAYS: usize = 13;
 
-/// Lets a G wait in each way, for locks that the caller holds, and calls `body` when all wait.
+/// Lets one G wait for each object, with the locks held by the caller, and calls `body` when all wait.
 fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<ContextError> {
     let busy = Arc::new(Busy::new());
     let held = (busy.mutex.lock(), busy.lock.write(), busy.spread.write(), busy.semaphore.acquire(1));
@@ -106,7 +106,7 @@ fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<
     body();
     let errors = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
     drop(held);
-    // Everything is as if no G had waited.
+    // The waits have left nothing behind: the locks are free again.
     assert!(busy.mutex.try_lock().is_some() && busy.free.try_lock().is_some());
     assert!(busy.lock.try_write().is_some() && busy.spread.try_write().is_some());
     assert_eq!((busy.semaphore.available(), busy.changed.notify_all()), (2, 0));
@@ -120,7 +120,7 @@ fn cancellation_ends_every_wait() {
     let (below, _cancel) = context.with_timeout(FOREVER);
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || cancel.cancel());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
-    // The limit is over from the start.
+    // These waits begin after the limit is over.
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || ());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
 }
@@ -137,7 +137,7 @@ fn deadline_ends_every_wait() {
 }
 shared_test!(deadline_ends_every_wait);
 
-/// What needs no waiting succeeds, even if the limit is over.
+/// Operations that need not wait succeed, even if the limit is over.
 fn expired_limit_does_not_prevent_success() {
     let (context, cancel) = Context::background().with_cancel();
     cancel.cancel();

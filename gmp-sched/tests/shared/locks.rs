@@ -93,7 +93,7 @@ fn deadline_ends_the_wait_for_a_mutex() {
 }
 shared_test!(deadline_ends_the_wait_for_a_mutex);
 
-/// Deadlines that pass when the mutex is unlocked: it is neither lost nor held twice.
+/// Deadlines pass while the mutex is unlocked: it is neither left locked nor held twice.
 fn mutex_survives_deadlines_during_unlock() {
     let mutex = Arc::new((Mutex::new(0u32), AtomicBool::new(false)));
     let handles = start_in_order(8, {
@@ -120,7 +120,7 @@ fn mutex_survives_deadlines_during_unlock() {
 }
 shared_test!(mutex_survives_deadlines_during_unlock);
 
-/// A G that unlocks and locks repeatedly hands the mutex over to a waiter that has waited for long.
+/// A G that unlocks and locks repeatedly hands the mutex over to a waiter that has waited for a long time.
 fn greedy_holder_hands_over_to_a_starving_waiter() {
     let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
     let greedy = {
@@ -128,7 +128,7 @@ fn greedy_holder_hands_over_to_a_starving_waiter() {
         go(move || {
             while !stop.load(Ordering::Relaxed) {
                 let _held = mutex.lock();
-                // The others queue meanwhile, because this gives the P up with the mutex held.
+                // The sleep gives up the P with the mutex held, so that the other Gs queue for it.
                 sleep(Duration::from_micros(200));
             }
         })
@@ -146,7 +146,7 @@ shared_test!(greedy_holder_hands_over_to_a_starving_waiter);
 
 fn mutex_guards_can_be_sent_and_mapped() {
     let mutex = Arc::new(Mutex::new((1, 2)));
-    // Any G may unlock it.
+    // A guard can be sent: any G may unlock the mutex.
     let leaked: &'static Mutex<u32> = alloc::boxed::Box::leak(alloc::boxed::Box::new(Mutex::new(5)));
     let guard = leaked.lock();
     assert_eq!(go(move || *guard).join().unwrap(), 5);
@@ -167,7 +167,7 @@ fn fair_unlock_hands_over_to_the_first_waiter() {
         move |number| order.lock().push(number)
     });
     MutexGuard::unlock_fair(held);
-    // It is theirs already.
+    // The mutex has been handed over to the waiters.
     assert!(order.try_lock().is_none());
     order.lock().push(2);
     join_all(waiting);
@@ -291,7 +291,7 @@ macro_rules! rwlock_tests {
                 let mut writer = RwLockUpgradableReadGuard::upgrade(upgradable);
                 *writer += 1;
                 let reader = RwLockWriteGuard::downgrade(writer);
-                // The other writer waits, so new readers are kept out; but the admitted one still reads.
+                // The other writer waits, so new readers are kept out, but this admitted reader still reads.
                 assert_eq!(*reader, 2);
                 drop(reader);
                 join_all(waiting);
@@ -324,7 +324,7 @@ macro_rules! rwlock_tests {
 rwlock_tests!(rwlock, RwLock);
 rwlock_tests!(read_mostly, ReadMostlyRwLock);
 
-/// Go's orders with one P: of a broadcast, and of one signal after the other.
+/// With one P the order is Go's, for a broadcast and for one signal after the other.
 fn condvar_waiters_wake_in_order() {
     for (all_at_once, expected) in [(true, [4, 0, 1, 2, 3]), (false, [0, 1, 2, 3, 4])] {
         let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
@@ -380,7 +380,7 @@ fn condvar_wakes_the_next_of_four() {
 }
 shared_test!(condvar_wakes_the_next_of_four);
 
-/// All locks at once, each use accounted for.
+/// A bounded buffer that uses all kinds of locks and counts its items.
 fn bounded_buffer_loses_no_value() {
     struct Buffer {
         items: Mutex<Vec<u32>>,

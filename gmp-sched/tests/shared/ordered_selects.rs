@@ -1,10 +1,10 @@
-//! Ordered selects: the first case that is ready, at one instant.
+//! Ordered selects: of the cases that are ready at one instant, the first is chosen.
 
 use gmp_sched::select;
 
 use super::platform::{Chan, channel, go};
 
-/// A sender finds both cases of a select that waits on one channel, at one instant.
+/// A sender arrives when a select waits on one channel with two cases, so that both become ready at one instant.
 fn ordered_select_takes_the_first_of_two_cases_on_one_channel() {
     const ROUNDS: usize = 200;
     let (sender, receiver) = channel(0);
@@ -56,7 +56,7 @@ fn ordered_select_checks_all_cases_at_one_instant() {
         });
         (0..round % 20).for_each(|_| sender.send(false).unwrap());
         drop(close);
-        // The receiver is gone.
+        // The sends succeed until the receiver has been dropped.
         while sender.try_send(true).is_ok() {}
         consumer.join().unwrap();
     }

@@ -15,7 +15,7 @@ use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
-    // All of four, and four among more cases than a word has bits.
+    // Four of four cases are ready, or four among more cases than a word has bits.
     for cases in [4, 100] {
         let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
         let ready = [0, cases / 4, cases / 2, cases - 1];
@@ -36,7 +36,7 @@ fn ready_cases_are_chosen_with_equal_probability() {
 }
 shared_test!(ready_cases_are_chosen_with_equal_probability);
 
-/// Both if they are found ready and if they have to wait.
+/// This holds both for cases that are ready at once and for those that become ready during a wait.
 fn cases_on_one_channel_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
     let (sender, receiver) = channel(0);
@@ -56,7 +56,7 @@ fn cases_on_one_channel_are_chosen_with_equal_probability() {
         chosen[number] += 1;
     }
     sending.join().unwrap();
-    // As above.
+    // Bound as above.
     assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
 }
 shared_test!(cases_on_one_channel_are_chosen_with_equal_probability);
@@ -90,7 +90,7 @@ fn default_is_not_taken_while_one_of_two_channels_is_ready() {
         go(move || {
             while !stop.load(Ordering::Relaxed) {
                 for (from, to) in [(0, 1), (1, 0)] {
-                    // Sent there before it is received here.
+                    // The token is sent to the other channel before it is received from this one.
                     chans[to].send(()).unwrap();
                     chans[from].recv().unwrap();
                     yield_now();
@@ -121,7 +121,7 @@ fn select_never_exchanges_a_value_with_itself() {
             timeout(Duration::from_micros(20)) => {}
         }
     }
-    // Two of them exchange values with each other.
+    // Two such selects exchange values with each other.
     let other = {
         let chan = chan.clone();
         go(move || {
@@ -167,7 +167,7 @@ fn unsent_value_stays_in_its_case() {
     let (mut sending, mut receiving) = (send(&sender, alloc::boxed::Box::new(7)), recv(&ready));
     assert_eq!(Select::new(&mut [sending.case(), receiving.case()]).wait(), 1);
     assert_eq!(receiving.into_result(), Some(Ok(1)));
-    // The same case again.
+    // Another case is made of the same value.
     assert_eq!(Select::new(&mut [sending.case()]).wait_timeout(Duration::from_micros(20)), None);
     drop(receiver);
     assert_eq!(Select::new(&mut [sending.case()]).wait(), 0);
@@ -284,7 +284,7 @@ fn selects_lose_and_duplicate_no_value() {
             })
             .collect();
         let sent: usize = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
-        // Before `stop` come the values that are still in the buffers.
+        // The values that are still in the buffers are received before `stop`.
         stop.close();
         let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
         assert_eq!(sent, received);
@@ -292,7 +292,7 @@ fn selects_lose_and_duplicate_no_value() {
 }
 shared_test!(selects_lose_and_duplicate_no_value);
 
-/// Values of selects that are given up or refused, and results that are never taken.
+/// Values of selects that time out or are refused, and results that are never taken, are dropped once.
 fn values_in_selects_are_dropped_exactly_once() {
     struct Counted(Arc<AtomicUsize>);
     impl Drop for Counted {
@@ -303,7 +303,8 @@ fn values_in_selects_are_dropped_exactly_once() {
     let drops = Arc::new(AtomicUsize::new(0));
     let value = || Counted(drops.clone());
     let (sender, receiver) = channel(1);
-    // Sent; refused; timed out; case dropped; received but not taken; received again.
+    // The values are, in this order: sent; refused; timed out; dropped with their case; received but not taken;
+    // received again.
     select! { send(sender, value()) => {} };
     select! { send(sender, value()) => unreachable!(), default => {} };
     select! { send(sender, value()) => unreachable!(), timeout(Duration::from_micros(20)) => {} };
@@ -343,7 +344,7 @@ fn send_from_leaves_the_value_until_it_is_sent() {
     let receiving = go(move || (receiver.recv().unwrap(), receiver));
     select! { send_from(sender, value) -> sent => sent.unwrap() }
     assert!(value.is_none());
-    // Nothing to send, though there is a receiver or the channel is closed.
+    // There is nothing to send, although there is a receiver or the channel is closed.
     assert!(poll(&mut value).is_none());
     let (received, receiver) = receiving.join().unwrap();
     drop((received, receiver));
@@ -372,7 +373,7 @@ fn send_from_forwards_every_value_once() {
                     select! {
                         send_from(output, held) -> sent => {
                             sent.unwrap();
-                            // Room for one more.
+                            // The value has been sent, so this G can receive the next one.
                             core::mem::swap(&mut from, &mut never);
                         }
                         recv(from) -> value => match value {

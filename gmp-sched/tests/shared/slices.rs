@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::platform::{channel, go, syscall, tick, yield_now};
 
-/// A G ends by itself after this many steps, long after it should have given way, so that a failing test does not hang.
+/// The most steps of a G that should give way much earlier. It ends by itself then, so that a failing test does not
+/// hang.
 const MOST: usize = 30_000_000;
 
 /// Gs that make system calls in a loop, more than there are Ps, each too short for its P to be retaken.
@@ -29,7 +30,7 @@ fn short_system_calls_do_not_starve_other_gs() {
         .collect();
     for number in 1..=3 {
         round.store(number, Ordering::Relaxed);
-        // All others run in each round, so this one does, too.
+        // Waits until all other Gs have run in this round.
         while seen.iter().any(|seen| seen.load(Ordering::Relaxed) < number) {
             yield_now();
         }
@@ -63,9 +64,10 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
 }
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
 
-/// Each G spawns the next one, which shares its slice: also a chain of them is over when the slice is. How many slices pass is
-/// not bounded here, because each G that was preempted after it had spawned the next one begins another, however short.
-fn chain_of_spawned_goroutines_leaves_the_others_their_turns() {
+/// Each G spawns the next one, which shares its slice, so the slice ends although its G changes. The test does not
+/// bound the number of slices, because each G that is preempted after it has spawned the next one begins a new slice,
+/// however short.
+fn chain_of_spawned_gs_does_not_starve_others() {
     fn link(done: Arc<AtomicBool>, left: usize) {
         if left == 0 {
             done.store(true, Ordering::Relaxed);
@@ -81,7 +83,7 @@ fn chain_of_spawned_goroutines_leaves_the_others_their_turns() {
     }
     assert!(!done.swap(true, Ordering::Relaxed), "the chain kept its P for itself");
 }
-shared_test!(chain_of_spawned_goroutines_leaves_the_others_their_turns, procs = &[1]);
+shared_test!(chain_of_spawned_gs_does_not_starve_others, procs = &[1]);
 
 /// Yields on the only P, where up to two other Gs are runnable as well: each of them goes first for one slice at most.
 fn yield_within_slices() {

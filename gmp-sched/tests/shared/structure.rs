@@ -82,7 +82,7 @@ fn cancellation_ends_a_select_on_done() {
         .collect();
     sleep(Duration::from_millis(1));
     cancel.cancel();
-    // Closed before `cancel` returns, also for later calls of `done`.
+    // The channel is closed before `cancel` returns, also for later calls of `done`.
     assert!(cancelled.done().is_closed());
     let (canceled, exceeded) = (Some(ContextError::Canceled), Some(ContextError::DeadlineExceeded));
     for (waiting, expected) in waiting.into_iter().zip([canceled, canceled, exceeded]) {
@@ -224,7 +224,7 @@ fn woken_future_is_polled_again() {
         stale.push(waker);
     }
     assert_eq!((waiting.join().unwrap(), stale.len()), (4, 3));
-    // Long after the future is done: these wake no G.
+    // These wakers are called long after the future is done and wake no G.
     stale.into_iter().for_each(Waker::wake);
 }
 shared_test!(woken_future_is_polled_again);

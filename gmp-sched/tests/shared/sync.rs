@@ -207,7 +207,7 @@ fn first_error_cancels_the_group() {
     for number in 0..6 {
         let (context, never) = (context.clone(), never.clone());
         let body = move || match number {
-            // The first to fail, because the others wait for that.
+            // This G fails first, because the others wait for its failure.
             3 => Err("first".to_string()),
             4 => {
                 let _ = never.recv_until(&context);
@@ -223,13 +223,13 @@ fn first_error_cancels_the_group() {
     assert_eq!(group.wait(), Err("first".to_string()));
     assert_eq!((context.err(), above.err()), (Some(ContextError::Canceled), None));
     assert_eq!(told.load(Ordering::Relaxed), 1);
-    // Without an error it is cancelled when all have ended, and no hook is called.
+    // If no G fails, the context is cancelled when all have ended, and no hook is called.
     let (group, context) = ErrorGroup::<()>::new().with_context(&above);
     let seen = context.clone();
     group.go(move || if seen.is_done() { Err(()) } else { Ok(()) });
     let group = group.on_cancel(|| unreachable!("nobody failed"));
     assert_eq!((group.wait(), context.err()), (Ok(()), Some(ContextError::Canceled)));
-    // And together with its parent.
+    // The group's context is also cancelled with its parent.
     let (above, cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);
     group.go(move || Err::<(), _>(context.wait()));
@@ -257,7 +257,7 @@ fn error_group_respects_its_limit() {
     }
     assert_eq!(group.wait(), Ok(()));
     assert!(most.load(Ordering::Relaxed) <= LIMIT);
-    // At the limit, it accepts no more.
+    // When the limit is reached, the group accepts no more Gs.
     let (open, gate) = channel::<()>(0);
     let group = ErrorGroup::<()>::with_limit(1);
     group.go(move || gate.recv().map_err(|_| ()).or(Ok(())));

@@ -52,7 +52,7 @@ shared_test!(timer_fires_once_per_setting);
 fn stop_and_reset_drop_a_pending_tick() {
     let timer = Timer::new(Duration::ZERO);
     sleep(milliseconds(2));
-    // It has fired by now, or will not: in both cases there is no tick afterwards.
+    // Whether or not it has fired by now, there is no tick after `stop`.
     assert!(timer.stop());
     assert!(timer.try_wait().is_none() && !timer.stop());
     timer.reset(Duration::ZERO);
@@ -89,7 +89,7 @@ fn ticker_drops_late_ticks_and_keeps_its_phase() {
         assert!(ticker.wait() - start >= interval * count);
     }
     sleep(interval * 6);
-    // However many were missed, there is one tick.
+    // There is only one tick, however many were missed.
     ticker.wait();
     let next = ticker.wait();
     assert!(next - start >= interval * 9);
@@ -144,14 +144,14 @@ fn limit_ends_by_the_first_of_deadline_and_context() {
     let timer = Timer::new(FOREVER);
     let start = now();
     let limit = Limit::from(FOREVER).and(start + milliseconds(2));
-    // The host may have suspended this computer for as long.
+    // The host may have suspended this computer for that long.
     assert!(limit.err().is_none() || now() - start >= milliseconds(2));
     assert!(timer.wait_until(limit).is_err());
     assert!(now() - start >= milliseconds(2) && limit.err().is_some());
 }
 shared_test!(limit_ends_by_the_first_of_deadline_and_context);
 
-/// Go's idiom: the select ends by the first of all these.
+/// As is usual in Go, a select waits for a timer, a ticker and a context, and ends by the first of them.
 fn select_waits_for_timers_tickers_and_contexts() {
     let (context, cancel) = Context::background().with_cancel();
     let start = now();
@@ -187,7 +187,7 @@ fn select_waits_for_timers_tickers_and_contexts() {
 }
 shared_test!(select_waits_for_timers_tickers_and_contexts);
 
-/// A timer that is stopped or reset while a select waits for it, or before.
+/// A timer is stopped or reset before or while a select waits for it.
 fn select_receives_no_stale_tick() {
     let timer = Arc::new(Timer::new(FOREVER));
     let selecting = {
@@ -201,7 +201,7 @@ fn select_receives_no_stale_tick() {
     assert!(selecting.join().unwrap() - start >= milliseconds(2));
     timer.reset(Duration::ZERO);
     sleep(milliseconds(2));
-    // It has fired, and the tick has not been received.
+    // The timer has fired, and its tick has not been received.
     assert!(timer.reset(FOREVER));
     let mut case = recv(&*timer);
     assert_eq!(Select::new(&mut [case.case()]).poll(), None);
@@ -213,7 +213,7 @@ fn select_receives_no_stale_tick() {
 }
 shared_test!(select_receives_no_stale_tick);
 
-/// Each tick goes to one of the selects and waits.
+/// Each tick goes to only one of the Gs that wait or select.
 fn ticks_are_shared_by_selects_and_waits() {
     let ticker = Arc::new(Ticker::new(milliseconds(1)));
     let waiting: Vec<_> = (0..6)

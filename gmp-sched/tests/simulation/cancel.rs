@@ -126,7 +126,7 @@ fn every_limited_wait_ends_for_a_true_reason() {
         for handle in waiting {
             handle.join().unwrap();
         }
-        // A G that gave up has left nothing behind.
+        // Waits that ended by their limit have left nothing behind.
         assert!(things.semaphore.try_acquire(1).is_some() && things.lock.try_write().is_some());
         assert!(things.mutex.try_lock().is_some() && !things.changed.notify_one());
     });

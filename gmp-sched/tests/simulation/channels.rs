@@ -56,7 +56,7 @@ enum Done {
     Closed,
 }
 
-/// The history: all operations, with channel and interval.
+/// The history of all operations, each with its channel and interval.
 #[derive(Debug, Default)]
 struct History {
     clock: AtomicUsize,
@@ -278,7 +278,7 @@ fn channel_is_linearizable_to_a_queue() {
     });
 }
 
-/// Selects against each other, against plain operations, with deadlines, with default, and with closes.
+/// Selects run concurrently with each other and with plain operations, with deadlines, with defaults, and with closes.
 #[test]
 fn selects_are_atomic() {
     explore(|seed| {
@@ -298,7 +298,7 @@ fn selects_are_atomic() {
                 })
             })
             .collect();
-        // Plain partners for selects that remain without one.
+        // A G with plain operations is a partner for selects that would otherwise wait forever.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
             sim::go(move || {
@@ -374,7 +374,8 @@ fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Ran
     assert!(results.iter().enumerate().all(|(number, &has_result)| has_result == (number == chosen)));
 }
 
-/// A token moves between two channels, and is in one of them at every instant.
+/// A token moves between two channels and is in at least one of them at every instant, so the default must not be
+/// taken.
 #[test]
 fn default_is_not_taken_while_one_of_two_channels_is_ready() {
     explore(|seed| {
@@ -385,7 +386,7 @@ fn default_is_not_taken_while_one_of_two_channels_is_ready() {
             sim::go(move || {
                 let mut random = Random::new(seed);
                 for n in 0..12 {
-                    // Sent there before it is received here.
+                    // The token is sent to the other channel before it is received from this one.
                     chans[(n + 1) % 2].send(()).unwrap();
                     chans[n % 2].recv().unwrap();
                     random.pause();

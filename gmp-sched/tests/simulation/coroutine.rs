@@ -102,7 +102,7 @@ impl Event {
     }
 }
 
-/// Futures are woken by other Gs, once, twice, and long after they are done.
+/// Other Gs wake futures once, twice, and long after they are done.
 #[test]
 fn no_wakeup_of_a_future_is_lost() {
     explore(|seed| {
@@ -145,7 +145,7 @@ fn no_wakeup_of_a_future_is_lost() {
     });
 }
 
-/// The drop may not block there, so it cannot wait for the coroutine, whether that has begun or not.
+/// In a system call the drop may not block, so it cannot wait for the coroutine, whether or not that has begun.
 #[test]
 fn coroutine_dropped_in_a_system_call_runs_to_its_end() {
     explore(|seed| {

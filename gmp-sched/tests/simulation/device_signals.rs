@@ -32,7 +32,7 @@ fn devices_are_served_while_all_ps_are_busy() {
                 })
             })
             .collect();
-        // Hogs on all Ps: the devices are served nevertheless.
+        // Hogs keep all Ps busy; the devices are served nevertheless.
         let hogs: Vec<_> =
             (0..random.below(4)).map(|_| sim::go(move || sim::work(Duration::from_micros(300)))).collect();
         for handle in workers.into_iter().chain(hogs) {
@@ -51,7 +51,7 @@ fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
                     let device = signal::<Sim>();
                     let mut outstanding = 0;
                     for _ in 0..10 {
-                        // One raise at a time, so that raises can be told apart.
+                        // Only one raise is outstanding at a time, so that raises can be told apart.
                         if outstanding == 0 {
                             sim::start_device(device, Duration::from_nanos(random.below(3_000)));
                             outstanding = 1;

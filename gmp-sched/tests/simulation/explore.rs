@@ -22,11 +22,11 @@ const IS_CHILD: &str = "GMP_SIM_CHILD";
 const KNOWN: [Known; 3] = [
     // An M that had just stopped spinning was assigned a P for other work, and no longer searched for what others relied on
     // it to find.
-    Known { seed: 39235, program: "writers_are_alone_and_nobody_is_forgotten" },
+    Known { seed: 39235, program: "writers_exclude_others_and_no_waiter_is_lost" },
     // The start of the world put Ps on the idle list without counting as spinning.
     Known { seed: 141_629, program: "hogs_do_not_keep_the_world_from_stopping" },
     // An M waited so long for a CPU that a bound on the time until a slice ends was exceeded, which was wrong.
-    Known { seed: 160_109, program: "two_that_wake_each_other_share_a_slice" },
+    Known { seed: 160_109, program: "two_gs_that_ready_each_other_share_a_slice" },
 ];
 
 /// A seed of one program.
@@ -123,7 +123,7 @@ pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The same numbers for the same seed.
+    /// Returns the same sequence of numbers for the same seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }

@@ -1,5 +1,4 @@
-//! Hogs, and others that are to get on beside them, on the simulated machine: slices, displacement, and kernel threads that
-//! take turns.
+//! Preemption in the simulator: hogs must not starve other Gs, timers or kernel threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,14 +11,14 @@ use gmp_sched::sysmon::Sysmon;
 use crate::explore::{Random, explore};
 use crate::hogs::Hogs;
 
-/// How long a thread may have to wait for its turn, if there are more of them than CPUs: a few slices.
+/// How long a thread may wait for a CPU if there are more threads than CPUs: a few slices.
 fn for_a_cpu() -> Duration {
     let config = sim::config();
     if config.processors > config.cpus { Duration::from_millis(40) } else { Duration::ZERO }
 }
 
 #[test]
-fn hogs_on_every_processor_do_not_keep_main_from_waking() {
+fn main_wakes_in_time_beside_hogs_on_every_p() {
     explore(|seed| {
         let hogs = Hogs::start(16, Duration::from_millis(1));
         for round in 0..3 {
@@ -34,7 +33,8 @@ fn hogs_on_every_processor_do_not_keep_main_from_waking() {
     });
 }
 
-/// Many timers due at about the same time, on Ps that are busy: none waits for a slice to end, and the hogs get on too.
+/// Many timers come due at about the same time on busy Ps: none waits for a slice to end, and the hogs make progress,
+/// too.
 #[test]
 fn timers_displace_hogs_soon_and_in_order() {
     explore(|seed| {
@@ -69,10 +69,10 @@ fn timers_displace_hogs_soon_and_in_order() {
             .collect();
         for sleeper in sleepers {
             let late = sleeper.join().unwrap();
-            // With more CPUs each is so slow, compared with the clock, that no bound says much.
+            // With more CPUs, each is so slow compared with the clock that a bound would be meaningless.
             assert!(late < Duration::from_millis(2) || !seed.is_multiple_of(6), "woke {late:?} late");
         }
-        // However many timers there are, the others have their turns.
+        // However many timers there are, the hogs run as well.
         while rounds.iter().any(|rounds| rounds.load(Ordering::Relaxed) == 0) {
             sim::sleep(Duration::from_micros(150));
         }
@@ -81,9 +81,9 @@ fn timers_displace_hogs_soon_and_in_order() {
     });
 }
 
-/// A timer that comes due while its P's M is in a system call is not forgotten.
+/// A timer that comes due while its P's M is in a system call still fires in time.
 #[test]
-fn a_system_call_does_not_make_timers_late() {
+fn timers_fire_in_time_during_a_system_call() {
     explore(|seed| {
         let sleeper = sim::go(|| {
             let before = sim::elapsed();
@@ -98,7 +98,7 @@ fn a_system_call_does_not_make_timers_late() {
     });
 }
 
-/// Gs that make system calls in a row, more than there are Ps: each has its turns, though sysmon finds another call each time.
+/// More Gs than Ps make system calls in a row: all of them run, although sysmon sees a different call each time.
 #[test]
 fn system_calls_in_a_row_end_with_the_slice() {
     for seed in 0..100 {
@@ -137,7 +137,7 @@ fn system_calls_in_a_row_end_with_the_slice() {
 
 /// Two Gs that ready each other share a slice, and others wait no longer for them than for one.
 #[test]
-fn two_that_wake_each_other_share_a_slice() {
+fn two_gs_that_ready_each_other_share_a_slice() {
     explore(|seed| {
         let procs = sim::config().processors as u64;
         let done = Arc::new(AtomicBool::new(false));
@@ -164,10 +164,10 @@ fn two_that_wake_each_other_share_a_slice() {
     });
 }
 
-/// There is a timer due whenever a thread begins to run, and hogs that are to get on all the same: a thread does not make
-/// room for another before it has had its turn, whatever else its CPU is interrupted for.
+/// A timer is due whenever a thread begins to run. Nevertheless a thread runs for its granularity before it makes room
+/// for another one, so the hogs make progress.
 #[test]
-fn threads_take_turns_whatever_their_timers_do() {
+fn threads_run_for_their_granularity_beside_due_timers() {
     explore(|seed| {
         let stop = Arc::new(AtomicBool::new(false));
         let sleepers: Vec<_> = (0..8)
@@ -183,7 +183,7 @@ fn threads_take_turns_whatever_their_timers_do() {
             .collect();
         let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(2)))).collect();
         hogs.into_iter().for_each(|hog| hog.join().unwrap());
-        // They are all that takes time.
+        // Only the hogs take time.
         let expected = Duration::from_millis(8 * 2) / sim::config().cpus as u32;
         assert!(sim::elapsed() < 2 * expected, "{:?} for what takes {expected:?}", sim::elapsed());
         stop.store(true, Ordering::Relaxed);
@@ -191,9 +191,9 @@ fn threads_take_turns_whatever_their_timers_do() {
     });
 }
 
-/// Each hog spawns the next one, which is in `runnext` when the slice ends: the ring has its turn all the same.
+/// Each hog spawns the next one, which is in `runnext` when the slice ends: the Gs in the ring run nevertheless.
 #[test]
-fn hogs_that_spawn_hogs_leave_the_ring_its_turn() {
+fn ring_runs_beside_hogs_that_spawn_hogs() {
     fn hog(stop: Arc<AtomicBool>) {
         if !stop.load(Ordering::Relaxed) {
             let next = stop.clone();
@@ -213,11 +213,11 @@ fn hogs_that_spawn_hogs_leave_the_ring_its_turn() {
     });
 }
 
-/// There is always a sleeper due, and each readies another G before it sleeps again: the ring has its turn all the same.
+/// A sleeper is always due, and each readies another G before it sleeps again: the Gs in the ring run nevertheless.
 #[test]
-fn sleepers_that_ready_others_leave_the_ring_its_turn() {
+fn ring_runs_beside_sleepers_that_ready_others() {
     explore(|seed| {
-        // Each run has thousands of sleeps.
+        // Only one seed in 32 is run, because each run has thousands of sleeps.
         if !seed.is_multiple_of(32) {
             return;
         }
@@ -248,7 +248,7 @@ fn sleepers_that_ready_others_leave_the_ring_its_turn() {
 }
 
 #[test]
-fn goroutine_that_checks_as_sysmon_does_keeps_off_others() {
+fn second_sysmon_run_by_a_g_does_no_harm() {
     explore(|_| {
         let calls = sim::go(|| {
             for _ in 0..4 {

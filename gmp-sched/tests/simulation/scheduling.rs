@@ -79,7 +79,7 @@ impl Scene {
         drop(world);
     }
 
-    /// Everything a G can do, a few times.
+    /// Does everything a G can do, a few times.
     fn act(self: &Arc<Self>, seed: u64, actions: u64, depth: u64) {
         let mut random = Random::new(seed);
         let mut children = Vec::new();
@@ -146,7 +146,7 @@ fn world_is_stopped_and_resized_under_load() {
     });
 }
 
-/// Locked Gs pass a baton round: each hop is from M to M.
+/// Locked Gs pass a baton round, so each hop switches to another M.
 #[test]
 fn locked_gs_pass_batons_between_ms() {
     explore_with(8, |seed| {
@@ -208,7 +208,7 @@ fn computing_locked_g_does_not_delay_timers() {
     }
 }
 
-/// All Gs wait, including locked ones, whose Ms count as idle then.
+/// All Gs wait, including locked ones, whose Ms count as idle in that case.
 #[test]
 fn deadlock_of_locked_gs_is_detected() {
     for seed in 0..200 {
@@ -229,7 +229,7 @@ fn deadlock_of_locked_gs_is_detected() {
     }
 }
 
-/// Gs that never call the scheduler are asked to stop, before their slices end.
+/// Gs that never call the scheduler are asked to stop before their slices end.
 #[test]
 fn hogs_do_not_keep_the_world_from_stopping() {
     explore(|seed| {

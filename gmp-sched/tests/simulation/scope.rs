@@ -10,7 +10,7 @@ use gmp_sched::sim::{self, Config, Context, Sim, scope, try_scope};
 use crate::anything::{anything, microseconds};
 use crate::explore::{Random, explore};
 
-/// When dropped, reads what it borrows.
+/// A value that reads what it borrows when it is dropped.
 struct Borrows<'a> {
     alive: &'a AtomicUsize,
     dropped: &'a AtomicUsize,
@@ -71,7 +71,7 @@ fn scope_ends_after_its_children_and_their_results() {
     });
 }
 
-/// The children borrow from frames that a panic would unwind.
+/// A panic would unwind the frames from which the children borrow, so it must end the program.
 #[test]
 fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     let failure = sim::run(Config::default(), || {
@@ -87,7 +87,7 @@ fn parent_that_cannot_wait_for_its_children_ends_the_program() {
 
 /// The error of a scope is the first of its children's, and cancels the children that wait.
 #[test]
-fn first_error_is_the_scopes_and_cancels_it() {
+fn first_error_ends_the_scope_and_cancels_its_children() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let (above, cancel) = Context::background().with_timeout(microseconds(1 + random.below(400)));

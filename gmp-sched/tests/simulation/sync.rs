@@ -24,7 +24,7 @@ fn pass_time(random: &mut Random) {
     }
 }
 
-/// A short timeout, often shorter than the wait would take.
+/// Returns a short timeout, which is often shorter than the wait would be.
 fn patience(random: &mut Random) -> Duration {
     Duration::from_nanos(random.below(100_000))
 }
@@ -179,14 +179,14 @@ fn readers_and_writers<R: Readers>(seed: u64) {
 }
 
 #[test]
-fn writers_are_alone_and_nobody_is_forgotten() {
+fn writers_exclude_others_and_no_waiter_is_lost() {
     explore(|seed| {
         if seed % 2 == 0 { readers_and_writers::<OneCount>(seed) } else { readers_and_writers::<SpreadCounts>(seed) }
     });
 }
 
-/// A continuous stream of readers does not starve a writer, nor one of writers a reader.
-fn nobody_starves<R: Readers>(seed: u64) {
+/// Neither does a continuous stream of readers starve a writer, nor a stream of writers a reader.
+fn neither_side_starves<R: Readers>(seed: u64) {
     let lock = Arc::new(lock_api::RwLock::<RawRwLock<Sim, R>, ()>::new(()));
     let stop = Arc::new(AtomicBool::new(false));
     let writers_crowd = seed % 4 < 2;
@@ -225,7 +225,9 @@ fn nobody_starves<R: Readers>(seed: u64) {
 
 #[test]
 fn readers_and_writers_do_not_starve_each_other() {
-    explore(|seed| if seed % 2 == 0 { nobody_starves::<OneCount>(seed) } else { nobody_starves::<SpreadCounts>(seed) });
+    explore(|seed| {
+        if seed % 2 == 0 { neither_side_starves::<OneCount>(seed) } else { neither_side_starves::<SpreadCounts>(seed) }
+    });
 }
 
 /// A bounded buffer: each item is taken out once, with waits that time out in between.
@@ -268,7 +270,7 @@ fn bounded_buffer_of_condvars_loses_no_item() {
     });
 }
 
-/// As many waits end by a notification as were notified, with deadlines that pass at the same time.
+/// Exactly the notified waits end by a notification, even if deadlines pass at the same time.
 #[test]
 fn condvar_wait_ends_once_by_notification_or_deadline() {
     explore(|seed| {

@@ -151,7 +151,7 @@ fn tickers_drop_late_ticks_and_keep_their_phase() {
                         last = tick;
                     }
                     sim::sleep(interval * 3);
-                    // At most one is kept.
+                    // At most one tick is kept.
                     while ticker.try_wait().is_none() {
                         sim::sleep(interval);
                     }
@@ -214,8 +214,8 @@ fn after_func_runs_exactly_if_not_stopped() {
     });
 }
 
-/// Gs sleep for so short a time that others find their timers due while they are still leaving. Each wakes once, and not too
-/// early.
+/// Gs sleep for so short a time that other Ms find their timers due before the Gs have left their stacks. Each G wakes
+/// once, and not too early.
 #[test]
 fn shortest_sleeps_end_after_the_sleeper_has_left() {
     explore(|seed| {
@@ -266,7 +266,7 @@ fn timers_that_are_always_due_do_not_starve_the_global_queue() {
 
 /// Calls `others`, which must not take longer than `limit`, while sixteen Gs do nothing but sleep for very short times.
 fn keep_timers_due(seed: u64, limit: Duration, others: impl FnOnce()) {
-    // Each run has thousands of sleeps.
+    // Only one seed in 8 is run, because each run has thousands of sleeps.
     if !seed.is_multiple_of(8) {
         return;
     }

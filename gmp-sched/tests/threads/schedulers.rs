@@ -20,13 +20,13 @@ fn here() -> usize {
     core::ptr::from_ref(Pinned::<Native>::new().machine().scheduler()).addr()
 }
 
-/// Runs both at the same time, each as the main G of a scheduler of its own.
+/// Runs both closures at the same time, each as the main G of a separate scheduler.
 fn together<A: Send + 'static, B: Send + 'static>(
     procs: usize,
     first: impl FnOnce() -> A + Send + 'static,
     second: impl FnOnce() -> B + Send + 'static,
 ) -> (A, B) {
-    // Until both run, because one without a partner would report a deadlock.
+    // A scheduler without a partner would report a deadlock, so wakeups from outside are expected until both run.
     let expected = Arc::new(native::expect_wakes());
     let second_expected = expected.clone();
     let second = thread::spawn(move || {
@@ -272,7 +272,7 @@ fn locked_gs_of_another_scheduler_run_on_their_threads() {
     }
 }
 
-/// The last handle of a G is dropped in the other scheduler: its slot is returned to its own.
+/// The last handle of a G is dropped in the other scheduler: the slot is returned to the G's own scheduler.
 #[test]
 fn slots_are_returned_to_their_scheduler() {
     let (give, given) = channel(64);

@@ -118,7 +118,7 @@ fn blocked_call_hands_its_p_off() {
                 }
                 seen.load(Ordering::SeqCst)
             });
-            // `blocked` is in `runnext` and runs first; this G continues only through a handoff.
+            // `blocked` is in `runnext` and runs first. This G continues only if the P is handed off.
             native::yield_now();
             ran.store(true, Ordering::SeqCst);
             release.send(()).unwrap();
@@ -259,7 +259,7 @@ fn stacks_of_dead_gs_can_be_released() {
                 assert_eq!(sum, 499_500);
                 let cached = scheduler.cached_stacks();
                 let given_back = scheduler.give_back_stacks(usize::MAX);
-                // Other Ps keep up to 64 each.
+                // Each other P keeps up to 64 stacks.
                 assert!(given_back + 64 * (processors - 1) >= cached, "{given_back} of {cached}");
                 assert!(scheduler.cached_stacks() <= 64 * (processors - 1));
                 assert_eq!(scheduler.give_back_stacks(0), 0);
@@ -293,7 +293,7 @@ fn exit_drops_the_gs_values_and_is_returned_by_join() {
                 });
                 assert_eq!(ending.join(), Err(JoinError::Exited));
             }
-            // This one is not joined; its exit is no error.
+            // The exit of a G that is not joined is no error.
             native::go(|| native::goexit()).detach();
             native::yield_now();
             dropped.load(Ordering::Relaxed)
@@ -304,7 +304,7 @@ fn exit_drops_the_gs_values_and_is_returned_by_join() {
 
 #[test]
 fn unwinding_g_stays_alone_on_its_thread() {
-    /// Waits while it is dropped, in every way that a destructor may.
+    /// A value whose destructor waits, in every way that a destructor may.
     struct WaitsInDrop(thread::ThreadId, Arc<AtomicUsize>);
     impl Drop for WaitsInDrop {
         fn drop(&mut self) {
@@ -389,7 +389,7 @@ fn names_and_stack_sizes_are_as_chosen() {
 fn scheduler_that_has_ended_releases_its_stacks() {
     const RUNS: usize = 40;
     const STACKS: usize = 500;
-    // Writable bytes only: the allocator reserves more.
+    // Only writable bytes are counted, because the allocator reserves more.
     let mapped = || {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let size = |line: &str| {

@@ -19,7 +19,8 @@ fn my_stack() -> usize {
 
 #[test]
 fn consecutive_gs_share_one_stack() {
-    // More than fit into a local queue: most begin when another ends, and some from g0, after it has fetched more.
+    // More Gs than fit into a local queue: most begin when another G ends, some from g0, after it has taken a batch
+    // from the global queue.
     const GOROUTINES: usize = 1000;
     let stacks = THREADS.run(1, || {
         let (stacks, all) = (Arc::new(Mutex::new(HashMap::new())), Arc::new(native::WaitGroup::new()));
@@ -48,7 +49,7 @@ fn concurrent_gs_have_separate_stacks() {
                 all.push(native::go(move || {
                     let mine = my_stack();
                     let marks = black_box([number; 100]);
-                    // Those before and after it end meanwhile, and leave their stacks to others.
+                    // The Gs spawned before and after this one end meanwhile and leave their stacks to others.
                     for _ in 0..3 {
                         native::go(|| black_box([u64::MAX; 100]).len()).detach();
                         native::yield_now();
@@ -72,7 +73,7 @@ fn closure_and_result_on_a_stack_stay_there() {
             let all: Vec<_> = (0..200u64)
                 .map(|number| {
                     let large = [number; 50];
-                    // Each of the two alone, and both.
+                    // Either the closure or the result is too large, or both are.
                     let small_result = native::go(move || large.iter().sum::<u64>());
                     let small_closure = native::go(move || [number; 60]);
                     let both = native::go(move || large);
@@ -80,7 +81,7 @@ fn closure_and_result_on_a_stack_stay_there() {
                 })
                 .collect();
             for (number, small_result, small_closure, both) in all {
-                // The Gs in between have run on the stacks of those that ended before them.
+                // The Gs in between have run on the stacks of Gs that ended before them.
                 assert_eq!(small_result.join(), Ok(number * 50));
                 assert_eq!(small_closure.join().unwrap(), [number; 60]);
                 assert_eq!(both.join().unwrap(), [number; 50]);
@@ -98,7 +99,7 @@ fn stack_of_a_chosen_size_is_not_exchanged() {
     }
     THREADS.run(1, || {
         for _ in 0..10 {
-            // Each begins when one of the other kind has just ended.
+            // Each G begins when a G with the other stack size has just ended.
             let all: Vec<_> = (0..10)
                 .map(|_| {
                     let small = native::go(|| Pinned::<Native>::new().goroutine().stack().len());

@@ -49,7 +49,7 @@ impl Random {
     }
 }
 
-/// What a G of the stress test does: everything, a few times.
+/// Runs one G of the stress test, which does everything a G can do, a few times.
 fn act(scene: &Scene, seed: u32) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9) | 1);
     for _ in 0..6 {
@@ -125,7 +125,7 @@ fn stress_with_64_machines() {
     stress(64, 4000);
 }
 
-/// For longer than anybody wants to wait each time: `cargo test -p gmp-sched --test threads -- --ignored stop_the_world`.
+/// Takes too long for an ordinary run: `cargo test -p gmp-sched --test threads -- --ignored stop_the_world`.
 #[test]
 #[ignore = "takes minutes"]
 fn long_stress() {
@@ -142,7 +142,7 @@ fn set_procs_sets_the_number_of_ps() {
         assert_eq!((scheduler.procs(), scheduler.processors().len()), (5, 5));
         assert_eq!(native::set_procs(1), Ok(5));
         assert_eq!(native::set_procs(1), Ok(1));
-        // One for each change; the last call changed nothing.
+        // The world was stopped once for each change; the last call changed nothing.
         assert_eq!(scheduler.stops().count, 2);
         assert!(scheduler.stops().longest_for == Some(StopReason::Procs) || scheduler.stops().longest.is_zero());
     });
@@ -197,7 +197,7 @@ fn locked_g_is_alone_on_its_thread() {
                                 1 => native::go(native::yield_now).join().unwrap(),
                                 2 => native::blocking(thread::yield_now),
                                 3 => native::sleep(Duration::from_micros(30)),
-                                // The inner guard alone does not unlock it.
+                                // Dropping the inner guard does not unlock the G.
                                 _ => drop(native::lock_thread()),
                             }
                             assert_eq!(VISITOR.get(), n);

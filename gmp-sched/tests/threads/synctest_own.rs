@@ -291,7 +291,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
             let (context, cancel) = Context::background().with_cancel();
             drop(context.done());
             let stopped = context.after_func(|| unreachable!());
-            // It runs in the bubble of the canceller.
+            // The function runs in the bubble of the canceller.
             let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
             context.after_func(function);
             (context, cancel, stopped)
@@ -307,7 +307,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
 
 const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outside bubble";
 
-/// Makes a bubble in which each of `waits` is called by a G of its own.
+/// Makes a bubble in which a separate G calls each of `waits`.
 fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT]) -> JoinHandle<()> {
     let bubble = go(move || {
         synctest::test(move || {

@@ -113,7 +113,7 @@ fn channel_from_outside_is_not_durable() {
     not_durable("chan send", rendezvous, send, receive);
     let with_timeout = |channel: &Channel| assert_eq!(channel.1.recv_timeout(HOUR), Ok(1));
     not_durable("chan receive", rendezvous, with_timeout, send);
-    // It counts as a value.
+    // A close ends the wait as a value does.
     let closed = |channel: &Channel| assert!(channel.1.recv().is_err());
     not_durable("chan receive", rendezvous, closed, |channel| assert!(channel.0.close()));
 }
@@ -138,7 +138,7 @@ fn never_channel_is_durable() {
     assert_eq!(message(|| _ = Select::<Native>::new(&mut []).wait()), deadlock("select (no cases)"));
 }
 
-/// The two channels of a select, the second from `other`.
+/// The two channels of a select.
 type Two = (Channel, Receiver<u8>);
 
 fn select_one(two: &Two) {
@@ -156,7 +156,7 @@ fn end_select(two: &Two) {
 fn select_on_channels_of_the_bubble_is_durable() {
     let make = || {
         let (sender, receiver) = channel(0);
-        // The receiver would get an error.
+        // Dropping the sender would make the receive return an error.
         std::mem::forget(sender);
         (rendezvous(), receiver)
     };
@@ -207,7 +207,7 @@ fn sleeps_and_timers_of_the_bubble_are_durable() {
     durable("chan receive (durable)", || Ticker::new(HOUR * 2), |ticker| _ = ticker.wait(), |_| sleep(HOUR));
 }
 
-/// It uses the clock of where it was made; so does one whose slot was used in a bubble before.
+/// A timer uses the clock of the place where it was made, even if its slot was used in a bubble before.
 #[test]
 fn timer_from_outside_is_not_durable() {
     THREADS.run(1, || synctest::test(|| drop((Timer::new(HOUR), Timer::new(HOUR)))));
@@ -222,7 +222,7 @@ fn timer_from_outside_is_not_durable() {
             let start = now();
             let sleeper = go(|| sleep(HOUR));
             early.wait();
-            // Set here while a G of the bubble waits for it, it still belongs outside.
+            // Setting the timer here, while a G of the bubble waits for it, does not move it into the bubble.
             let waits = timer.clone();
             let waiter = go(move || (waits.wait(), now()));
             (0..10).for_each(|_| yield_now());
@@ -283,7 +283,7 @@ fn condvars_barriers_and_semaphores_are_durable() {
         permits
     };
     durable("semacquire", empty, |permits| permits.acquire(1).forget(), |permits| permits.release(1));
-    // The G sleeps inside of the barrier's round, so that it is known to have begun.
+    // The G sleeps while the barrier's round has begun, so that the round is known to have begun.
     let limited = |(): &()| {
         let group = ErrorGroup::<()>::with_limit(1);
         let body = || {
@@ -446,7 +446,7 @@ fn durable_wait_that_ends_before_it_is_counted() {
     THREADS.run(2, || {
         synctest::test(|| {
             let start = now();
-            // On the other P, because this one runs the far side.
+            // This G runs on the other P, because this P runs the far side.
             go(|| {
                 RUNS.store(true, Ordering::Relaxed);
                 while PARKED.load(Ordering::Acquire) == 0 {

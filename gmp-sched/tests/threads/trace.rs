@@ -151,7 +151,7 @@ fn events_read_during_writes_are_whole() {
 #[test]
 fn latencies_are_sampled_without_a_trace() {
     THREADS.run_with(1, |scheduler| {
-        // While two Gs share one slice, sysmon requests the sample, otherwise the checks of the global queue do.
+        // If two Gs share one slice, sysmon requests the samples, otherwise the checks of the global queue do.
         let passing = |_| native::go(|| {}).join().unwrap();
         let yielding = |_| native::go(native::yield_now).join().unwrap();
         for spawns in [&passing as &dyn Fn(u64), &yielding] {

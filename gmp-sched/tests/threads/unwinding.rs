@@ -175,7 +175,7 @@ fn system_call_ends_when_its_body_panics() {
 fn dropped_result_of_a_scoped_goroutine_that_panics_in_drop_is_a_panic_of_the_scope() {
     for processors in [1, 4] {
         THREADS.run(processors, || {
-            // Dropped by the G itself, because its handle is gone, or with the handle.
+            // The result is dropped by the G itself, if the handle has been dropped before, or with the handle.
             for is_late in [false, true] {
                 assert!(has_panicked(|| native::scope(|scope| {
                     let handle = scope.go(Bomb::new);

@@ -282,7 +282,7 @@ fn foreign_thread_that_would_have_to_wait_panics() {
     });
 }
 
-/// In a system call there is no P: the same rules hold.
+/// A G in a system call has no P, so the same rules hold as for a foreign thread.
 #[test]
 fn g_in_a_system_call_readies_others_and_must_not_wait() {
     const REFUSAL: &str = "an M without a P may not do this: it is in a system call";

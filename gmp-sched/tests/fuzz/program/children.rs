@@ -10,12 +10,12 @@ use super::{Bomb, DEEPEST, Fuzzer, Running, defuse};
 use crate::value::{Canary, Value};
 
 impl Fuzzer<'_> {
-    /// A step whose panic ends the body that takes it, if a body may end so.
+    /// Takes a step. If it panics, the panic ends the body, on platforms where a body may end by a panic.
     fn step_of_body(&mut self) {
         if platform::BODIES_MAY_UNWIND { self.step() } else { self.steps(1) }
     }
 
-    /// Children that borrow from this frame, of a scope that may be left by a panic.
+    /// Spawns children that borrow from this frame, in a scope that a panic may end.
     pub(super) fn scope(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();
@@ -66,7 +66,7 @@ impl Fuzzer<'_> {
         }
         let running = Running::new(self.shared);
         let (seed, depth, how) = (self.random.u64(..), self.depth + 1, self.random.u32(..6));
-        // A child that is not joined must not panic, and the result of one whose handle is leaked is never dropped.
+        // A child that is not joined must not panic. If its handle is leaked, its result is never dropped.
         let fate = match how {
             0 => self.random.u32(..8),
             1 => 2,
@@ -92,7 +92,7 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Calls that wait or spawn must not be made in a system call; other calls may be.
+    /// In a system call, calls that wait or spawn panic, and other calls work.
     pub(super) fn system_call(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();
@@ -140,7 +140,7 @@ impl Fuzzer<'_> {
         defuse(taken);
     }
 
-    /// A future that is woken at once, by a G, or by the foreign thread; and once more after its end.
+    /// Waits for a future that is woken at once, by a G, or by the foreign thread, and once more after it has ended.
     pub(super) fn future(&mut self) {
         let (how, mut polls) = (self.random.u32(..3), 0);
         let outside = self.shared.outside.clone();

@@ -47,7 +47,8 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Waits with one mutex or the other: if another G waits with the other mutex, this panics, and keeps its lock.
+    /// Waits with one of two mutexes. If another G waits with the other mutex, the wait panics and leaves the mutex
+    /// locked.
     pub(super) fn condvar(&mut self) {
         let (limit, all) = (self.limit(), self.random.bool());
         if self.random.bool() {
@@ -68,7 +69,7 @@ impl Fuzzer<'_> {
         let (limit, permits) = (self.limit(), self.random.u32(1..4));
         let acquired = self.shared.semaphore.acquire_timeout(permits, limit);
         if self.random.u32(..8) == 0 {
-            // More than there ever were: this panics, or the number of permits changes.
+            // Releases more permits than were acquired: this panics or increases the number of permits.
             let _ = catch_unwind(AssertUnwindSafe(|| self.shared.semaphore.release(u32::MAX)));
         }
         if self.random.bool() {

@@ -93,7 +93,7 @@ pub(crate) fn start(shared: &Arc<Shared>, seed: u64, steps: u32) {
     go(move || Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth: 0 }.steps(steps)).detach();
 }
 
-/// One G's part of a program.
+/// The part of a program that one G runs.
 struct Fuzzer<'a> {
     random: fastrand::Rng,
     shared: &'a Arc<Shared>,

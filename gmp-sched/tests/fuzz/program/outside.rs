@@ -19,7 +19,7 @@ impl Fuzzer<'_> {
                 3 => drop(shared.semaphore.try_acquire(1)),
                 4 => _ = shared.condvar.notify_all(),
                 5 => _ = shared.lock.try_write().map(|mut numbers| numbers.fill(0)),
-                // Only Gs may wait.
+                // A wait would panic here, because only Gs may wait.
                 _ => _ = catch_unwind(AssertUnwindSafe(|| channel.receiver().recv_timeout(SHORT))),
             }
             drop(running);

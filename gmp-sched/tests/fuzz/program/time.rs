@@ -59,7 +59,7 @@ impl Fuzzer<'_> {
             }
             3 => {
                 let world = platform::stop_the_world();
-                // Without waits, because no other G runs that could end them.
+                // No step here may wait, because no other G runs that could end the wait.
                 let value = self.channel().receiver().try_recv();
                 drop(world);
                 verify(value.ok());

@@ -68,7 +68,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a firing that was overtaken gives a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if setting.number != number {",
-        Model("cancel::overtaken_tick_is_not_delivered_out_of_order"),
+        Model("cancel::overtaken_tick_is_not_delivered"),
     ),
     mutant(
         "library/time/slot.rs",

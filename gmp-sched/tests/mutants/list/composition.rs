@@ -73,7 +73,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 return;
             }",
         "            let _ = Self::take_back;",
-        Simulation("composition", "spinning_machine_going_idle", ONE),
+        Simulation("composition", "spinning_m_that_goes_idle_finds_the_work_that_relied_on_it", ONE),
     ),
     mutant(
         "engine/idle.rs",
@@ -84,7 +84,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         return;
         #[allow(unreachable_code)]
         let (scheduler, own) = (self.scheduler(), self.held_processor());",
-        Simulation("composition", "machine_given_a_processor", ONE),
+        Simulation("composition", "idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work", ONE),
     ),
     mutant(
         "engine/syscall.rs",
@@ -102,7 +102,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
         "            let _ = (has_to_stop::<P>, is_wanted::<P>);
             if false {",
-        Simulation("composition", "request_that_comes_in_a_system_call", ONE),
+        Simulation("composition", "stop_request_during_a_system_call_takes_effect_at_its_end", ONE),
     ),
     mutant(
         "engine/stop_the_world.rs",
@@ -125,13 +125,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the timekeeper is not told of the timers of a P that is handed off",
         "        self.tell_timekeeper(self.earliest_unkept());",
         "",
-        Simulation("composition", "timer_of_a_processor_that_is_handed_off", ONE),
+        Simulation("composition", "timer_of_a_handed_off_p_fires_in_time", ONE),
     ),
     mutant(
         "engine/procs.rs",
         "the timers of a P that goes out of use stay there",
         "        heir.timers.adopt(&processor.timers);",
         "        let _ = heir;",
-        Simulation("composition", "timer_of_a_processor_that_is_retired", ONE),
+        Simulation("composition", "timer_of_a_retired_p_fires_in_time", ONE),
     ),
 ];

@@ -85,7 +85,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "threads preempt each other at every timer interrupt",
         "        now - since >= granularity && self.make_room()",
         "        now - since >= granularity.min(core::time::Duration::ZERO) && self.make_room()",
-        Simulation("simulation/preemption", "threads_take_turns", 300),
+        Simulation("simulation/preemption", "threads_run_for_their_granularity_beside_due_timers", 300),
     ),
     mutant(
         "kthread/mod.rs",

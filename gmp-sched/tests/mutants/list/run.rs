@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     true",
         "    let _ = earliest;
     true",
-        Simulation("simulation/preemption", "a_system_call_does_not", 300),
+        Simulation("simulation/preemption", "timers_fire_in_time_during_a_system_call", 300),
     ),
     mutant(
         "kthread/sleepers.rs",

@@ -170,7 +170,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a thief publishes what it stole without Release",
         "            thief.tail.store(base.wrapping_add(kept), Ordering::Release);",
         "            thief.tail.store(base.wrapping_add(kept), Ordering::Relaxed);",
-        Model("run_queue::thief_is_robbed"),
+        Model("run_queue::thief_is_stolen_from_while_it_steals"),
     ),
     mutant(
         "base/run_queue.rs",

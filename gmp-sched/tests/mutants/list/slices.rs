@@ -10,7 +10,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {",
         "        if !P::TIMER_INTERRUPTS {",
-        Simulation("simulation/preemption", "two_that_wake_each_other", 60),
+        Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
     ),
     mutant(
         "entities/slice.rs",
@@ -24,20 +24,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "those that are spawned at the end of a slice prolong it again and again",
         "if self.queue.next().is_some() && self.slice.prolong(tick, now) {",
         "if self.queue.next().is_some() && (self.slice.prolong(tick, now) || true) {",
-        Simulation("simulation/preemption", "hogs_that_spawn_hogs", 60),
+        Simulation("simulation/preemption", "ring_runs_beside_hogs_that_spawn_hogs", 60),
     ),
     mutant(
         "engine/due_timers.rs",
         "what Gs of timers ready comes before the ring",
         "processor.queue.next().is_some_and(|next| !processor.is_displaced(next))",
         "processor.queue.next().is_some_and(|next| !processor.is_displaced(next) && false)",
-        Simulation("simulation/preemption", "sleepers_that_ready_others", 100),
+        Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),
     ),
     mutant(
         "engine/due_timers.rs",
         "the G that runs after a batch of due timers may be displaced at once",
         "    processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);",
         "    let _ = now;",
-        Simulation("simulation/preemption", "sleepers_that_ready_others", 100),
+        Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),
     ),
 ];

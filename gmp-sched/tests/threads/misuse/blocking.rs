@@ -55,7 +55,7 @@ fn waits() -> [Wait; 11] {
     ]
 }
 
-/// Makes each of these calls where it must not wait.
+/// Makes each of these calls on a caller that must not wait.
 fn each_is_refused() {
     for (name, wait) in waits() {
         let (one, two, value) = (Chan::new(0), Chan::new(0), Value::default());
@@ -63,11 +63,11 @@ fn each_is_refused() {
         assert!(ended.is_err(), "{name} did not have to wait");
         assert_eq!(Arc::strong_count(&value), 1, "{name} has not dropped its value");
         let (done, is_done) = mpsc::channel();
-        // On another thread, which spins forever if a lock is kept.
+        // Another thread uses the channels; it would spin forever if a lock had been kept.
         thread::spawn(move || {
             for chan in [one, two] {
                 assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(Value::default()).is_err());
-                // It takes the lock, and finds the queues empty.
+                // Closing takes the lock and finds the queues empty.
                 assert!(chan.sender().close());
             }
             done.send(()).unwrap();

@@ -15,7 +15,7 @@ fn uncountable_capacity_is_refused() {
     }
 }
 
-/// Zero-sized values need no memory, and no time to initialise their entries.
+/// Zero-sized values need neither memory nor time to initialise the entries of the buffer.
 #[test]
 fn largest_capacity_of_zero_sized_values_works() {
     let (sender, receiver) = channel::<()>(usize::MAX / 4);

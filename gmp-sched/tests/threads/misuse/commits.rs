@@ -18,7 +18,7 @@ const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
 fn panic_in_a_commit_ends_the_program_with_a_message() {
     if env::var_os(IN_CHILD).is_some() {
         THREADS.run(1, || {
-            // Another runnable G, which would be unwound.
+            // Spawns a G, on whose stack the commit would run, and which the panic would unwind.
             go(|| sleep(Duration::from_secs(60))).detach();
             park::<Native>(WaitReason::Parked, |_, _| panic!("a commit that is wrong"));
         });

@@ -7,7 +7,7 @@ use gmp_sched::chan::TryRecvError;
 use gmp_sched::native::channel;
 use gmp_sched::select::{Arm, Select, send, send_from};
 
-/// Calls hidden functions that only the macro should call.
+/// Calls hidden functions that only the `select!` macro should call.
 #[test]
 fn arm_that_sent_its_value_panics_when_tried_again() {
     let value = Arc::new(());
