@@ -15,15 +15,15 @@ use crate::symbols::Symbols;
 /// Bytes are output as soon as they are input, so that a prompt or an incomplete line is shown at once.
 pub struct Annotator {
     symbols: Symbols,
-    /// How many bytes of [`FRAME_PREFIX`] and the digits after it the output ends with.
+    /// How many bytes of [`FRAME_PREFIX`] and its digits are at the end of the output so far.
     matched: usize,
-    /// The digits of those.
+    /// The value of these digits.
     address: u64,
     /// Whether the output ends with a space or a newline, so that the next byte begins a word.
     at_word: bool,
     /// When QEMU was started, until that has been printed.
     started: Option<Instant>,
-    /// How many bytes of [`POWER_ON`] the output ends with.
+    /// How many bytes of [`POWER_ON`] are at the end of the output so far.
     power_on_matched: usize,
 }
 
@@ -34,8 +34,9 @@ impl core::fmt::Debug for Annotator {
 }
 
 impl Annotator {
-    /// Makes one for a machine that runs the ELF file `program`, which is read at the first address. With `started` being
-    /// `None` the time since the start of QEMU is not printed, and the output depends on nothing but the machine.
+    /// Makes an annotator for a machine that runs the ELF file `program`, which is read at the first address. If
+    /// `started` is `None`, the time since the start of QEMU is not printed, and the output depends on the machine
+    /// only.
     pub fn new(program: &Path, started: Option<Instant>) -> Self {
         let symbols = Symbols::new(program);
         Self { symbols, matched: 0, address: 0, at_word: true, started, power_on_matched: 0 }

@@ -39,10 +39,10 @@ const CLEARED: [&str; 7] = [
     "CARGO_TARGET_DIR",
 ];
 
-/// How to build.
+/// The options of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Optimised or with all checks.
+    /// Whether to build optimised or with all checks.
     pub profile: Profile,
     /// The target to compile for.
     pub target: Target,
@@ -173,7 +173,7 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
         "-Cpanic=abort",
         // An interrupt may come at any instruction.
         "-Cno-redzone=yes",
-        // For backtraces.
+        // Backtraces need frame pointers.
         "-Cforce-frame-pointers=yes",
     ];
     let plain = |argument: &&str| OsString::from(format!("-Clink-arg={argument}"));

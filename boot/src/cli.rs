@@ -81,7 +81,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "ACCELERATOR", default_value_t, value_enum)]
     accel: Accelerator,
 
-    /// The CPU to be, in QEMU's words
+    /// The CPU model, as QEMU names it
     #[arg(long, value_name = "MODEL", default_value = "max")]
     cpu: String,
 
@@ -97,7 +97,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     qemu_arg: Vec<OsString>,
 
-    /// Build, and print the QEMU command in place of running it
+    /// Build, and print the QEMU command instead of running it
     #[arg(long)]
     dry_run: bool,
 
@@ -105,7 +105,7 @@ pub(crate) struct Cli {
     #[arg(long)]
     list: bool,
 
-    /// Print this
+    /// Print this help
     #[arg(short, long, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
@@ -115,12 +115,12 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// To list the programs.
+    /// List the programs.
     List,
-    /// To boot one.
+    /// Boot a program.
     Boot(Box<Order>),
 }
 

@@ -64,7 +64,7 @@ fn forward_standard_input(input: &Input) {
         wait_for_foreground();
         match io::stdin().lock().read(&mut buffer) {
             Ok(0) => {
-                // The machine may have ended, as in the other case.
+                // The send fails if the machine has ended.
                 drop(input.send(vec![console::END_OF_INPUT]));
                 return;
             }

@@ -19,7 +19,7 @@ use crate::cli::{Cli, Order, Request};
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        // Help is an "error", too.
+        // The parser returns a request for help as an error, too.
         Err(error) => {
             let printed = error.print();
             let wrong_use = error.use_stderr() || printed.is_err();

@@ -22,7 +22,7 @@ const QUIT: &str = r#"{"execute": "quit"}"#;
 /// QEMU sends this whenever the machine is stopped, also by gdb.
 const STOPPED: &str = r#""event": "STOP""#;
 
-/// States from which a machine does not recover by itself: its accelerator failed, or the file of a disk did.
+/// States from which a machine does not recover by itself: the accelerator or the file of a disk failed.
 const HOPELESS: [&str; 2] = ["internal-error", "io-error"];
 
 /// The connection to the monitor of one QEMU. Clones share it.
@@ -74,7 +74,7 @@ impl Monitor {
     }
 
     fn send(&self, command: &str) -> io::Result<()> {
-        // In one write, because several threads send commands.
+        // A single write, because several threads send commands.
         (&*self.stream).write_all(format!("{command}\n").as_bytes())
     }
 }

@@ -20,10 +20,10 @@ pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 /// instructions of a millisecond takes some milliseconds on the host, after which QEMU's main loop sleeps.
 const HALT_POLL: &str = "halt_poll_us=1000";
 
-/// How QEMU runs the instructions of the machine.
+/// How QEMU executes the machine's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Accelerator {
-    /// Translates them: works everywhere.
+    /// QEMU's translator, which works everywhere.
     #[default]
     Tcg,
     /// The virtualisation of Linux.
@@ -35,7 +35,7 @@ pub enum Accelerator {
 /// Access to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// The file is not changed.
+    /// Writes of the machine do not change the file.
     ReadOnly,
     /// Writes of the machine change the file.
     ReadWrite,
@@ -166,7 +166,7 @@ impl Configuration {
     fn command_line(&self, arguments: &[String]) -> Result<String, Error> {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
-        // Before the user's arguments, because QEMU uses the last one.
+        // These come before the user's arguments, because QEMU uses the last one.
         let polling = self.icount.then(|| HALT_POLL.to_owned());
         let options: Vec<String> = disks.chain(polling).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();

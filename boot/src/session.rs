@@ -22,9 +22,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The next event of a machine.
 #[derive(Debug)]
 pub enum Event {
-    /// It printed this; addresses are annotated with functions and lines.
+    /// The machine printed this. Addresses are annotated with functions and lines.
     Output(Vec<u8>),
-    /// It ended.
+    /// The machine ended.
     Ended(Ending),
     /// There was no event before the deadline.
     TimedOut,
@@ -35,7 +35,7 @@ pub enum Event {
 pub enum Ending {
     /// The guest ended it with this status.
     Status(u8),
-    /// It was reset, as by a triple fault.
+    /// The machine was reset, for example by a triple fault.
     Reset,
     /// QEMU failed.
     Failed(Error),
@@ -51,7 +51,7 @@ impl Ending {
         }
     }
 
-    /// Interprets how QEMU ended.
+    /// Determines from QEMU's exit status how the machine ended.
     fn of(exit: ExitStatus) -> Self {
         let failed = |what: String| Self::Failed(Error::Qemu(format!("{what}{}", advice_on_version())));
         match exit.code() {
@@ -86,7 +86,7 @@ impl Session {
     ///
     /// [`Error::Qemu`] if there is no QEMU, or it cannot be started.
     pub fn start(program: &Path, arguments: &[OsString]) -> Result<Self, Error> {
-        // When instructions are counted, the output is only the machine's, the same in each run.
+        // If instructions are counted, `boot` adds no times to the output, so that it is the same in each run.
         let started = (!arguments.iter().any(|word| word == "-icount")).then(Instant::now);
         let (process, stdout, stdin) = Process::start(arguments)?;
         // Both pipes are bounded: a slow machine or a slow reader slows down the other side.

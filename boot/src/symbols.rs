@@ -39,8 +39,8 @@ impl Symbols {
         }
         let mut text = String::new();
         for (index, frame) in frames.iter().enumerate() {
-            // The symbol is that of the function that is really there, and includes the module, unlike the name in the line
-            // tables. Inlined functions have no symbol.
+            // Prefers the symbol, because it includes the module, unlike the name in the line tables. Inlined functions
+            // have no symbol.
             let is_real = index + 1 == frames.len();
             let symbol = loader.find_symbol(address).filter(|_| is_real);
             let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());

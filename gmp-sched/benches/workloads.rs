@@ -57,7 +57,7 @@ fn raw_switch() {
     black_box(&stack);
 }
 
-/// The locked instructions of an uncontended lock alone.
+/// Measures only the locked instructions of an uncontended lock.
 fn raw_lock() {
     const TIMES: usize = 20_000_000;
     static WORD: AtomicU32 = AtomicU32::new(0);
@@ -146,7 +146,7 @@ fn ring_of_parks(processors: usize) {
                 // SAFETY: the G's commit stored it here, and only one caller gets it from the swap.
                 return unsafe { ready(parked) };
             }
-            // It has not been stored yet.
+            // The G has not yet stored its address.
             native::yield_now();
         }
     }

@@ -19,7 +19,7 @@ pub const CAPACITY: usize = 4096;
 /// The key of the option that names a disk; see [`DiskOption`].
 pub const DISK: &str = "disk";
 
-/// `word` as it is written on the command line.
+/// Quotes `word` for the command line, if necessary.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;
@@ -33,7 +33,7 @@ pub fn quote(word: &str) -> Quoted<'_> {
     Quoted(word)
 }
 
-/// See [`quote`].
+/// The result of [`quote`].
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(&'a str);
 
@@ -53,7 +53,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// The words of `line`.
+/// Splits `line` into words.
 ///
 /// ```
 /// # extern crate std; use std::{string::{String, ToString}, vec::Vec};
@@ -66,7 +66,7 @@ pub fn split(line: &str) -> Words<'_> {
     Words { rest: line }
 }
 
-/// See [`split`].
+/// The result of [`split`].
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     rest: &'a str,

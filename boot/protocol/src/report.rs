@@ -86,7 +86,7 @@ pub struct Plan<'a> {
     pub options: &'a [&'a str],
     /// Arguments for the test, after those of the program and a `--`.
     pub arguments: &'a [&'a str],
-    /// Whether it needs a boot of its own.
+    /// Whether no other test may run in the same boot.
     pub isolated: bool,
     /// Whether QEMU counts instructions instead of time, which makes all runs equal.
     pub icount: bool,

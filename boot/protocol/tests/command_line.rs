@@ -1,4 +1,4 @@
-//! Quoting and splitting: by example, and for any words at all.
+//! Tests of quoting and splitting, with examples and with random words.
 
 use boot_protocol::command_line::{DiskOption, Line, arguments, options, quote, split};
 use proptest::prelude::{any, prop_assert_eq, proptest};
@@ -50,7 +50,7 @@ proptest! {
         prop_assert_eq!(words(&quote(&word).to_string()), [word]);
     }
 
-    // Few characters, so that the ones with a meaning meet each other.
+    // The words consist of few characters, so that the special ones often occur next to each other.
     #[test]
     fn words_joined_by_spaces_come_back(expected in proptest::collection::vec(r#"[ab \\"\-=:]{0,6}"#, 0..6)) {
         let line: Vec<String> = expected.iter().map(|word| quote(word).to_string()).collect();

@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// A child process, the leader of a process group of its own. Dropping it ends the group.
 pub(crate) struct Running {
     child: Child,
-    /// For messages.
+    /// The command, for messages.
     command: String,
     limit: Duration,
     /// Dropped when the child has ended.
@@ -123,7 +123,8 @@ impl Running {
 
     /// Waits for the child's end. Returns its status, and whether it ended by itself or by a signal of the test.
     fn reap(&mut self) -> (ExitStatus, bool) {
-        // It keeps its process id, and the group's id, until the thread has finished.
+        // Waits without reaping the child, so that its process id and its group's id stay reserved until the thread has
+        // finished.
         if self.orders.is_some() {
             let child = || WaitId::Pid(Pid::from_child(&self.child));
             let ended = || waitid(child(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);

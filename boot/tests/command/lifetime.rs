@@ -51,7 +51,7 @@ impl Sleeper {
         self.boot.signal(signal);
     }
 
-    /// Its QEMU, if there is one.
+    /// The QEMU process of this `boot`, if it is running.
     fn qemu(&self) -> Option<Qemu> {
         let processes = fs::read_dir("/proc").expect("the processes");
         processes.filter_map(Result::ok).find_map(|entry| {
@@ -107,7 +107,7 @@ fn qemu_ends_with_boot() {
     }
 }
 
-/// As under `nohup`, and some test runners.
+/// Hangups are ignored under `nohup` and some test runners.
 #[test]
 fn tests_of_signals_pass_where_hangups_are_ignored() {
     let _turn = turn();
@@ -119,12 +119,13 @@ fn tests_of_signals_pass_where_hangups_are_ignored() {
     assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// As Ctrl-\ on a terminal: the machine reports the state of each CPU, P, M and G, and continues.
+/// Like Ctrl-\ on a terminal, SIGQUIT makes the machine report the state of each CPU, P, M and G. It continues
+/// afterwards.
 #[test]
 fn signal_prints_a_report_of_the_machine() {
     let _turn = turn();
     let mut sleeper = Sleeper::start("inspect", 2, 1024);
-    // It sleeps soon after it has printed that it will.
+    // The machine falls asleep soon after it has announced that.
     let is_asleep = |printed: &str| printed.contains("(sleep)");
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut printed = sleeper.describe();
@@ -132,7 +133,7 @@ fn signal_prints_a_report_of_the_machine() {
         assert!(Instant::now() < deadline, "it does not sleep: {printed}");
         printed = sleeper.describe();
     }
-    // It continues, and can be asked again.
+    // The machine continues, and a second signal makes it report again.
     printed = sleeper.describe();
     assert_eq!(printed.matches("-- asked by").count(), 1, "one answers for all: {printed}");
     for part in ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "(sleep)"]
@@ -149,7 +150,7 @@ fn stopping_boot_stops_the_machine() {
     let mut sleeper = Sleeper::start("stop", 2, 1024);
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
-    // It stops itself last; a shell, too, continues it only after that.
+    // `boot` stops itself last, so the test continues it only after that, as a shell does.
     wait_for("boot", SOON, || sleeper.boot_state(), |state| state == Some('T'));
     sleeper.signal(Signal::CONT);
     sleeper.wait_for_state(|state| state.is_some_and(|state| state != 'T'));
@@ -163,7 +164,7 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
     let _turn = turn();
     let mut printer = Sleeper::start_program("print", &["--smp=1", "--kernel-option=drain_s=1"], "print-and-exit");
     let first = printer.boot.read_until("\n");
-    // It ends without a reader. Then `boot` waits for a reader of its output.
+    // QEMU ends although its output has no reader. Then `boot` waits for a reader of its own output.
     wait_for("QEMU", Duration::from_secs(60), || printer.qemu_state(), |state| state.is_none());
     let output = printer.boot.finish();
     assert!(text(&output.stderr).contains("output is lost"), "{}", text(&output.stderr));
@@ -184,7 +185,7 @@ fn unused_memory_takes_no_memory_of_the_host() {
     let resident = resident.parse::<u64>().expect("a number") / 1024;
     sleeper.signal(Signal::TERM);
     sleeper.boot.wait();
-    // The program, QEMU itself, and what the kernel uses.
+    // This bound covers the program, QEMU itself, and the memory that the kernel uses.
     assert!(resident < 512, "{resident} MiB of 4096 are in use");
 }
 
@@ -198,7 +199,7 @@ fn processor_time(id: u32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// A measurement for people: a busy host distorts it.
+/// Ignored by default, because a busy host distorts the measurement.
 #[test]
 #[ignore = "takes 12 s, and measures time"]
 fn sleeping_machine_uses_under_two_percent_of_a_core() {
@@ -206,7 +207,7 @@ fn sleeping_machine_uses_under_two_percent_of_a_core() {
     let _turn = turn();
     let mut sleeper = Sleeper::start("idle", 8, 1024);
     let qemu = sleeper.qemu().expect("it runs").id;
-    // The last timers of the boot expire.
+    // Waits until the last timers of the boot have expired.
     thread::sleep(Duration::from_secs(2));
     let before = processor_time(qemu);
     thread::sleep(OVER);

@@ -86,7 +86,7 @@ fn other_ends_of_qemu_are_failures() {
     }
 }
 
-/// As if the host's virtualisation exists and fails: QEMU continues without the machine.
+/// The script behaves like a QEMU whose virtualisation fails: it stops the machine and continues to run.
 #[test]
 fn machine_stopped_for_good_by_qemu_is_a_failure() {
     let talk = r#"

@@ -17,7 +17,7 @@ pub(crate) struct Outside {
     pub(crate) elf: PathBuf,
 }
 
-/// Written and built once for all tests.
+/// The crate, written and built once for all tests.
 pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     let directory = write_crate(include_str!("outside_program.rs"));
     let mut command = boot();
@@ -40,12 +40,12 @@ pub(crate) fn write_crate(main: &str) -> TempDir {
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");
     fs::write(directory.path().join("src/main.rs"), main).expect("written");
-    // The same versions, so that nothing has to be downloaded.
+    // Uses the workspace's versions of all dependencies, so that nothing has to be downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.path().join("Cargo.lock")).expect("copied");
     directory
 }
 
-/// `boot` without input. What it builds outside the workspace is kept for the next run of these tests.
+/// Returns the command `boot` without input. Its build artifacts are kept for the next run of these tests.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));
@@ -53,7 +53,7 @@ pub(crate) fn boot() -> Command {
     command
 }
 
-/// `boot` with these options, running the program of the crate outside the workspace.
+/// Returns the command that boots the program of the crate outside the workspace with these options.
 pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     let mut command = boot();
     command.args(options).arg(&OUTSIDE.elf).args(arguments);
@@ -66,7 +66,8 @@ pub(crate) fn finish(command: Command) -> Output {
     run(command)
 }
 
-/// Held while a machine runs: one at a time, because the host may have no more CPUs than one machine uses.
+/// A lock that is held while a machine runs. Only one runs at a time, because the host may have no more CPUs than one
+/// machine uses.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     LazyLock::force(&OUTSIDE);

@@ -112,9 +112,9 @@ fn times() {
     }
 }
 
-/// Has a G that sleeps and one that has not begun, and comes to a point where a debugger can stop it.
+/// Stops at a point for a debugger, while one G sleeps and another has not begun.
 fn inspected() {
-    // One P: the sleeper begins while main sleeps, and the other does not before main ends.
+    // With one P, the sleeper begins while main sleeps, and the other G does not begin before main ends.
     set_procs(1).expect("one is not too many");
     let _sleeper = go(nap);
     sleep(Duration::from_millis(200));

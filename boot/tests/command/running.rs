@@ -221,7 +221,7 @@ fn reader_that_pauses_gets_every_line() {
         };
         let rest = lines_after_flood(printed);
         assert_eq!((rest.len(), rest.last()), (2, Some(&"that was all")), "{options:?}: {rest:?}");
-        // The other G ran while the printers waited.
+        // Checks that the other G ran while the printers waited.
         let rounds: u64 = rest[0].split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
         assert!(rounds >= 100, "{options:?}: {rounds}");
         assert_eq!(status(&output), Some(0), "{options:?}");
@@ -251,7 +251,7 @@ fn counted_instructions_make_runs_equal() {
     }
 }
 
-/// The tour's output has times, counters, and a timeline.
+/// The output compared here contains times, counters, and a timeline.
 #[test]
 fn counted_instructions_make_tours_equal() {
     let run = || {
@@ -274,11 +274,11 @@ fn dry_run_prints_an_equivalent_command() {
     let _turn = turn();
     let output = run(captured(Command::new("sh"), &["-c", &command]));
     assert!(text(&output.stdout).contains(r#"["two words"]"#), "{}", text(&output.stdout));
-    // The exit code that `isa-debug-exit` makes of status 0.
+    // Status 0 becomes this exit code of QEMU through `isa-debug-exit`.
     assert_eq!(status(&output), Some(33));
 }
 
-/// Without the device through which the guest ends QEMU, and without the option that makes QEMU exit on a reset.
+/// Runs QEMU without the device through which the guest ends it, and without the option that makes it exit on a reset.
 #[test]
 fn machine_without_debug_exit_is_powered_off() {
     let output = finish(boot_outside(&["--dry-run", "--smp=2"], &["status", "7"]));

@@ -1,4 +1,4 @@
-//! The tests that can catch mutants, as found in the source, so that the check of a new model needs no build of all mutants.
+//! Finds the tests that can catch mutants in the source, so that checking the list of mutants needs no build.
 
 use std::path::Path;
 use std::{fs, io};
@@ -6,7 +6,7 @@ use std::{fs, io};
 use crate::crate_directory;
 use crate::list::{Catcher, Mutant};
 
-/// The tests in one source file: a function below each attribute, also in macros.
+/// Returns the names of the tests in a source file: the function after each test attribute, also in macros.
 fn tests_in(source: &str) -> Vec<&str> {
     let mut is_test = false;
     let mut tests = Vec::new();
@@ -58,7 +58,7 @@ impl Catchers {
         &self.models
     }
 
-    /// Those that `mutant` is run against.
+    /// The tests that `mutant` is run against.
     pub(crate) fn of(&self, mutant: &Mutant) -> Vec<String> {
         let containing = |tests: &[String], words: &str| -> Vec<String> {
             tests.iter().filter(|test| test.contains(words)).cloned().collect()

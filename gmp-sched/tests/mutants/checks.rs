@@ -1,5 +1,5 @@
-//! Checks of the list itself, without a build of any mutant. CI runs them; an ordinary `cargo test` does not, so that a
-//! student's change of the engine fails only the tests of what it breaks.
+//! Checks of the list of mutants, without building any. CI runs them. An ordinary `cargo test` does not, so that a
+//! change of the engine fails only the tests of what it breaks.
 
 use crate::catchers::Catchers;
 use crate::crate_directory;
@@ -23,7 +23,7 @@ fn every_mutant_has_a_catcher() {
     assert!(uncaught.is_empty(), "no test has the name of the catcher of these mutants: {uncaught:#?}");
 }
 
-/// A model that is never the only catcher may be unable to fail.
+/// Each model must be the only catcher of some mutant, because otherwise it may be unable to fail.
 #[test]
 #[ignore = "run by CI"]
 fn every_model_has_a_mutant_of_its_own() {
@@ -35,7 +35,7 @@ fn every_model_has_a_mutant_of_its_own() {
     assert!(models.is_empty(), "no mutant names one of these models alone as its catcher: {models:#?}");
 }
 
-/// The table of results could not tell two mutants of one description apart.
+/// The table of results identifies mutants by their descriptions.
 #[test]
 #[ignore = "run by CI"]
 fn every_mutant_has_a_description_of_its_own() {

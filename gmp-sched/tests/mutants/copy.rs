@@ -13,7 +13,7 @@ pub(crate) enum Fate {
     /// These tests failed.
     Caught(Vec<String>),
     Survived,
-    /// No result: it does not compile, or no test has its catcher's name.
+    /// No result: the mutant does not compile, or no test has its catcher's name.
     Void(String),
     /// Undetectable, for this reason.
     Equivalent(&'static str),
@@ -26,7 +26,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// A new copy of the source; build artifacts are kept.
+    /// Makes a new copy of the source; build artifacts of earlier copies are kept.
     pub(crate) fn new(worker: usize) -> io::Result<Self> {
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mutants-{worker}"));
         let workspace = place.join("source");
@@ -98,14 +98,14 @@ impl Copy {
             }
             Catcher::Nobody(_) => unreachable!("nobody is not run"),
         };
-        // Other flags, other artifacts.
+        // Other flags need a separate target directory.
         let kind = if matches!(catcher, Catcher::Model(_)) { "loom" } else { "host" };
         cargo.arg("--target-dir").arg(self.target.join(kind)).args(["--", &filter]);
         cargo
     }
 }
 
-/// The test program that a file of `tests` belongs to.
+/// The name of the test program that a file in `tests` belongs to.
 fn binary_of(file: &str) -> &str {
     file.split('/').next().expect("there is a first part")
 }

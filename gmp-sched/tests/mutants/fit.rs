@@ -1,4 +1,4 @@
-//! Where a mutant fits the source. Code is compared, not text: whitespace and comments differ as they like.
+//! Finds where a mutant fits the source. Only code is compared; whitespace and comments are ignored.
 
 use std::fs;
 use std::ops::Range;
@@ -33,11 +33,11 @@ fn occurrences(source: &str, wanted: &str) -> Vec<Range<usize>> {
         let (first, last) = (part[0], part[part.len() - 1]);
         first.0..last.0 + last.1.len_utf8()
     };
-    // No window is empty, so nothing matches nothing.
+    // If `wanted` is empty, nothing matches, because no window is empty.
     code.windows(wanted.len().max(1)).filter(is_wanted).map(range).collect()
 }
 
-/// The characters of `source` outside of comments that are no whitespace, each with its offset in bytes.
+/// The characters of `source` except for comments and whitespace, each with its offset in bytes.
 fn code(source: &str) -> impl Iterator<Item = (usize, char)> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -53,7 +53,7 @@ fn code(source: &str) -> impl Iterator<Item = (usize, char)> {
     characters.filter(|(_, character)| !character.is_whitespace())
 }
 
-/// How long the comment, the string, the character or the single letter is that `source` starts with.
+/// The length of the comment, string literal, character literal or single character at the start of `source`.
 fn piece(source: &str) -> usize {
     let until = |end: char, from: usize| {
         let mut is_escaped = false;
@@ -68,7 +68,7 @@ fn piece(source: &str) -> usize {
     match (characters.next(), characters.next(), characters.next()) {
         (Some('/'), Some('/'), _) => source.find('\n').unwrap_or(source.len()),
         (Some('"'), ..) => until('"', 1),
-        // Not a lifetime.
+        // A character literal, not a lifetime.
         (Some('\''), Some('\\'), _) | (Some('\''), _, Some('\'')) => until('\'', 1),
         (first, ..) => first.map_or(0, char::len_utf8),
     }

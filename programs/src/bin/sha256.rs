@@ -149,7 +149,7 @@ fn join<T: Send>(handle: JoinHandle<T>) -> T {
 /// from park and ready.
 struct Window {
     state: InterruptMutex<WindowState>,
-    /// A chunk could not be read, so the later ones are useless.
+    /// Whether a chunk could not be read, so that the later ones are useless.
     abandoned: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! Channels, selects, and who ends a wait.
+//! Channels, selects, and claims of waits.
 
 use super::Catcher::{Model, Properties, Test};
 use super::{Mutant, mutant};

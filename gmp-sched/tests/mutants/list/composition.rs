@@ -1,9 +1,9 @@
-//! The protocols together: what one of them leaves to another.
+//! Interactions between protocols.
 
 use super::Catcher::Simulation;
 use super::{Mutant, mutant};
 
-/// The programs of `tests/composition.rs` take no seeds.
+/// The number of seeds: the programs of `tests/composition.rs` take none.
 const ONE: u32 = 1;
 
 pub(super) const MUTANTS: &[Mutant] = &[

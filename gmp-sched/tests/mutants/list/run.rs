@@ -1,4 +1,4 @@
-//! What only shows when Gs really run.
+//! Errors that show only when Gs really run.
 
 use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Scopes, and what else must not be left behind by a panic.
+//! Scopes and other operations that a panic must not leave incomplete.
 
 use super::Catcher::{Model, Test};
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Slices, and the turns of those who wait for one to end.
+//! Slices, and the waiting times that they bound.
 
 use super::Catcher::Simulation;
 use super::{Mutant, mutant};

@@ -1,4 +1,4 @@
-//! Timers, and who keeps the time.
+//! Timers and the timekeeper.
 
 use super::Catcher::{Model, Nobody, Properties, Simulation, Test};
 use super::{Mutant, mutant};

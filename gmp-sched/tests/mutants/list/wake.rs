@@ -1,4 +1,4 @@
-//! Wakes across the border of a scheduler.
+//! Wakeups from outside of a scheduler.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};
