@@ -39,7 +39,7 @@ impl Guest {
         Ok(Self { elf: build(&program, Options::default())? })
     }
 
-    /// Boots it on one CPU, and returns the tests that it lists, including the hidden ones, by name.
+    /// Boots the program on one CPU, and returns the tests that it lists, including the hidden ones, by name.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Guest {
         Err(Error::Qemu(format!("the machine did not list its tests: {why}\n{}", transcript.text())))
     }
 
-    /// Boots it with `arguments`.
+    /// Boots the program with `arguments`.
     pub(crate) fn boot(&self, configuration: &Configuration, arguments: &[String]) -> Result<Session, Error> {
         Session::start(&self.elf, &configuration.qemu_arguments(&self.elf, arguments)?)
     }

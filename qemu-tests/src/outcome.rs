@@ -9,15 +9,15 @@ use boot_protocol::status;
 /// Why a test failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// It returned an error.
+    /// The test returned an error.
     ReturnedError,
     /// The machine ended unexpectedly during the test.
     MachineEnded(Ending),
     /// The test did not end the machine with the expected status.
     MachineGoesOn,
-    /// It exceeded its time limit, in seconds.
+    /// The test exceeded its time limit, in seconds.
     TimedOut(u32),
-    /// It did not print this, after what comes before it.
+    /// The test did not print this text, or not after the texts before it.
     DidNotPrint(String),
     /// The machine could not be started, or has no such test.
     NoMachine(String),
@@ -57,7 +57,7 @@ pub(crate) fn meaning(ending: &Ending) -> String {
 /// A test that failed. `Display` shows the cause, the console, and the commands that repeat it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
     /// The machine's output during the test, with addresses looked up.
     pub console: String,

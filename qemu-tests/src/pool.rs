@@ -41,7 +41,7 @@ impl<K: PartialEq, M> Pool<K, M> {
         let machine = found.map(|index| state.idle.remove(index).1);
         let surplus = (state.busy + state.idle.len()).saturating_sub(LIMIT);
         let ended = state.idle.drain(..surplus).collect::<Vec<_>>();
-        // Ending a machine takes some time.
+        // The lock is released first, because ending a machine takes some time.
         drop(state);
         drop(ended);
         (Permit { pool: self }, machine)

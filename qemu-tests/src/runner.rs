@@ -50,7 +50,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// How and why it failed. Its machine has been ended, unless the test only returned an error.
+    /// The test failed. Its machine has been ended, unless the test only returned an error.
     pub fn run(&self, test: &Test, cpus: u32) -> Result<(), Box<Failure>> {
         if test.isolated { self.run_alone(test, cpus) } else { self.run_among_others(test, cpus) }
     }
@@ -112,7 +112,7 @@ impl Machine {
         Err((Cause::NoMachine(why), machine.transcript))
     }
 
-    /// Runs the test. After the inner error the machine can be used further, after the outer one it cannot.
+    /// Runs the test. If the outer result is an error, the machine cannot be used any more.
     fn serve(&mut self, test: &Test) -> Result<Result<(), Cause>, Cause> {
         let deadline = deadline(test);
         // The machine is ready, so it accepts the name at once; if it has ended meanwhile, the next event shows that.
@@ -176,7 +176,7 @@ impl Machine {
         }
     }
 
-    /// The next line, or another event. After a time-out, the machine has reported where its CPUs are.
+    /// Returns the next line or another event. After a timeout, the machine has reported where its CPUs are.
     fn next(&mut self, deadline: Instant) -> Next {
         loop {
             if let Some(line) = self.transcript.next_line() {
@@ -240,7 +240,7 @@ impl Failure {
     }
 }
 
-/// The command that boots the guest in the same way, for a user at the root of the workspace.
+/// The command with which a user boots the guest in the same way from the root of the workspace.
 fn command(configuration: &Configuration, arguments: &[String]) -> String {
     let mut words: Vec<String> = ["cargo", "run", "--"].map(str::to_owned).into();
     words.extend([format!("--smp={}", configuration.cpus), format!("--memory={}", configuration.memory)]);

@@ -8,7 +8,7 @@ use boot_protocol::report::listed;
 pub struct Test {
     /// `module::function`.
     pub name: String,
-    /// The numbers of CPUs to run it with, each in a machine of its own.
+    /// The numbers of CPUs to run it with, each in a separate machine.
     pub cpus: Vec<u32>,
     /// The time it may take.
     pub seconds: u32,

@@ -25,7 +25,7 @@ impl Transcript {
         Some(line)
     }
 
-    /// All of it.
+    /// The whole output.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
@@ -36,7 +36,7 @@ impl Transcript {
         self.next_line = 0;
     }
 
-    /// Returns the first of `texts` that does not occur after the ones before it, each in a line of its own.
+    /// Returns the first of `texts` that does not occur in a line after those of the texts before it.
     pub(crate) fn missing<'a>(&self, texts: &'a [String]) -> Option<&'a str> {
         let text = self.text();
         let mut rest = &*text;

@@ -16,7 +16,7 @@ const LENGTHS: [usize; 9] = [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, 5_000_
 /// Files that are used as disks, in a temporary directory.
 struct Disks {
     folder: TempDir,
-    /// The name as it is given, and the content.
+    /// The name of each file, and its content.
     files: Vec<(String, Vec<u8>)>,
 }
 
@@ -42,7 +42,7 @@ impl Disks {
         Self { folder, files }
     }
 
-    /// Runs `program` with them.
+    /// Runs `program` with these disks.
     fn boot(&self, options: &[&str], program: &[&str]) -> Output {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
         let mut command = Command::new(env!("CARGO"));
@@ -64,14 +64,14 @@ impl Disks {
         })
     }
 
-    /// Runs `sha256` on them.
+    /// Runs `sha256` on these disks and checks the output.
     fn check_sums(&self, options: &[&str]) {
         let output = self.boot(options, &["sha256"]);
         assert_eq!(stdout(&output), self.expected(), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(0));
     }
 
-    /// Runs a guest test with them as disks.
+    /// Runs a guest test with these disks.
     fn check_guest(&self, test: &str, options: &[&str]) {
         let output = self.boot(options, &[concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), test]);
         let passed = stdout(&output).lines().any(|line| Report::parse(line) == Some(Report::Passed(test)));

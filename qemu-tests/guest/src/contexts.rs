@@ -1,4 +1,5 @@
-//! Operations that a context refuses: each one of the table in `kernel::contexts` panics, and the message names the context.
+//! Operations that are not allowed in a context: each one in the table of `kernel::contexts` panics, and the message
+//! names the context.
 
 use gmp_sched::platform::Pinned;
 use gmp_sched::preempt;
@@ -63,7 +64,8 @@ fn in_nmi(body: fn()) {
     internals::as_if_in_nmi(body);
 }
 
-/// Tests that `$act`, called `$context`, ends the machine as a broken invariant, with texts that name operation and context.
+/// Defines a test that `$act` in `$context` ends the machine as a broken invariant, with texts that name operation and
+/// context.
 macro_rules! refused {
     ($name:ident: $context:ident($act:expr), $what:literal, $place:literal $(, $more:literal)*) => {
         fn $name() {

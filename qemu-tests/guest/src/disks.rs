@@ -9,7 +9,7 @@ use kernel::disk::{self, Disk, DiskError, disks};
 use kernel::platform::scheduler;
 use kernel::prelude::*;
 
-/// Bytes of a sector, and the maximum of one request.
+/// The bytes of a sector, and below the maximum of one request.
 const SECTOR: u64 = 512;
 const REQUEST: usize = 64 * 1024;
 

@@ -1,4 +1,5 @@
-//! Tests that must fail, each in another way, for the tests of the host's harness. They are not listed.
+//! Tests that must fail, each in a different way. The tests of the host's harness run them; `cargo test` does not list
+//! them.
 
 use core::hint;
 

@@ -8,23 +8,24 @@ use kernel::cpus;
 use kernel::prelude::*;
 use kernel::watchdog::interrupts;
 
-/// Interrupts that each CPU takes while `body` runs.
+/// Returns how many interrupts each CPU takes while `body` runs.
 fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     let before: Vec<u64> = cpus::all().map(interrupts).collect();
     body();
     cpus::all().zip(before).map(|(cpu, before)| interrupts(cpu) - before).collect()
 }
 
-/// Each CPU may take a few around main's sleep: the tick that was armed before, the watchdog's last check, the wakeup by
+/// The most interrupts of a CPU that sleeps: the tick that was armed before, the watchdog's last check, the wakeup by
 /// another CPU.
 const A_FEW: u64 = 6;
 
-/// How often the timer has to be restarted in so many seconds: its counter has 32 bits, and counts at 1 to 4 GHz.
+/// How often the timekeeper has to restart its timer in this time: the timer's counter has 32 bits and counts at 1 to 4
+/// GHz.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }
 
-/// The number of CPUs that took none.
+/// The number of CPUs that took no interrupt.
 fn sleepers(taken: &[u64]) -> usize {
     taken.iter().filter(|&&count| count == 0).count()
 }
@@ -36,18 +37,18 @@ fn check(taken: &[u64], seconds: u64) {
     assert!(taken.iter().all(|&count| count < hops(seconds).end + A_FEW), "a tick goes on for {seconds} s: {taken:?}");
 }
 
-/// On the clock of the host, on which virtual CPUs run in parallel.
+/// Runs on the host's clock, with virtual CPUs in parallel.
 fn a_sleeping_machine_takes_no_ticks() {
-    // The timers that were armed during the boot expire.
+    // Waits until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| sleep(Duration::from_secs(4)));
     println!("interrupts per CPU in 4 s: {taken:?}");
-    // A tick of 10 ms would be 400 of them, the watchdog's checks 8.
+    // With a tick every 10 ms there would be 400 interrupts, with the watchdog's checks 8.
     check(&taken, 4);
 }
 guest_test!(a_sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
 
-/// With counted instructions, where an hour of sleep takes no time.
+/// Runs with counted instructions, so that an hour of sleep takes no time.
 fn the_longer_it_sleeps_the_more_only_hops() {
     sleep(Duration::from_secs(1));
     let short = interrupts_during(|| sleep(Duration::from_secs(1)));
@@ -56,12 +57,12 @@ fn the_longer_it_sleeps_the_more_only_hops() {
     check(&short, 1);
     check(&long, 3600);
     assert!(long.iter().sum::<u64>() >= hops(3600).start, "the timer's counter has no more than 32 bits: {long:?}");
-    // Main's CPU, the timekeeper's, and the one that searches when main wakes; the others sleep on.
+    // All CPUs sleep, except for main's, the timekeeper's, and the one that searches when main wakes.
     assert!(sleepers(&long) + 3 >= long.len(), "{long:?}");
 }
 guest_test!(the_longer_it_sleeps_the_more_only_hops, smp = &[1, 2, 8], icount);
 
-/// Checks the test itself: a computing CPU has its tick. Each end of a slice makes another M search.
+/// Checks that these tests would detect ticks: a computing CPU has one, and each end of a slice makes another M search.
 fn a_busy_cpu_has_its_tick() {
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| {
@@ -82,7 +83,7 @@ fn a_cpu_that_polls_is_woken() {
         let sleepers: Vec<_> = (0..4)
             .map(|number| {
                 go(move || {
-                    // Shorter than the polling, about as long, and longer.
+                    // The sleeps are shorter than the polling, about as long, and longer.
                     sleep(Duration::from_micros((round * 7 + number * 150) % 900));
                     yield_now();
                 })

@@ -30,18 +30,18 @@ impl DeadStacks {
         Self(spin::Mutex::new(BTreeSet::new()))
     }
 
-    /// Records the calling G, which is about to die.
+    /// Records the stack of the calling G, which is about to die.
     pub(crate) fn add_mine(&self) {
         let stack = my_stack();
         let _off = PreemptGuard::new();
         self.0.lock().insert(stack);
-        // The next G to run here, which must not begin on that stack.
+        // Spawns the G that runs next here and must not begin on that stack.
         go(|| {}).detach();
     }
 
     /// Runs a number of Gs that die.
     pub(crate) fn check(&self, count: usize) {
-        /// All at the same time, because consecutive Gs share one stack.
+        /// Makes all Gs run at the same time, because consecutive Gs would share one stack.
         static ALIVE: Barrier = Barrier::new(100);
         let dead = core::mem::take(&mut *self.0.lock());
         assert_eq!(dead.len(), count, "a stack was used again");
@@ -72,13 +72,13 @@ guest_test!(
         "panic at qemu-tests/guest/src/isolation.rs:",
         "this is the reason",
         "[running] on CPU",
-        // The frame of the closure, which may be inlined.
+        // The line of the closure's frame; the function may be inlined.
         "(qemu-tests/guest/src/isolation.rs:",
         "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again."
     ],
 );
 
-/// Many die while many live, some without a joiner, during preemptions. The dead keep their stacks.
+/// Many Gs die while many others run and are preempted; some have no joiner. The stacks of dead Gs are never reused.
 fn the_others_go_on() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     static LIVED: AtomicUsize = AtomicUsize::new(0);
@@ -115,7 +115,7 @@ fn the_others_go_on() {
 }
 guest_test!(the_others_go_on, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 
-/// Nothing is dropped: neither what the closure owned nor a guard.
+/// Nothing that the dead G owned is dropped, neither its closure's captures nor a guard.
 fn what_it_held_stays_held() {
     static DROPPED: AtomicBool = AtomicBool::new(false);
     static LOCK: spin::Mutex<()> = spin::Mutex::new(());

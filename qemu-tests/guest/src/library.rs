@@ -1,13 +1,13 @@
-//! The tests that the library shares with its host: the same source as in `gmp-sched/tests/library.rs`.
+//! The shared tests of the library, from the same source as `gmp-sched/tests/library`.
 
-/// The platform under test, as `shared` wants it.
+/// The platform under test, as `shared` needs it.
 mod platform {
     pub(crate) use kernel::platform::*;
 
-    /// How many Gs a test may have at the same time, where it takes many.
+    /// Maximum number of concurrent Gs of a test that takes many.
     pub(crate) const MANY: usize = 100_000;
 
-    /// Runs `call` as a system call that sysmon watches.
+    /// Runs `call` as a system call whose P sysmon may retake.
     pub(crate) fn syscall<R>(call: impl FnOnce() -> R) -> R {
         gmp_sched::syscall::syscall::<Kernel, _>(call)
     }
@@ -18,7 +18,7 @@ mod platform {
     }
 }
 
-/// Makes the function of that name a test, on 1, 2 and 8 CPUs or on as many as it wants.
+/// Makes the named function a test on 1, 2 and 8 CPUs, or on the given numbers.
 macro_rules! shared_test {
     ($name:ident) => {
         shared_test!($name, procs = &[1, 2, 8]);
@@ -31,7 +31,7 @@ macro_rules! shared_test {
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
 
-/// Why Gs wait is to be read in the list of them.
+/// The list of Gs shows for what each G waits.
 fn everyone_waits_for_channels() {
     use gmp_sched::select::{Select, recv, send};
     use kernel::platform::{Kernel, Receiver, Sender, channel};

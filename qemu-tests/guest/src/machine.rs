@@ -83,7 +83,7 @@ fn clock_is_one_for_all_cpus() {
 
 guest_test!(sleep_takes_as_long_as_asked, smp = &[1, 2, 8], icount);
 fn sleep_takes_as_long_as_asked() {
-    // With counted instructions, no other load delays a wakeup: only the kernel's own paths remain.
+    // With counted instructions, no load of the host delays a wakeup, so the bound covers only the kernel's own paths.
     const LATENESS: Duration = Duration::from_micros(100);
     for asked in [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000].map(Duration::from_micros) {
         let start = clock::now();
@@ -101,7 +101,7 @@ guest_test!(
     options = &["timer=tsc-deadline"],
     texts = &["timer=tsc-deadline: this processor has none"],
 );
-/// Skipped as long as QEMU's TCG has no such timer; otherwise the test runs on it.
+/// If QEMU's CPU has no such timer, the kernel uses the other one; otherwise the test runs with it.
 fn a_timer_that_is_not_there_is_not_used() {
     for millis in [1, 5, 20] {
         let start = clock::now();
@@ -112,7 +112,7 @@ fn a_timer_that_is_not_there_is_not_used() {
 
 guest_test!(sleep_outlasts_the_hardware_timer, smp = &[1, 8], icount);
 fn sleep_outlasts_the_hardware_timer() {
-    // The one-shot counter has 32 bits, 4.29 seconds.
+    // This is longer than the one-shot timer's 32-bit counter lasts, 4.29 seconds.
     let asked = Duration::from_secs(10);
     let start = clock::now();
     sleep(asked);
@@ -140,7 +140,7 @@ fn options_reach_the_kernel() {
     assert_eq!(option("firs"), None);
 }
 
-// The maximum: with `--ignored`, because it keeps the host busy for long.
+// Runs only with `--ignored`, because the maximum number of CPUs keeps the host busy for a long time.
 guest_test!(as_many_cpus_as_an_apic_can_name, smp = &[255], seconds = 300, ignored);
 fn as_many_cpus_as_an_apic_can_name() {
     assert_eq!(num_cpu(), 255);
@@ -294,11 +294,11 @@ fn whatever_firmware_left_a_cpu_gets_into_that_state() {
 mod processor {
     use core::arch::asm;
 
-    /// PAE, OSFXSR, OSXMMEXCPT, MCE.
+    /// The bits that the kernel sets in CR4: PAE, OSFXSR, OSXMMEXCPT, MCE.
     const CR4: u64 = 1 << 5 | 1 << 9 | 1 << 10 | 1 << 6;
-    /// TSD, DE, PGE.
+    /// The bits of CR4 that the kernel must clear: TSD, DE, PGE.
     const UNWANTED: u64 = 1 << 2 | 1 << 3 | 1 << 7;
-    /// For an empty x87 stack with all exceptions masked: control, status and tag word.
+    /// Control, status and tag word of an empty x87 stack with all exceptions masked.
     const X87: [u16; 3] = [0x37f, 0, 0xffff];
     const MXCSR: u32 = 0x1f80;
 
@@ -317,7 +317,7 @@ mod processor {
         assert_eq!(mxcsr, MXCSR);
     }
 
-    /// The state that hardware and firmware may leave.
+    /// Puts these registers into a state in which hardware and firmware may leave them.
     pub(super) fn spoil() {
         // SAFETY: none of these affects this code, except MCE, which is off for a moment.
         unsafe { asm!("mov cr4, {}", in(reg) (CR4 & !(1 << 6)) | UNWANTED, options(nostack)) };
@@ -325,7 +325,7 @@ mod processor {
         // SAFETY: there is no floating-point computation before `cpu::init`, so unmasked exceptions have no effect until
         // then.
         unsafe { asm!("fninit", "fld1", "fldcw [{}]", in(reg) &raw const x87) };
-        // SAFETY: as above: rounding to nearest, denormals are zero.
+        // SAFETY: as for the x87: nothing computes with these settings.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) };
     }
 }

@@ -49,7 +49,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
         [SERVE] => serve()?,
         names => {
             let mut names = names.iter().take_while(|&&name| name != SEPARATOR);
-            // The first one that fails ends the run, as a panic would.
+            // The first test that fails ends the run, as a panic would.
             return Ok(if names.all(|name| run(name)) { 0 } else { 1 });
         }
     }

@@ -45,7 +45,7 @@ fn interrupts_that_are_off_are_found() {
     let held = lock.lock();
     spins_until_it_is_found(&before);
     drop(held);
-    // Everything works as before; a busy machine is not taken for a stuck one.
+    // Everything works as before: afterwards, a busy machine is not reported as stuck.
     spins_until_it_goes_on(&before);
     let after = longest_windows();
     assert_eq!(after.lockups, 1);
@@ -80,7 +80,7 @@ guest_test!(
     isolated,
     texts = &["has had interrupts off for ", "a_busy_cpu_finds_another_one (qemu-tests/guest/src/masked.rs:"],
 );
-/// No CPU halts: the busy ones check each other by their ticks.
+/// All CPUs are busy and check each other by their ticks.
 fn a_busy_cpu_finds_another_one() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     let before = longest_windows();
@@ -122,7 +122,7 @@ fn keeps_the_console() {
 }
 
 guest_test!(nobody_is_accused_wrongly, smp = &[1, 2, 8], isolated, seconds = 60);
-/// Busy for some seconds, in every way: computing, in the scheduler, printing, asleep.
+/// The machine is busy for some seconds, computing, in the scheduler, printing, and sleeping; no CPU is reported.
 fn nobody_is_accused_wrongly() {
     let end = clock::now() + 4_000_000_000;
     let busy = move |how: usize| {

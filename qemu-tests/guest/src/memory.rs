@@ -7,7 +7,7 @@ use kernel::prelude::*;
 
 guest_test!(heap_keeps_what_is_in_it, smp = &[1, 8]);
 fn heap_keeps_what_is_in_it() {
-    // Sizes from one byte to a mebibyte, freed in another order than allocated, and each reused.
+    // The sizes range from one byte to a mebibyte. Blocks are freed in another order than allocated, and reused.
     let mut kept: VecDeque<(usize, Vec<u8>)> = VecDeque::new();
     let mut state = 1u32;
     for round in 0..2_000 {
@@ -31,7 +31,7 @@ fn mark(round: usize) -> u8 {
 }
 
 guest_test!(heap_keeps_what_many_gs_put_in_it, smp = &[1, 2, 8]);
-/// Blocks of all sizes from many Gs at the same time, freed by another G.
+/// Many Gs allocate blocks of all sizes at the same time, and another G frees them.
 fn heap_keeps_what_many_gs_put_in_it() {
     let fill = |g: u8| {
         let mut blocks = Vec::new();
@@ -104,8 +104,8 @@ fn little_memory_is_enough() {
 
 guest_test!(memory_above_4_gib_is_usable, memory = 6144, smp = &[2], seconds = 60);
 fn memory_above_4_gib_is_usable() {
-    // 5 GiB at once: below 4 GiB there are 2. One word of each block is written, so that the host need not provide all of
-    // it.
+    // Allocates 5 GiB at once; there are only 2 below the address 4 GiB. Only one word of each block is written, so
+    // that the host need not provide all of the memory.
     let mut blocks: Vec<Vec<u64>> = (0..320).map(|_| Vec::with_capacity(1 << 21)).collect();
     blocks.iter_mut().zip(0..).for_each(|(block, number)| block.push(number));
     assert!(blocks.iter().zip(0..).all(|(block, number)| block[..] == [number]), "a block changed");

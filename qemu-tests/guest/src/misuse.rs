@@ -3,7 +3,8 @@
 use kernel::percpu::PreemptGuard;
 use kernel::prelude::*;
 
-/// It would wait forever for the G that holds the mutex to run on this CPU: a broken invariant, so the status is 101.
+/// The caller would wait forever for the G that holds the mutex, which cannot run on this CPU. This is a broken
+/// invariant, so the status is 101.
 fn locking_with_preemption_off() {
     static MUTEX: Mutex<()> = Mutex::new(());
     let _held = MUTEX.lock();
@@ -21,7 +22,7 @@ guest_test!(
     ]
 );
 
-/// What does not wait is allowed then.
+/// Operations that do not wait are allowed with preemption off.
 fn what_does_not_wait_needs_no_preemption() {
     let (mutex, lock, semaphore, changed) = (Mutex::new(0), RwLock::new(0), Semaphore::new(1), Condvar::new());
     static GROUP: WaitGroup = WaitGroup::new();
@@ -47,7 +48,7 @@ fn too_many_dones() {
 }
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
-/// Of a semaphore that a G waits for, so that the permits go to the waiter.
+/// A G waits for the semaphore, so the released permits go to that waiter.
 fn releases_too_often() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     SEMAPHORE.acquire(1).forget();

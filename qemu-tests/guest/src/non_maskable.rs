@@ -10,8 +10,8 @@ use kernel::{cpus, internals, watchdog};
 
 use crate::vectors;
 
-/// Wakes the worker, on a halted CPU, and sends non-maskable interrupts to the halted CPUs at the same time. One that
-/// arrives before the interrupt for the work makes that CPU find the work without any interrupt.
+/// Wakes a worker on a halted CPU while non-maskable interrupts are sent to the halted CPUs. If such an interrupt
+/// arrives before the IPI for the worker, the CPU finds the worker without an IPI.
 fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -28,7 +28,7 @@ fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
         unflushed
     });
     for round in 1..=ROUNDS {
-        // The worker waits, and its CPU comes to halt.
+        // Waits until the worker is parked and its CPU halts.
         (0..2_000).for_each(|_| core::hint::spin_loop());
         let here = PreemptGuard::new();
         let me = percpu::current();
@@ -50,11 +50,11 @@ fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
     drop(wake);
     assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU for which no epoch waits");
 }
-// With 8 CPUs, mostly another CPU finds the work than the one it was sent to.
+// With 8 CPUs, the CPU that finds the worker is mostly not the one to which the IPI was sent.
 guest_test!(a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread, isolated, seconds = 60);
 
-/// One that comes between `sti` and `hlt`, with an interrupt pending: the CPU must not halt after the handler of that
-/// interrupt, which may have been the last one to come.
+/// A non-maskable interrupt comes between `sti` and `hlt` while another interrupt is pending. The CPU must not halt
+/// after handling that interrupt, because no further one may come.
 fn one_between_sti_and_hlt_does_not_hide_an_interrupt() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
@@ -86,9 +86,10 @@ mod shadow {
 
     const NON_MASKABLE: usize = 2;
 
-    /// As if a CPU that is about to halt took a non-maskable interrupt directly after `sti`. The caller has interrupts off.
+    /// Makes the CPU behave as if it took a non-maskable interrupt directly after the `sti` of its halt. The caller has
+    /// interrupts off.
     pub(super) fn take_non_maskable_interrupt_before_the_halt() {
-        // The code there returns like a function, with interrupts off.
+        // The code at the halt returns like a function, with interrupts off.
         take(handler(), halt_address());
     }
 
@@ -105,13 +106,13 @@ mod shadow {
         let gate = core::ptr::with_exposed_provenance::<u64>(table.base).wrapping_add(2 * NON_MASKABLE);
         // SAFETY: the table has a gate of two words for each vector.
         let low = unsafe { gate.read() };
-        // SAFETY: as above.
+        // SAFETY: as for the first word.
         let high = unsafe { gate.wrapping_add(1).read() };
         low & 0xffff | low >> 32 & 0xffff_0000 | high << 32
     }
 
-    /// Pushes what the processor pushes, on this stack, and jumps to `handler`. It returns to `address` with interrupts on,
-    /// with the stack as at the call of this function.
+    /// Pushes the frame that the processor would push, on this stack, and jumps to `handler`. The handler returns to
+    /// `address` with interrupts on and with the stack as at the call of this function.
     #[unsafe(naked)]
     extern "sysv64" fn take(handler: u64, address: u64) {
         naked_asm!(

@@ -103,7 +103,7 @@ guest_test!(
 
 fn without_memory_the_machine_ends() {
     let _ = go(|| {
-        // These pages of its stack it gets.
+        // The G gets these pages of its stack; further ones are not available.
         core::hint::black_box([0u8; 56 * 1024]);
         mm::free_cached_memory();
         while kernel::internals::allocate_frame().is_ok() {}
@@ -127,7 +127,7 @@ fn end(by_overflow: bool) {
     panic!("with children alive");
 }
 
-/// The children read what they borrow from the dead G, and from its own parent, until they are told to stop, which is only
+/// The children read what they borrow from the dead G and from its parent until they are stopped, which happens only
 /// after the G has ended.
 fn children_outlive_what_ends_their_parent() {
     for by_overflow in [false, true] {
@@ -150,7 +150,7 @@ fn children_outlive_what_ends_their_parent() {
                             is_over.fetch_add(1, Ordering::Relaxed);
                         });
                     }
-                    // A scope in the scope.
+                    // A nested scope.
                     scope(|innermost| {
                         innermost.go(|| sleep(Duration::from_millis(1)));
                         end(by_overflow);
@@ -215,7 +215,7 @@ fn exit_waits_for_the_children() {
 }
 guest_test!(exit_waits_for_the_children, smp = &[1, 2, 8]);
 
-/// Children that wait for a lock that the dead G holds: this is a deadlock, and is reported.
+/// Children wait for a lock that the dead G holds: this deadlock is reported.
 fn what_children_wait_for_may_never_come() {
     let lock = Mutex::new(());
     let (lock, is_held) = (&lock, &AtomicBool::new(false));

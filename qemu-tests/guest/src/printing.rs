@@ -13,7 +13,7 @@ use kernel::watchdog::longest_windows;
 
 use crate::vectors;
 
-/// More than the console buffers for a G: with 64 bytes per line, 128 KiB.
+/// Number of lines that exceeds the console's buffer of a G: with 64 bytes per line, 128 KiB.
 const MANY: usize = 2_000;
 
 /// A line of 64 bytes.
@@ -74,7 +74,7 @@ fn printers_that_wait_for_room_take_turns() {
             })
         })
         .collect();
-    // All of them wait, whatever they have printed so far.
+    // Waits until all printers are blocked.
     wait_until_it_stands(&TOTAL);
     let before = PRINTED.each_ref().map(|count| count.load(Ordering::Relaxed));
     drop(stalled);
@@ -169,7 +169,7 @@ fn handlers_never_wait_for_room_and_the_loss_is_said() {
     while !IS_DONE.load(Ordering::Acquire) {
         spin_loop();
     }
-    // The buffer has 128 KiB.
+    // All but the 128 KiB of the buffer are lost.
     let lost = stalled.lost();
     assert!(lost >= 2 * MANY * 64 - 128 * 1024, "{lost}");
     drop(stalled);
@@ -199,7 +199,8 @@ guest_test!(
     isolated,
     texts = &["has had interrupts off for ", "has interrupts on again"],
 );
-/// A CPU with interrupts off for too long is reported; that it holds the console's lock at times must not end the machine.
+/// A CPU with interrupts off for too long is reported. It sometimes holds the console's lock, which must not end the
+/// machine.
 fn printing_is_not_taken_for_keeping_the_console() {
     let before = longest_windows();
     let lock = InterruptMutex::new(());

@@ -13,52 +13,52 @@ pub(crate) fn divide_error() {
 
 /// Reads through a null pointer.
 pub(crate) fn null_read() {
-    // SAFETY: as above. In assembly, because the compiler may assume that a pointer is not null.
+    // SAFETY: as in `divide_error`. In assembly, because the compiler may assume that a pointer is not null.
     unsafe { asm!("mov {0}, [{0} + 8]", inout(reg) 0u64 => _) };
 }
 
 /// Writes to the machine code of a function.
 pub(crate) fn write_to_code() {
     let code = write_to_code as fn() as usize;
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("mov byte ptr [{}], 0x90", in(reg) code) };
 }
 
 /// Writes to a constant.
 pub(crate) fn write_to_constant() {
     static CONSTANT: u64 = 7;
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("mov qword ptr [{}], 8", in(reg) &raw const CONSTANT) };
 }
 
 /// Executes an undefined instruction.
 pub(crate) fn invalid_opcode() {
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("ud2") };
 }
 
 /// Executes the instruction that debuggers put into code.
 pub(crate) fn breakpoint() {
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("int3") };
 }
 
 /// Loads a segment register with a selector that is out of range.
 pub(crate) fn bad_selector() {
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("mov ds, {:x}", in(reg) 0x1230_u16) };
 }
 
 /// Reads at a non-canonical address.
 pub(crate) fn bad_address() {
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("mov {0}, [{0}]", inout(reg) 0x8000_0000_0000_0000_u64 => _) };
 }
 
 /// Divides by zero in the x87, with that exception unmasked. (TCG has none for SSE.)
 pub(crate) fn float_divide_error() {
     let unmasked: u16 = 0x037f & !(1 << 2);
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("fninit", "fldcw [{}]", "fld1", "fldz", "fdivp", "fwait", in(reg) &raw const unmasked) };
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn double_fault() {
     // SAFETY: the exception is intended, and ends the machine.
     unsafe { asm!("sidt [{}]", in(reg) &raw mut table) };
     table[..2].copy_from_slice(&(14 * 16 - 1_u16).to_le_bytes());
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("lidt [{}]", "mov {1}, [{1} + 8]", in(reg) &raw const table, inout(reg) 0u64 => _) };
 }
 
@@ -98,6 +98,6 @@ pub(crate) fn triple_fault() {
 /// Executes bytes that are not machine code.
 pub(crate) fn execute_data() {
     static DATA: AtomicU64 = AtomicU64::new(u64::from_le_bytes([0xc3; 8]));
-    // SAFETY: as above.
+    // SAFETY: as in `divide_error`.
     unsafe { asm!("call {}", in(reg) DATA.as_ptr(), clobber_abi("C")) };
 }

@@ -29,7 +29,8 @@ macro_rules! guest_test {
                 || $crate::registry::Outcome::into_result($function()),
             )$(.$method($($value)?))*;
 
-            // Its address and not the test itself: only for pointers is it certain that the linker leaves no gaps.
+            // The section contains the test's address rather than the test: the linker is certain to leave no gaps only
+            // between pointers.
             #[used]
             #[expect(unsafe_code, reason = "puts it among the tests")]
             #[unsafe(link_section = "gmp_tests")]
@@ -47,7 +48,7 @@ pub(crate) struct Test {
 
 /// The options of a test. Each is a word in [`guest_test`].
 impl Test {
-    /// `path` is the function's, including the name of this crate.
+    /// Makes a test of the function at `path`, which includes the name of this crate.
     pub(crate) const fn new(path: &'static str, body: fn() -> Result<(), String>) -> Self {
         let name = path.split_at(concat!(env!("CARGO_CRATE_NAME"), "::").len()).1;
         let plan = Plan {
@@ -146,7 +147,7 @@ impl Test {
         &self.plan
     }
 
-    /// Runs it.
+    /// Runs the test.
     pub(crate) fn run(&self) -> Result<(), String> {
         (self.body)()
     }

@@ -171,7 +171,7 @@ fn stack_overflow_is_reported() {
     go(provoke::stack_overflow).join().expect("it does not come back");
 }
 
-/// How many Gs spin, and until when.
+/// The number of Gs that spin, and whether they are to stop.
 static SPINNING: AtomicUsize = AtomicUsize::new(0);
 static ENOUGH: AtomicBool = AtomicBool::new(false);
 
@@ -214,7 +214,7 @@ guest_test!(
 );
 fn every_cpu_says_where_it_is_and_goes_on() {
     keep_others_busy();
-    // Prepared here, because the snapshot is taken with a lock of handlers held.
+    // Allocated here, because the snapshot is taken under a lock under which nothing may be allocated.
     let mut text = String::with_capacity(1 << 20);
     for _ in 0..5 {
         text.clear();
@@ -226,7 +226,7 @@ fn every_cpu_says_where_it_is_and_goes_on() {
         assert!(text.contains(&format!("CPU {cpu}")), "CPU {cpu} is missing");
     }
     assert_eq!(text.matches("rflags").count(), num_cpu() - 1, "each other CPU shows its registers");
-    // Others may be in the handler of their tick.
+    // Other CPUs may be in the handler of their tick.
     assert!(text.contains("interrupts off since"), "the one that holds a lock is found");
     ENOUGH.store(true, Ordering::SeqCst);
     let handles: Vec<_> = (0..procs()).map(|n| go(move || n)).collect();
@@ -296,12 +296,12 @@ fn messages_that_were_not_printed_are_in_the_report() {
 }
 
 guest_test!(questions_that_come_together_are_all_questions, smp = &[2, 8], isolated);
-/// If they were taken for interrupts of the board, these would end the machine.
+/// If the kernel took these interrupts for those of the board, it would end the machine.
 fn questions_that_come_together_are_all_questions() {
     let askers: Vec<_> = (0..procs())
         .map(|_| {
             go(move || {
-                // All ask the same CPU, as long as none of them has to wait for the host.
+                // All CPUs ask the same CPU at the same time, unless the host suspends one of them.
                 (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
             })
         })

@@ -33,7 +33,8 @@ fn order_at_one_processor_is_gos() {
 }
 guest_test!(order_at_one_processor_is_gos, smp = &[1]);
 
-/// A barrier that no G passes unless as many Gs as there are Ps run at the same time: they do not call the scheduler.
+/// The Gs spin at a barrier without calling the scheduler, so they pass it only if as many Gs as there are Ps run at
+/// once.
 fn all_processors_run_at_once() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let handles: Vec<_> = (0..procs())
@@ -54,7 +55,7 @@ fn all_processors_run_at_once() {
 }
 guest_test!(all_processors_run_at_once, smp = &[1, 2, 8]);
 
-/// All Gs are spawned on one P, and run until every CPU has had one: only stealing moves them there.
+/// All Gs are spawned on one P and run until every CPU has run one. Only stealing moves them to other Ps.
 fn work_spreads_from_one_processor() {
     static SEEN: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
     let all_seen = || SEEN[..procs()].iter().all(|seen| seen.load(Ordering::Relaxed));
@@ -74,7 +75,7 @@ fn work_spreads_from_one_processor() {
 }
 guest_test!(work_spreads_from_one_processor, smp = &[2, 8]);
 
-/// Every P has a G that never calls anything. Still main wakes from its sleep, and the Gs behind the others run.
+/// Every P has a G that never calls the scheduler. Nevertheless main wakes from its sleep, and other Gs run.
 fn hogs_are_preempted() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static TURNS: AtomicU32 = AtomicU32::new(0);
@@ -112,7 +113,7 @@ fn blocked_machines_hand_their_processors_off() {
 }
 guest_test!(blocked_machines_hand_their_processors_off, smp = &[1, 2, 8]);
 
-/// sysmon retakes a P that was left behind in a long system call, and hands it off to another M.
+/// sysmon retakes the P of an M in a long system call and hands it off to another M.
 fn sysmon_retakes_from_a_long_system_call() {
     static DONE: AtomicBool = AtomicBool::new(false);
     let busy: Vec<_> = (0..procs())
@@ -152,7 +153,7 @@ fn sleeps_are_not_short_and_end_in_order() {
 }
 guest_test!(sleeps_are_not_short_and_end_in_order, smp = &[1, 2, 8], icount);
 
-/// All operations of Gs, at random. Every G is accounted for at the end.
+/// Gs perform random operations of all kinds. At the end, every G is accounted for.
 fn everything_at_once() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn tree(seed: u32, depth: u32) {
@@ -185,14 +186,14 @@ fn everything_at_once() {
 }
 guest_test!(everything_at_once, smp = &[1, 2, 8], seconds = 60);
 
-/// With fewer Ps than CPUs no more Gs run at once than there are Ps.
+/// With fewer Ps than CPUs, at most as many Gs run at once as there are Ps.
 fn fewer_processors_than_cpus() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     assert_eq!((procs(), num_cpu()), (3, 8));
     let handles: Vec<_> = (0..24)
         .map(|_| {
             go(|| {
-                // Without preemption in between, so a G that is counted runs.
+                // Preemption is off here, so a counted G is running.
                 let _pinned = percpu::PreemptGuard::new();
                 let at_once = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
                 (0..20_000).for_each(|_| core::hint::spin_loop());

@@ -1,4 +1,4 @@
-//! Gs that wait for devices: the interrupts are sent by CPUs to each other.
+//! Gs wait for devices whose interrupts are simulated by IPIs.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
-//! Everything at once, for a long time: Gs spawn, join, park, wake, sleep, compute, block in a device, make system calls,
-//! panic and overflow their stacks, while the number of Ps changes. For a part of the time all are preempted every few
-//! microseconds. Every G is accounted for at the end, and a watchdog checks that runnable Gs run.
+//! A long test of everything at once: Gs spawn, join, park, wake, sleep, compute, block in a device, make system calls,
+//! panic and overflow their stacks, while the number of Ps changes. Part of the time all are preempted every few
+//! microseconds. At the end every G is accounted for, and a watchdog checks that runnable Gs run.
 
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,15 +47,15 @@ const OPERATIONS: [(Operation, &str); 9] = [
 
 static DONE: [AtomicU64; OPERATIONS.len()] = [const { AtomicU64::new(0) }; OPERATIONS.len()];
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Gs that were spawned, that returned, and that died.
+/// Number of Gs that were spawned, that returned, and that died.
 static SPAWNED: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static DIED: AtomicU64 = AtomicU64::new(0);
-/// How many Gs may still die: each costs its stack for good, and prints a report.
+/// How many more Gs may die. Each loses its stack forever and prints a report.
 static TO_DIE: AtomicU64 = AtomicU64::new(0);
-/// Dead Gs whose joiner got the error.
+/// Number of dead Gs whose joiner got the error.
 static REPORTED: AtomicU64 = AtomicU64::new(0);
-/// Taken by many Gs at once; some hold it for a while.
+/// A lock that many Gs take, and that some hold for a while.
 static LOCK: Mutex<u64> = Mutex::new(0);
 
 struct Random(u64);
@@ -95,7 +95,7 @@ fn join(children: Vec<JoinHandle<u64>>) -> u64 {
     children.into_iter().map(count).sum()
 }
 
-/// Ends the calling G if a G is to die.
+/// Ends the calling G, if one more G may die.
 fn die_if_wanted(random: &mut Random) {
     let one_less = |left: u64| left.checked_sub(1);
     if TO_DIE.load(Ordering::Relaxed) == 0
@@ -114,7 +114,7 @@ fn die_if_wanted(random: &mut Random) {
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
-    // A child performs a few operations. The first Gs continue to the end.
+    // A child performs a few operations; the first Gs continue to the end.
     let limit = if depth == 0 { u64::MAX } else { 1 + random.below(6) };
     while rounds < limit && !STOP.load(Ordering::Relaxed) {
         rounds += 1;
@@ -183,14 +183,14 @@ fn spin(duration: Duration) {
     assert!(value.is_finite());
 }
 
-/// How often the watchdog checks, and how long a G may be runnable while a P is idle, in nanoseconds.
+/// The interval between checks of the watchdog. Below, how long a G may be runnable while a P is idle, in nanoseconds.
 const INTERVAL: Duration = Duration::from_millis(10);
 const PATIENCE: u64 = 100_000_000;
 
 /// Checks until it is told to stop; returns how many Gs it found runnable for too long while a P was idle all the time.
 fn watchdog() -> u64 {
     let scheduler = scheduler().expect("the scheduler runs");
-    // Since when each G was runnable at every check, with an idle P at every check.
+    // For each G, since when every check has found it runnable and a P idle.
     let mut waiting: BTreeMap<GoroutineId, u64> = BTreeMap::new();
     let mut found = 0;
     while !STOP.load(Ordering::Relaxed) {
@@ -218,7 +218,7 @@ fn watchdog() -> u64 {
     found
 }
 
-/// Until `end` starts storms, changes the number of Ps, and makes Gs die. Returns how often the number of Ps changed.
+/// Starts storms, changes the number of Ps and makes Gs die until `end`. Returns how often the number of Ps changed.
 fn stir(end: u64, step: Duration) -> u64 {
     let (original, mut random, mut resizes) = (procs(), Random::new(99), 0);
     for round in 1u64.. {
@@ -227,7 +227,7 @@ fn stir(end: u64, step: Duration) -> u64 {
             round.is_multiple_of(10).then(|| Storm::begin(Duration::from_micros(20)..Duration::from_micros(200)));
         TO_DIE.store(1 + random.below(4), Ordering::Relaxed);
         sleep(step / 2);
-        // Also more Ps than CPUs; the original number every second time.
+        // The number may exceed that of CPUs. Every second time it is the original one.
         let wanted = if round.is_multiple_of(2) { original } else { 1 + random.below(2 * num_cpu() as u64) as usize };
         resizes += u64::from(set_procs(wanted).expect("memory for its M") != wanted);
         sleep(step / 2);
@@ -285,7 +285,7 @@ fn soak(duration: Duration) -> Result<(), String> {
     let windows = longest_windows();
     println!("{:>7} us longest without preemption", windows.preemption_off.as_micros());
     println!("{:>7} us longest without interrupts", windows.interrupts_off.as_micros());
-    // All Gs that were spawned have finished, and no others; the watchdog is one of them.
+    // Exactly the spawned Gs have finished, including the watchdog.
     assert_eq!((after.spawned - before.spawned, after.finished - before.finished), (spawned + 1, spawned + 1));
     assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (spawned, died));
     assert_eq!(num_goroutine(), alive_before);
@@ -294,8 +294,7 @@ fn soak(duration: Duration) -> Result<(), String> {
     for (operation, name) in OPERATIONS {
         assert!(DONE[operation as usize].load(Ordering::Relaxed) > 0, "none: {name}");
     }
-    // If virtual CPUs share those of the host, an M that was woken may not run for a while. That is not the scheduler's
-    // fault.
+    // If virtual CPUs share those of the host, a woken M may not run for a while, which is not the scheduler's fault.
     let is_counted = kernel::args::option("soak") == Some("counted");
     if is_counted && found > 0 {
         return Err(format!("{found} times a G waited to run while a P was idle"));

@@ -1,4 +1,4 @@
-//! Stacks of Gs: pages that are committed when they are touched, by whatever G, and returned when memory is short.
+//! Stacks of Gs: their pages are committed when a G touches them, and returned when memory is short.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,22 +43,22 @@ fn stacks_grow_and_are_reused() {
         digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
         mm::usage().stacks_committed
     };
-    // So that pages of earlier tests do not count.
+    // Frees memory, so that pages of earlier tests are not counted.
     mm::free_cached_memory();
     let before = mm::usage().stacks_committed;
     let first = round();
-    // Gs reuse the stacks of Gs that have ended, so there may be few.
+    // There may be few stacks, because Gs reuse those of Gs that have ended.
     assert!(first >= before + 56 * KIB, "{before} and then {first}");
     for _ in 0..100 {
         round();
     }
-    // 3,232 Gs have used some 60 KiB each. Dead ones stay on the P where they ended, at most 64 per P.
+    // 3,232 Gs have used some 60 KiB each. Each P keeps at most 64 dead Gs with their stacks.
     assert!(mm::usage().stacks_committed <= before + 600 * 68 * KIB, "pages are not reused: {:?}", mm::usage());
 }
 
 guest_test!(stacks_grow_under_preemption, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);
-/// All CPUs touch new pages while slices are as short as possible: the registers of preempted Gs go to new pages as well,
-/// and the stacks are intact when the Gs continue on other CPUs.
+/// All CPUs touch new pages while slices are as short as possible. Registers of preempted Gs are saved on new pages,
+/// too, and the stacks are intact when the Gs continue on other CPUs.
 fn stacks_grow_under_preemption() {
     for round in 0..10 {
         mm::free_cached_memory();
@@ -96,7 +96,7 @@ fn stacks_have_the_size_that_was_chosen() {
         let before = mm::usage();
         round();
         let after = mm::usage();
-        // Up to 20 more if some Gs of the first round had not left their stacks when the second began.
+        // There may be up to 20 more, if Gs of the first round had not left their stacks when the second began.
         let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
         assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
     }
@@ -104,7 +104,7 @@ fn stacks_have_the_size_that_was_chosen() {
 }
 
 guest_test!(a_full_stack_can_be_preempted, smp = &[1, 8], options = &["slice_us=100"]);
-/// A G that has used all the stack that it asked for can still be preempted: the space for that is extra.
+/// A G that has used its whole stack can still be preempted, because the reserve for that is not part of the size.
 fn a_full_stack_can_be_preempted() {
     fn preemptions() -> u64 {
         scheduler().expect("the scheduler runs").counts().preemptions
@@ -113,7 +113,7 @@ fn a_full_stack_can_be_preempted() {
         let here = 0u8;
         let stack = Slot::containing((&raw const here).addr()).expect("a G's stack");
         let used = stack.top() - (&raw const here).addr();
-        // Without the frame of the last call.
+        // The depth leaves room for the frame of the last call.
         dig(stack.bytes() - used - 512, 1, &|| {
             let before = preemptions();
             while preemptions() < before + 100 {
@@ -157,7 +157,7 @@ fn stacks_grow_by_the_touch_of_others() {
 }
 
 guest_test!(memory_of_dead_goroutines_comes_back, smp = &[1, 2, 8], seconds = 60);
-/// Stacks lose their pages and get others, again and again, on all CPUs. A CPU that still used an old page would write to
+/// Stacks repeatedly lose their pages and get others, on all CPUs. A CPU that still used an old page would write to
 /// memory of another owner.
 fn memory_of_dead_goroutines_comes_back() {
     let mut given_back = 0;
@@ -170,8 +170,8 @@ fn memory_of_dead_goroutines_comes_back() {
     assert!(given_back > MIB, "{given_back} bytes came back");
 }
 
-/// Spawns up to `most` Gs, or until there is no memory. Each waits for the one before, the first for `gate`. Returns how
-/// many.
+/// Spawns up to `most` Gs, or until there is no memory; returns how many. Each waits for the one spawned before it, the
+/// first for `gate`.
 fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static AtomicUsize) -> usize {
     gate.store(false, Ordering::Relaxed);
     finished.store(0, Ordering::Relaxed);
@@ -200,7 +200,8 @@ fn wait_for(finished: &AtomicUsize, count: usize) {
 }
 
 guest_test!(spawn_fails_when_memory_is_short, smp = &[1, 2, 8], memory = 64, isolated, seconds = 60);
-/// With all memory in stacks spawning returns an error, and nothing else fails. When Gs have ended it succeeds again.
+/// If stacks take all memory, spawning returns an error and nothing else fails. When Gs have ended, spawning succeeds
+/// again.
 fn spawn_fails_when_memory_is_short() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
@@ -209,7 +210,7 @@ fn spawn_fails_when_memory_is_short() {
     for _ in 0..1000 {
         assert!(try_go::<Kernel, _, _>(|| ()).is_err(), "there is memory again, though no G has ended");
     }
-    // There is memory left for the heap and for stacks.
+    // Checks that there is memory left for the heap and for stacks.
     assert!(Vec::<u8>::new().try_reserve(64 * KIB).is_ok());
     dig(48 * KIB, 7, &yield_now);
     println!("{first} Gs, {:?}", mm::usage());
@@ -292,7 +293,7 @@ fn without_memory_for_its_stack_a_goroutine_dies() {
 }
 
 guest_test!(without_memory_code_that_cannot_die_goes_on, smp = &[1, 8], memory = 64, isolated);
-/// With preemption off a G gets the frames that its CPU keeps in reserve, and there are others for the next time.
+/// With preemption off, a G gets the frames that its CPU keeps in reserve, which is filled again later.
 fn without_memory_code_that_cannot_die_goes_on() {
     for mark in 0..10 {
         mm::free_cached_memory();
@@ -303,7 +304,7 @@ fn without_memory_code_that_cannot_die_goes_on() {
                 dig(24 * KIB, mark, &|| {});
             }
             drop(no_memory);
-            // Fills the reserve again.
+            // This fills the reserve again.
             dig(56 * KIB, mark, &|| {});
         });
         digging.join().expect("no panic");
@@ -311,8 +312,9 @@ fn without_memory_code_that_cannot_die_goes_on() {
 }
 
 guest_test!(a_goroutine_that_makes_room_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
-/// A G touches pages when the only memory left is in free stacks, in a storm of preemptions. A preemption on its way back
-/// from taking that memory would put a second set of registers on its stack; the kernel asserts that there is none.
+/// A G touches pages in a storm of preemptions while only free stacks have memory left. If it were preempted on its way
+/// back from taking that memory, a second set of registers would be saved on its stack; the kernel asserts that this
+/// does not happen.
 fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
     /// The number of stacks whose pages are taken at once.
     const STACKS: usize = 64;
@@ -323,7 +325,7 @@ fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
         let mut no_memory = NoMemory(Vec::with_capacity(mm::usage().total / PAGE_SIZE));
         no_memory.take_rest();
         let here = 0u8;
-        // Below the part that the search for memory uses.
+        // This is below the part of the stack that the search for memory uses.
         let highest = (&raw const here).addr() / PAGE_SIZE - 8;
         let storm = Storm::begin(Duration::from_nanos(800)..Duration::from_micros(4));
         for page in 0..PAGES {
@@ -345,7 +347,7 @@ fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
 }
 
 guest_test!(memory_is_accounted_for, isolated);
-/// The usage that is reported is that of the stacks.
+/// The reported usage agrees with the usage of the stacks.
 fn memory_is_accounted_for() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
@@ -367,7 +369,7 @@ fn memory_is_accounted_for() {
     }
     assert!(mm::usage().stacks_cached >= 1_001);
     mm::free_cached_memory();
-    // Without those that other Ps keep.
+    // The bound allows for the stacks that other Ps keep.
     assert!(mm::usage().stacks_committed <= before.stacks_committed + 7 * 64 * 2 * PAGE_SIZE, "{:?}", mm::usage());
 }
 

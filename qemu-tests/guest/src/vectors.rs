@@ -1,4 +1,4 @@
-//! Interrupts of the tests themselves.
+//! Interrupt vectors for tests.
 
 use kernel::internals::{self, Vector};
 use kernel::percpu::CpuId;

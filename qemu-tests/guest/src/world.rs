@@ -23,7 +23,7 @@ fn nothing_runs_while_the_world_is_stopped() {
         })
         .collect();
     for _ in 0..10 {
-        // So that different Gs are interrupted each time.
+        // Sleeps, so that different Gs are running each time.
         sleep(Duration::from_millis(3));
         let world = kernel::platform::stop_the_world();
         assert!(scheduler().unwrap().is_stopped());
@@ -43,7 +43,7 @@ fn nothing_runs_while_the_world_is_stopped() {
 }
 guest_test!(nothing_runs_while_the_world_is_stopped, smp = &[1, 2, 8], isolated);
 
-/// The number of Ps changes, also to more than there are CPUs, while Gs perform all operations.
+/// The number of Ps changes, also to more than the number of CPUs, while Gs perform all operations.
 fn procs_change_while_everything_goes_on() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn act(seed: u32) {
@@ -85,7 +85,7 @@ fn procs_change_while_everything_goes_on() {
 }
 guest_test!(procs_change_while_everything_goes_on, smp = &[1, 2, 8], seconds = 60, isolated);
 
-/// With more Ps than CPUs their Ms share the CPUs: Gs that wait for one another in a loop all get past it.
+/// With more Ps than CPUs their Ms share the CPUs, so Gs that spin for each other all get past the barrier.
 fn more_processors_than_cpus() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wanted = num_cpu() + 2;
@@ -104,8 +104,8 @@ fn more_processors_than_cpus() {
 }
 guest_test!(more_processors_than_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
 
-/// More Ps than CPUs, with timers on each P that are due whenever its M gets a CPU. The Ms still share the CPUs, and are not
-/// switched so fast that none makes progress.
+/// There are more Ps than CPUs, and each P has timers that are due whenever its M gets a CPU. Nevertheless each M runs
+/// for its granularity, so that all make progress.
 fn threads_take_turns_whatever_their_timers_do() {
     let wanted = 3 * num_cpu();
     set_procs(wanted).unwrap();

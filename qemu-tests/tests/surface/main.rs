@@ -1,5 +1,5 @@
-//! What safe code can reach, and how much code is unsafe: both crates are read, and compared with what is written down, so
-//! that a change of either is a decision.
+//! Reads both crates and compares what safe code can reach, and how much code is unsafe, with written lists, so that
+//! each change of these has to be reviewed.
 //!
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P, or may by
 //!   what they call, each below the reason why no caller can break anything by it.
@@ -32,7 +32,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The entries of a list. Each is below a comment, the reason.
+/// Parses a list. Each entry is below a comment that states the reason.
 fn listed(list: &str) -> Vec<String> {
     let mut has_reason = false;
     let mut entries = Vec::new();
@@ -49,7 +49,7 @@ fn listed(list: &str) -> Vec<String> {
     entries
 }
 
-/// The entries that one side has more of than the other.
+/// Returns the entries that occur more often in `of` than in `over`.
 fn surplus<'a>(of: &[&'a str], over: &[&str]) -> BTreeSet<&'a str> {
     let count = |side: &[&str], entry: &str| side.iter().filter(|other| **other == entry).count();
     of.iter().copied().filter(|entry| count(of, entry) > count(over, entry)).collect()
@@ -89,7 +89,7 @@ fn safe_functions_of_the_kernel_that_touch_state_of_a_cpu_are_listed() {
 const BEGIN: &str = "<!-- begin: uses of unsafe -->\n";
 const END: &str = "<!-- end: uses of unsafe -->";
 
-/// The table: modules of the same folder together.
+/// The table of unsafe code, with the modules of a folder grouped.
 fn unsafe_table() -> String {
     let mut table =
         String::from("| crate | module | blocks | functions | `impl` and `trait` |\n|---|---|---|---|---|\n");
@@ -130,7 +130,7 @@ fn uses_of_unsafe_are_as_many_as_the_architecture_says() {
     );
 }
 
-/// What is found of `text` as the module `module`.
+/// Returns the paths found if `text` is the source of a module.
 fn found_in(text: &str) -> Vec<String> {
     reach::find(&Crate::parse(text, "module"), &[]).into_iter().map(|found| found.path).collect()
 }

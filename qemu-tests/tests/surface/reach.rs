@@ -1,16 +1,16 @@
-//! Which functions reach the state of a CPU, an M or a P: by themselves, or by what they call.
+//! Finds the functions that reach the state of a CPU, an M or a P, directly or through calls.
 //!
-//! Calls are matched by name: a method by its name alone, an associated function by the name of its type, another
-//! function by its module or its `use`. So some function is taken for another of the same name, and more is found than
-//! there is; a call through a value of a function type is not found.
+//! Calls are matched by name: a method by its name alone, an associated function by the name of its type, any other
+//! function by its module or its `use`. So a function may be confused with another one of the same name, which only
+//! leads to false positives. A call through a function pointer or closure is not found.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::source::{Crate, Function, Visibility};
 
-/// Words by which a function is known to touch such state by itself.
+/// A function that contains one of these words reaches such state directly.
 const STATE: [&str; 6] = ["Machine", "Processor", "Pinned", "current_machine", "raise_pin", "lower_pin"];
-/// What the text of an instruction contains that touches per-CPU data, and the register that points there.
+/// Parts of assembly instructions that access per-CPU data or the register that points to it.
 const PER_CPU: [&str; 2] = ["gs:[", "GsBase"];
 /// The macros of `cpu::local` that expand to such an instruction.
 const PER_CPU_MACROS: [&str; 3] = ["load", "store", "change"];
@@ -44,7 +44,7 @@ pub(crate) fn find(own: &Crate, others: &[&Crate]) -> Vec<Found> {
 
 /// Whether safe code of another crate can call it.
 fn is_surface(function: &Function, crates: &[&Crate]) -> bool {
-    // The own crate comes first: a name may be that of another type there.
+    // The function's own crate comes first, because another crate may have a type of the same name.
     let is_public = |name: &Option<String>| {
         name.as_ref().and_then(|name| crates.iter().find_map(|each| each.types.get(name))).is_none_or(|public| *public)
     };
@@ -56,7 +56,7 @@ fn is_surface(function: &Function, crates: &[&Crate]) -> bool {
         }
 }
 
-/// How a function is written in the lists: by its type, and else by its module, so that a file can move.
+/// The name of a function in the lists: its type or, without one, its module, so that files can be moved.
 fn path(function: &Function) -> String {
     let owner = match (&function.of_trait, &function.owner) {
         (Some(of_trait), Some(owner)) => Some(format!("<{owner} as {of_trait}>")),
@@ -71,7 +71,8 @@ fn touches(function: &Function) -> bool {
         || function.words.windows(2).any(|pair| PER_CPU_MACROS.contains(&pair[0].as_str()) && pair[1] == "!")
 }
 
-/// For each function the next one on a shortest way to such state: itself if it touches it, `None` if there is no way.
+/// For each function, the next one on a shortest path to such state: the function itself if it accesses the state,
+/// `None` if there is no path.
 fn distances(crates: &[&Crate], functions: &[(&Crate, &Function)]) -> Vec<Option<usize>> {
     let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, (_, function)) in functions.iter().enumerate() {
@@ -134,7 +135,7 @@ fn callees(
     callees
 }
 
-/// What a qualifier names: the words of an alias, or itself; nothing if it may be any type.
+/// Resolves a qualifier: to the words of an alias, to itself, or to nothing if it may be any type.
 fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<String> {
     if qualifier == "Self" {
         return function.owner.iter().chain(&function.of_trait).cloned().collect();
@@ -149,7 +150,7 @@ fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<Strin
 
 fn fits(qualifier: &[String], function: &Function) -> bool {
     let Some(owner) = &function.owner else {
-        // By its module, or by one of those around it that export it again.
+        // Matches its module or an outer module that re-exports it.
         return qualifier
             .iter()
             .any(|name| function.module.contains(name) || matches!(name.as_str(), "super" | "self" | "crate"));

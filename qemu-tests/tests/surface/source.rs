@@ -1,8 +1,7 @@
-//! Reads the functions of a crate out of its source.
+//! Reads the functions of a crate from its source.
 //!
-//! It works on tokens, not on a syntax tree, because many public functions are written in macros: what looks like
-//! `pub fn name` counts, wherever it is written. Code that is only compiled for tests, loom or ThreadSanitizer is left
-//! out.
+//! This works on tokens, not on a syntax tree, because many public functions are defined in macros: anything that looks
+//! like `pub fn name` counts. Code that is compiled only for tests, loom or ThreadSanitizer is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,18 +13,18 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 /// Who can call a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Visibility {
-    /// Everybody: `pub`. The lint `unreachable_pub` forbids `pub` for what no other crate can reach.
+    /// Other crates: `pub`. The lint `unreachable_pub` forbids `pub` for items that no other crate can reach.
     Public,
-    /// This crate.
+    /// The same crate.
     Crate,
-    /// Those who can use the trait that it is a method of.
+    /// Callers that can use the trait of which it is a method.
     Trait,
 }
 
-/// A function with a name, or the declaration of one.
+/// A named function, or the declaration of one in a trait.
 #[derive(Debug)]
 pub(crate) struct Function {
-    /// The modules that it is in, then the macro if a macro makes it.
+    /// The modules that contain it, then the macro that defines it, if any.
     pub(crate) module: Vec<String>,
     /// The type of its `impl`, or its trait.
     pub(crate) owner: Option<String>,
@@ -39,7 +38,7 @@ pub(crate) struct Function {
     pub(crate) words: Vec<String>,
 }
 
-/// How often `unsafe` occurs, by what it is written before.
+/// How often `unsafe` occurs, by kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Unsafe {
     pub(crate) blocks: usize,
@@ -52,15 +51,15 @@ pub(crate) struct Unsafe {
 #[derive(Default, Debug)]
 pub(crate) struct Crate {
     pub(crate) functions: Vec<Function>,
-    /// The names of types and traits; whether one of that name is public.
+    /// The names of types and traits, and whether one of that name is public.
     pub(crate) types: BTreeMap<String, bool>,
     /// `type A = B` and `use B as A`: the words of `B` by `A`.
     pub(crate) aliases: BTreeMap<String, Vec<String>>,
     /// The names that the `use` items of each module mention.
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
-    /// By the name of the module.
+    /// The uses of `unsafe`, by the name of the module.
     pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
-    /// The paths that begin with `crate::`, without that, by the name of the module.
+    /// The paths that begin with `crate::`, without this prefix, by the name of the module.
     pub(crate) paths: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -175,7 +174,7 @@ impl Crate {
                     at += end - 1;
                 }
                 _ => {
-                    // The body of a macro, or what a macro is called with.
+                    // The body of a macro or the arguments of a macro call.
                     if let TokenTree::Group(group) = &rest[0] {
                         self.items(&inside(group), context, None);
                     }
@@ -227,13 +226,13 @@ impl Crate {
     }
 }
 
-/// Where an item is.
+/// The context of an item.
 #[derive(Clone)]
 struct Context {
     module: Vec<String>,
     owner: Option<String>,
     of_trait: Option<String>,
-    /// In the declaration of a trait: whether that is public.
+    /// Within the declaration of a trait, whether the trait is public.
     in_trait: Option<bool>,
 }
 
@@ -262,7 +261,7 @@ fn word(token: &TokenTree) -> String {
     }
 }
 
-/// Whether the words from here on say that what was read before belongs to a function.
+/// Whether the preceding tokens belong to a function that begins here.
 fn precedes_function(tokens: &[TokenTree]) -> bool {
     tokens
         .iter()
@@ -273,13 +272,13 @@ fn precedes_function(tokens: &[TokenTree]) -> bool {
         .is_some_and(|token| word(token) == "fn")
 }
 
-/// The number of tokens of an item: up to its body or its semicolon.
+/// The number of tokens of an item up to its body or its semicolon.
 fn end_of_item(tokens: &[TokenTree]) -> usize {
     let end = tokens.iter().position(|token| is_group(token, Delimiter::Brace) || word(token) == ";");
     end.map_or(tokens.len(), |end| end + 1)
 }
 
-/// The last name of the trait, if there is one, and of the type that stand between `impl` and the body.
+/// The last names of the trait, if any, and of the type between `impl` and the body.
 fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
     let (mut of_trait, mut name, mut depth) = (None, None, 0_i32);
     for (index, token) in tokens.iter().enumerate() {
@@ -304,7 +303,7 @@ fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
     (of_trait, name)
 }
 
-/// The tokens without attributes and without what is not compiled for programs.
+/// The tokens without attributes and without code that is not compiled for programs.
 fn compiled(stream: TokenStream) -> Vec<TokenTree> {
     let tokens: Vec<_> = stream.into_iter().collect();
     let mut kept = Vec::new();
@@ -332,7 +331,7 @@ fn compiled(stream: TokenStream) -> Vec<TokenTree> {
     kept
 }
 
-/// The inside of the attribute that begins here, and how many tokens that is.
+/// The tokens inside the attribute that begins here, and the number of tokens of the attribute.
 fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     if word(tokens.first()?) != "#" {
         return None;
@@ -344,7 +343,7 @@ fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     }
 }
 
-/// Whether this is a `cfg` that holds for tests, loom or ThreadSanitizer alone.
+/// Whether this is a `cfg` that holds only for tests, loom or ThreadSanitizer.
 fn is_never(attribute: &[TokenTree]) -> bool {
     match attribute {
         [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition)) == Some(false),
@@ -352,7 +351,7 @@ fn is_never(attribute: &[TokenTree]) -> bool {
     }
 }
 
-/// Whether a condition holds where programs are compiled; `None` if that depends on features or the target.
+/// Whether a condition holds when programs are compiled; `None` if that depends on features or the target.
 fn holds(condition: &[TokenTree]) -> Option<bool> {
     let Some(TokenTree::Group(group)) = condition.get(1) else {
         return if matches!(word(&condition[0]).as_str(), "test" | "gmp_loom" | "gmp_tsan") {
@@ -391,7 +390,7 @@ fn end_of_left_out(tokens: &[TokenTree]) -> usize {
     tokens.len()
 }
 
-/// Appends the tokens as words, groups with their brackets.
+/// Appends the tokens as words, including the brackets of groups.
 fn flatten(tokens: &[TokenTree], words: &mut Vec<String>) {
     for token in tokens {
         let TokenTree::Group(group) = token else {
@@ -417,7 +416,7 @@ fn count_unsafe(words: &[String]) -> Unsafe {
         match next(1) {
             "{" => count.blocks += 1,
             "impl" | "trait" => count.promises += 1,
-            // Not the type of a function, which has no name.
+            // A function type has no name and is not counted.
             "fn" => count.functions += usize::from(next(2) != "("),
             "extern" if next(3) == "fn" => count.functions += usize::from(next(4) != "("),
             "extern" => count.promises += 1,
@@ -440,7 +439,7 @@ fn collect_paths(tokens: &[TokenTree], paths: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds the paths of a use tree, or of one path, of which `path` has been read and `tokens` follow.
+/// Adds the paths of a use tree or a single path. `path` has been read, and `tokens` follow.
 fn collect_tree(tokens: &[TokenTree], path: String, paths: &mut BTreeSet<String>) {
     let continues = tokens.len() > 2 && word(&tokens[0]) == ":" && word(&tokens[1]) == ":";
     match tokens.get(2) {

@@ -1,5 +1,5 @@
-//! All registers, held through preemptions that come every few microseconds: by Gs that stay where they are, by Gs whose
-//! stacks get their pages meanwhile, and while other CPUs send non-maskable interrupts.
+//! Gs hold known values in all registers while they are preempted every few microseconds: on stacks in use, on stacks
+//! whose pages are committed meanwhile, and while other CPUs send non-maskable interrupts.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,15 +13,15 @@ use kernel::prelude::*;
 use super::state::{Lost, State};
 use super::{preemptions, storm};
 
-/// What many Gs found that held all their registers through that many preemptions.
+/// What the Gs found that held known values in all registers.
 #[derive(Default)]
 struct Tally {
     lost: Vec<Lost>,
-    /// Times that everything was held.
+    /// How often the values were loaded, held and compared.
     rounds: usize,
-    /// Those that ended on another CPU than they began on.
+    /// How many of these rounds ended on another CPU than they began on.
     migrations: usize,
-    /// Stacks that began with their highest page and got all others.
+    /// How many stacks had only their highest page at the beginning and all pages at the end.
     fresh_stacks: usize,
 }
 
@@ -33,7 +33,7 @@ impl Tally {
         self.fresh_stacks += other.fresh_stacks;
     }
 
-    /// Holds everything once, for a time that depends on the round.
+    /// Loads all registers, holds them for a time that depends on the round, and compares.
     fn hold(&mut self, state: &mut State, seed: u64) {
         let (cpu, round) = (percpu::current(), self.rounds as u64);
         self.lost.extend(state.hold_for(1 + (round * 997 + seed * 131) % 8000).err());
@@ -42,7 +42,7 @@ impl Tally {
     }
 }
 
-/// Holds until there have been that many preemptions.
+/// Repeats this on the same stack until there have been `end` preemptions.
 fn stay(seed: u64, end: u64) -> Tally {
     let (mut state, mut tally) = (State::new(seed + 1), Tally::default());
     while preemptions() < end {
@@ -51,11 +51,11 @@ fn stay(seed: u64, end: u64) -> Tally {
     tally
 }
 
-/// Bytes of the stacks of those who go down: no others have that size, so none of them finds pages of somebody else.
+/// The stack size of the Gs of `go_down`. No other Gs have it, so their stacks contain no pages of others.
 const DEEP: usize = 128 * 1024;
 
-/// Has one G after the other hold at ever deeper places of a new stack, so that preemptions, and what is below the stack
-/// pointer, come upon pages that are not there.
+/// Spawns one G after the other, which holds its registers at increasing depths of a new stack. So preemptions, and the
+/// red zone, touch pages that are not yet committed.
 fn go_down(seed: u64, end: u64) -> Tally {
     let mut tally = Tally::default();
     while preemptions() < end {
@@ -69,16 +69,16 @@ fn go_down(seed: u64, end: u64) -> Tally {
             tally
         });
         tally.add(child.expect("memory for a stack").join().expect("it does not panic"));
-        // The stack loses its pages.
+        // Takes the pages of the dead G's stack away.
         mm::free_cached_memory();
     }
     tally
 }
 
-/// Calls `act` at each of the depths that calls of this have down to the start of `stack`.
+/// Calls itself down to the start of `stack`, and `act` at each depth.
 #[inline(never)]
 fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tally) {
-    // No power of two: the stack pointer comes to all places of a page.
+    // The frame size is no power of two, so the stack pointer takes all positions within a page.
     let mut frame = [stack.end; 85];
     core::hint::black_box(&mut frame);
     act(tally);
@@ -88,7 +88,7 @@ fn deeper(stack: Range<usize>, act: &mut dyn FnMut(&mut Tally), tally: &mut Tall
     assert!(core::hint::black_box(&frame).iter().all(|&word| word == stack.end), "a stack has changed");
 }
 
-/// Has every CPU hold through `wanted` preemptions.
+/// Makes a G on every CPU hold its registers by `how` during `wanted` preemptions.
 fn hold_through(wanted: u64, how: fn(u64, u64) -> Tally) -> Tally {
     let end = preemptions() + wanted;
     let storm = storm();
@@ -107,13 +107,13 @@ fn check(tally: &Tally) -> Result<(), String> {
     }
 }
 
-/// General registers, flags, x87, SSE and the red zone, through 10,000 preemptions.
+/// General registers, flags, x87 and SSE state and the red zone survive 10,000 preemptions.
 fn state_survives() -> Result<(), String> {
     check(&hold_through(10_000, stay))
 }
 guest_test!(state_survives, smp = &[1, 2, 8], seconds = 60);
 
-/// The same with instructions counted: on one CPU every place in the code comes up, and what fails can be repeated.
+/// The same with counted instructions on one CPU: preemptions occur at every instruction, and failures are repeatable.
 fn state_survives_repeatably() -> Result<(), String> {
     check(&hold_through(20_000, stay))
 }
@@ -136,7 +136,7 @@ fn state_survives_page_faults_repeatably() -> Result<(), String> {
 }
 guest_test!(state_survives_page_faults_repeatably, smp = &[1], icount, seconds = 60);
 
-/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Gives how many were taken as well.
+/// Runs `body` while a G sends non-maskable interrupts to all CPUs but its own. Also returns how many were taken.
 fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -152,7 +152,7 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
                 cpus::all().filter(|&cpu| cpu != me).collect::<Vec<_>>()
             };
             others.into_iter().for_each(ask);
-            // So that they are spread over what the others do.
+            // A varying delay, so that the interrupts come at different points of the other CPUs' code.
             (0..ASKED.fetch_add(1, Ordering::Relaxed) % 500).for_each(|_| core::hint::spin_loop());
         }
     });
@@ -162,11 +162,13 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
     (result, answers() - before)
 }
 
-/// They come also while a preemption puts registers away or brings them back, and while a page fault is served.
+/// The non-maskable interrupts also come while a preemption saves or restores registers, and while a page fault is
+/// handled.
 fn state_survives_non_maskable_interrupts() -> Result<(), String> {
     for how in [stay, go_down] {
         let (mut tally, mut answers) = (Tally::default(), 0);
-        // The host has to run two CPUs at once for one to interrupt the other.
+        // A CPU can interrupt another only while the host runs both, so this repeats until enough interrupts were
+        // taken.
         while answers < 2_000 {
             let (more, more_answers) = with_questions(|| hold_through(5_000, how));
             tally.add(more);
@@ -179,7 +181,7 @@ fn state_survives_non_maskable_interrupts() -> Result<(), String> {
 }
 guest_test!(state_survives_non_maskable_interrupts, smp = &[2, 8], seconds = 90);
 
-/// All of it, a third of the preemptions each.
+/// Runs each of the three variants for a third of the preemptions.
 fn state_survives_a_million_preemptions() -> Result<(), String> {
     let before = preemptions();
     check(&hold_through(334_000, stay))?;
@@ -190,15 +192,16 @@ fn state_survives_a_million_preemptions() -> Result<(), String> {
 }
 guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], isolated, seconds = 1800, ignored);
 
-/// The test of the test: without the skip over the red zone that is lost, and nothing else.
+/// Checks that these tests detect errors: if a preemption does not skip the red zone, the red zone is lost, and nothing
+/// else.
 fn without_the_skip_the_red_zone_is_lost() {
     #[expect(unsafe_code, reason = "has something lost")]
-    // SAFETY: what is lost there is noted, and nothing depends on it.
+    // SAFETY: the code only compares the words of its red zone, and nothing else depends on them.
     let unprotect = |code| unsafe { leave_red_zone_unprotected_in(code) };
     unprotect(State::new(1).code());
     let tally = hold_through(5_000, stay);
     unprotect(0..0);
-    // How many of the preemptions fall into code that uses its red zone depends on the host's speed: 600 to 2,000.
+    // How many preemptions hit code that uses its red zone depends on the host's speed: 600 to 2,000.
     assert!(tally.lost.len() > 100, "only {} losses: the test does not test much", tally.lost.len());
     let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));
     assert_eq!(other, None);

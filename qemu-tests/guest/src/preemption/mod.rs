@@ -21,7 +21,7 @@ fn preemptions() -> u64 {
     scheduler().expect("the scheduler runs").counts().preemptions
 }
 
-/// A storm of the strength that the tests are made for.
+/// Begins a storm: preemptions every 3 to 30 microseconds on each CPU.
 fn storm() -> Storm {
     Storm::begin(Duration::from_micros(3)..Duration::from_micros(30))
 }
@@ -44,7 +44,7 @@ fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'stat
     (result, count)
 }
 
-/// A single `memcpy` takes many slices, and copies every byte.
+/// A single `memcpy` takes many slices and copies every byte.
 fn copies_are_preempted_and_whole() {
     const LENGTH: usize = 8 << 20;
     let storm = storm();
@@ -60,7 +60,8 @@ fn copies_are_preempted_and_whole() {
 }
 guest_test!(copies_are_preempted_and_whole, smp = &[1, 2, 8], seconds = 60);
 
-/// Floating-point loops: a scalar one, and one that the compiler vectorises.
+/// Compares the results of two floating-point loops, a scalar one and one that the compiler vectorises, with and
+/// without preemptions.
 fn computations_come_out_the_same() {
     fn scalar(seed: u32) -> u64 {
         (0..300_000u32).fold(f64::from(seed), |value, step| value * 0.999_999 + f64::from(step % 7)).to_bits()
@@ -85,8 +86,8 @@ fn computations_come_out_the_same() {
 }
 guest_test!(computations_come_out_the_same, smp = &[1, 2, 8], seconds = 60);
 
-/// With one P: while `hold` keeps preemption off the other G cannot run, however long that takes; as soon as `hold` has
-/// ended the other one runs.
+/// Checks, with one P, that no other G runs while the result of `hold` keeps preemption off, and that another G runs as
+/// soon as it is dropped.
 fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -96,7 +97,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
             TURNS.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // The other one has begun, so that it is only preempted, in both places.
+    // Waits until the other G has begun, so that from here on the two only preempt each other.
     while TURNS.load(Ordering::Relaxed) == 0 {
         yield_now();
     }
@@ -106,7 +107,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
     while now() - start < 5 * SLICE_NS {
         core::hint::black_box(());
     }
-    // By now ticks have requested a preemption, or would have with interrupts on; this requests another.
+    // By now a tick has requested a preemption, if interrupts are on; this requests one in any case.
     let pinned = Pinned::<Kernel>::new();
     preempt::request(pinned.machine());
     drop(pinned);
@@ -132,12 +133,12 @@ fn sections_without_preemption_are_left_alone() {
     is_left_alone(|| OF_THREADS.lock());
     is_left_alone(|| OF_HANDLERS.lock());
     is_left_alone(|| (PreemptGuard::new(), OF_HANDLERS.lock()));
-    // A lock of the scheduler is held with such a pin.
+    // The scheduler holds its locks with such a pin.
     is_left_alone(Pinned::<Kernel>::new);
 }
 guest_test!(sections_without_preemption_are_left_alone, smp = &[1], options = &["slice_us=200"]);
 
-/// Another CPU requests it, long before the slice ends.
+/// Another CPU requests the preemption, long before the slice ends.
 fn another_cpu_preempts_by_interrupt() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let before = preemptions();
@@ -150,7 +151,7 @@ fn another_cpu_preempts_by_interrupt() {
             })
         })
         .collect();
-    // Main keeps its CPU, so the others are on other CPUs.
+    // Main keeps its CPU, so the other Gs run on other CPUs.
     let wanted = before + 1_000;
     while preemptions() < wanted {
         let scheduler = scheduler().expect("the scheduler runs");
@@ -162,7 +163,7 @@ fn another_cpu_preempts_by_interrupt() {
     STOP.store(true, Ordering::Relaxed);
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
 }
-// With a slice of ten seconds no tick ends one.
+// The slices are ten seconds long, so that no tick ends one.
 guest_test!(another_cpu_preempts_by_interrupt, smp = &[2, 8], options = &["slice_us=10000000"]);
 
 /// With the shortest slice every P switches constantly between Gs that never yield, and main runs nevertheless.

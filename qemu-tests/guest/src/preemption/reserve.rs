@@ -40,7 +40,7 @@ fn spin_at_the_bottom() -> usize {
             stop = in(reg) STOP.as_ptr(),
         );
     }
-    // SAFETY: as above.
+    // SAFETY: only preemptions have written there since.
     let untouched = (0..words).take_while(|&index| unsafe { reserve(index).read_volatile() } == PAINT).count();
     RESERVE - untouched * size_of::<u64>()
 }
@@ -81,9 +81,9 @@ fn preemption_stays_within_its_reserve() {
     receiving.join().expect("it does not panic");
     let deepest = depths.into_iter().max().expect("one at least");
     println!("preemption takes {deepest} bytes of {RESERVE}");
-    // A set of registers is part of it.
+    // The reserve contains at least a set of registers.
     assert!(deepest >= 128 + 512 + 20 * 8, "the G was not preempted at the bottom");
-    // A quarter is a margin for cases that did not occur.
+    // A quarter is left as a margin for cases that did not occur here.
     assert!(deepest + deepest / 4 <= RESERVE, "preemption takes {deepest} bytes of {RESERVE}");
 }
 guest_test!(preemption_stays_within_its_reserve, smp = &[1, 2, 8], seconds = 60);

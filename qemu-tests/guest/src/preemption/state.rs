@@ -14,13 +14,13 @@ const ZONE: usize = 16;
 const REGISTERS: usize = 15;
 const NAMES: [&str; REGISTERS] =
     ["rax", "rcx", "rdx", "rbx", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-/// The one that counts the iterations of the loop, down to zero.
+/// The index of the register that counts the iterations of the loop down to zero.
 const COUNTER: usize = 1;
 
 /// Carry, parity, adjust, zero, sign, direction, overflow, nested task, alignment check, identification: flags that do not
 /// change what the processor does.
 const FREE_FLAGS: u64 = 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x400 | 0x800 | 0x4000 | 0x4_0000 | 0x20_0000;
-/// Interrupts are on, and the bit that is always set.
+/// The flags that must be set: interrupts on, and the bit that is always set.
 const FIXED_FLAGS: u64 = 0x200 | 0x2;
 
 /// The x87 and SSE state in the layout of `FXSAVE`.
@@ -38,7 +38,7 @@ struct Block {
     code: [u64; 2],
 }
 
-/// The differences after a hold.
+/// A difference that was found after a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     Register(&'static str),
@@ -49,7 +49,7 @@ pub(crate) enum Lost {
     X87Register(usize),
     Mxcsr,
     Vector(usize),
-    /// Which word below the stack pointer.
+    /// The index of the word below the stack pointer.
     RedZone(usize),
 }
 
@@ -131,7 +131,7 @@ impl State {
             let (significand, exponent) = (self.random() | 1 << 63, self.random());
             image[32 + 16 * register..][..8].copy_from_slice(&significand.to_le_bytes());
             image[40 + 16 * register] = exponent.to_le_bytes()[0];
-            // Not an infinity.
+            // Makes sure that the value is not an infinity.
             image[41 + 16 * register] = exponent.to_le_bytes()[1] & 0xbf;
         }
         for half in 0..32 {
@@ -201,7 +201,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         "mov r12, [rdi + {registers} + 11 * 8]", "mov r13, [rdi + {registers} + 12 * 8]",
         "mov r14, [rdi + {registers} + 13 * 8]", "mov r15, [rdi + {registers} + 14 * 8]",
         "mov rdi, [rdi + {registers} + 6 * 8]",
-        // `loop` counts without flags.
+        // `loop` does not change flags.
         "2:", "loop 2b", "3:",
         // Exchanges RDI and the block's address.
         "xchg rdi, [rsp]",
@@ -220,7 +220,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         ".endr",
         "pushfq", "pop qword ptr [rdi + {flags} + 8]",
         "fxsave64 [rdi + {extended} + 512]",
-        // Restores what functions expect.
+        // Restores the floating-point state that functions expect.
         "fninit",
         "mov dword ptr [rsp], 0x1f80", "ldmxcsr [rsp]",
         "add rsp, 8",
