@@ -118,7 +118,7 @@ impl<C: Cpu> Thread<C> {
         self.argument
     }
 
-    /// The CPU it runs on or last ran on.
+    /// The CPU that runs this thread or ran it last.
     #[must_use]
     pub fn last_cpu(&self) -> usize {
         self.last_cpu.load(Ordering::Relaxed) as usize

@@ -13,9 +13,9 @@ use crate::base::points::Site;
 /// Whether a thread that became ready displaces the thread that runs on its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// It was woken, by an event that it must handle.
+    /// The thread was woken by an event that it must handle.
     Displaces,
-    /// It was displaced itself, or its token came before it parked: it waits in the list.
+    /// The thread was displaced, or its token came before it parked: it waits in the list.
     Waits,
 }
 
@@ -48,7 +48,7 @@ impl<C: Cpu> Threads<C> {
         });
     }
 
-    /// An idle CPU, preferably `first` or `second`.
+    /// Returns an idle CPU, preferably `first` or `second`.
     fn find_idle(&self, first: usize, second: usize) -> Option<usize> {
         [first, second].into_iter().chain(0..self.cpus.len()).find(|&cpu| self.cpus[cpu].idle.load(Ordering::Relaxed))
     }

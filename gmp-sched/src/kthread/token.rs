@@ -7,11 +7,11 @@ use core::marker::PhantomData;
 use crate::base::atomic::{AtomicU8, Ordering};
 use crate::base::points::{Points, Site};
 
-/// The thread runs or is ready, and has no token.
+/// The thread runs or is ready and has no token.
 const RUNNING: u8 = 0;
-/// It has a token: its next park returns at once.
+/// The thread has a token: its next park returns at once.
 const NOTIFIED: u8 = 1;
-/// Its context is saved; it becomes ready when it is given the token.
+/// The thread's context is saved. It becomes ready when it gets the token.
 const PARKED: u8 = 2;
 
 /// A thread's park state.

@@ -29,7 +29,7 @@ pub struct CpuDuty {
 macro_rules! constructors {
     ($($constant:tt)?) => {
         impl WatchdogDuty {
-            /// For a computer whose CPUs all halt.
+            /// The state of a computer whose CPUs all halt.
             #[must_use]
             #[expect(clippy::new_without_default, reason = "a static, made in one place")]
             pub $($constant)? fn new() -> Self {
@@ -38,7 +38,7 @@ macro_rules! constructors {
         }
 
         impl CpuDuty {
-            /// For a halted CPU.
+            /// The state of a halted CPU.
             #[must_use]
             #[expect(clippy::new_without_default, reason = "a part of a CPU's data, made in one place")]
             pub $($constant)? fn new() -> Self {
@@ -75,7 +75,7 @@ impl CpuDuty {
 }
 
 impl WatchdogDuty {
-    /// Called by a CPU, `me`, that becomes busy. Returns whether it must call a halted CPU, which then
+    /// Called by the CPU `me` when it becomes busy. Returns whether it must call a halted CPU, which then
     /// [`answers_call`](Self::answers_call).
     #[inline]
     #[must_use = "no CPU is on duty unless one is called"]
@@ -87,7 +87,7 @@ impl WatchdogDuty {
         self.count.load(Ordering::Relaxed) <= 1
     }
 
-    /// Called by a CPU, `me`, whose timer has fired. Returns whether to arm it for another check.
+    /// Called by the CPU `me` when its timer has fired. Returns whether to arm the timer for another check.
     pub fn stays_on_duty(&self, me: &CpuDuty, is_another_busy: impl Fn() -> bool) -> bool {
         if me.is_busy() || is_another_busy() {
             self.add(me);
@@ -106,8 +106,8 @@ impl WatchdogDuty {
         stays
     }
 
-    /// Called by a CPU, `me`, that another CPU has called. Returns whether to arm its timer for a check; it is not armed
-    /// yet.
+    /// Called by the CPU `me` when another CPU has called it and its timer is not armed. Returns whether to arm the
+    /// timer for a check.
     pub fn answers_call(&self, me: &CpuDuty, is_another_busy: impl Fn() -> bool) -> bool {
         let joins = !me.is_on_duty() && is_another_busy();
         if joins {

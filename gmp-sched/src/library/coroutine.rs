@@ -62,7 +62,7 @@ pub struct Pull<T: Send + 'static, P: Platform> {
 /// The inner side of a coroutine: it yields values; see [`pull`] for an example.
 pub struct Yielder<T: Send + 'static, P: Platform> {
     shared: Arc<Shared<T, P>>,
-    // Belongs to the G it was made for.
+    // Neither `Send` nor `Sync`: a yielder belongs to the G of its coroutine.
     _here: PhantomData<*mut ()>,
 }
 

@@ -1,4 +1,4 @@
-//! What programs wait with: channels, locks, timers, contexts. Built on the engine, which knows nothing of it.
+//! Channels, locks, timers and contexts, for programs. The library is built on the engine, which does not depend on it.
 
 pub mod cancel;
 pub mod chan;

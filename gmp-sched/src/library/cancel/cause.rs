@@ -13,7 +13,7 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextError {
-    /// It or an ancestor was cancelled.
+    /// The context or an ancestor was cancelled.
     Canceled,
     /// Its deadline has passed.
     DeadlineExceeded,

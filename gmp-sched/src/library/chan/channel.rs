@@ -46,10 +46,10 @@ unsafe impl<T: Send, P: Platform> Sync for Channel<T, P> {}
 pub(crate) enum Attempt<P: Platform> {
     /// The value has moved. The G that waited for it, if any, must be readied after the lock is released.
     Moved(Option<&'static Goroutine<P>>),
-    /// The channel is closed, or the caller is outside of its bubble ([`Header::check_closed`] tells which); no value has
-    /// moved.
+    /// The channel is closed, or the caller is outside of its bubble ([`Header::check_closed`] distinguishes the two).
+    /// No value has moved.
     Closed,
-    /// Neither a partner nor room in the buffer, or no value.
+    /// There is no partner, and no room in the buffer or no value.
     NotReady,
 }
 

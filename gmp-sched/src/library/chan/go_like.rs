@@ -94,11 +94,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for that method.
     ///
     /// # Panics
     ///
-    /// As there.
+    /// As for that method.
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.sender.send(value)
@@ -108,11 +108,11 @@ impl<T, P: Platform> Chan<T, P> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for that method.
     ///
     /// # Panics
     ///
-    /// As there.
+    /// As for that method.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.receiver.recv()

@@ -5,7 +5,7 @@ use core::mem::{self, MaybeUninit};
 /// A value that is being sent. It is dropped with this, when a send panics because its G may not wait or is outside of the
 /// channel's bubble, unless it has [moved](Self::moved).
 ///
-/// A `MaybeUninit`, because a `T` that another G owns already must not be moved or dropped here.
+/// A `MaybeUninit`, because after the value has moved, another G may own it.
 pub(super) struct Unsent<T>(MaybeUninit<T>);
 
 impl<T> Unsent<T> {
@@ -14,19 +14,20 @@ impl<T> Unsent<T> {
         Self(MaybeUninit::new(value))
     }
 
-    /// Where the value is. Whoever moves it out makes sure that [`moved`](Self::moved) is called before anything can panic.
+    /// The address of the value. A caller that moves the value out must call [`moved`](Self::moved) before anything can
+    /// panic.
     #[inline(always)]
     pub(super) fn as_ptr(&self) -> *const T {
         self.0.as_ptr()
     }
 
-    /// The value has been moved out.
+    /// Records that the value has been moved out.
     #[inline(always)]
     pub(super) fn moved(self) {
         mem::forget(self);
     }
 
-    /// Returns the value, which has not been moved out.
+    /// Returns the value, which must not have been moved out.
     #[inline(always)]
     pub(super) fn into_inner(self) -> T {
         // SAFETY: the value is still here, since `moved` has not been called; it is read once, because `self` is forgotten.

@@ -1,4 +1,4 @@
-//! The usual form of a select.
+//! The `select!` macro.
 
 /// Waits for one of several channel operations. Go: `select`.
 ///
@@ -110,7 +110,7 @@ macro_rules! __select {
     (@make send($sender:expr, $value:expr)) => { $crate::select::send(&$sender, $value) };
     (@make send_from($sender:expr, $value:expr)) => { $crate::select::send_from(&$sender, &mut $value) };
 
-    // The cases, and their borrows, end before a body runs.
+    // The cases and their borrows end before the body of the chosen arm runs.
     (@run () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
         // A match, so that temporaries of the operands (such as a timer made for this select) live until the select is over.
         let result = match ($($made,)*) {

@@ -109,9 +109,9 @@ pub struct Select<'a, P: Platform> {
 /// Which of the ready cases is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Any.
+    /// Any ready case.
     Random,
-    /// The first.
+    /// The first ready case.
     First,
 }
 
@@ -121,7 +121,7 @@ enum Patience<'a, P: Platform> {
     None,
     /// For ever.
     Full,
-    /// Until that is over.
+    /// Until this limit is over.
     Until(&'a Limit<'a, P>),
 }
 
@@ -382,7 +382,7 @@ where
         return with_all_locks(caller.pinned, cases.as_mut(), Choice::Random, Patience::Full)
             .expect("nothing else ends this wait");
     }
-    // As in `park`.
+    // Only read, as in `park`: the far side may still read the cases.
     let cases = &*cases;
     let me = caller.me;
     let is_within_bubble = || are_within_bubble(cases.as_ref());

@@ -57,12 +57,12 @@ impl<P: Platform> Ready<P> {
 /// A select whose cases did not seem to be ready, or whose attempt failed: steps 2 to 4.
 #[derive(Debug)]
 pub struct Remaining<'a, P: Platform, const N: usize> {
-    /// As in [`Select`].
+    /// As the field of [`Select`].
     cases: &'a mut [Case<'a, P>; N],
 }
 
 impl<'a, P: Platform, const N: usize> Remaining<'a, P, N> {
-    /// For those cases.
+    /// The wait with these cases begins after this step.
     #[inline(always)]
     pub fn at(cases: &'a mut [Case<'a, P>; N]) -> Self {
         Self { cases }
@@ -123,8 +123,8 @@ impl Chosen for Result<usize, ContextError> {
 /// The result of one of several cases: of the first, or of one of the rest.
 #[derive(Debug)]
 pub enum OneOf<T, L> {
-    /// The first.
+    /// The first case.
     This(T),
-    /// Another one.
+    /// One of the other cases.
     Later(L),
 }

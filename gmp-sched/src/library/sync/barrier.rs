@@ -78,7 +78,7 @@ impl<P: Platform> Barrier<P> {
             blocking.wait(state, 0, |state, waiter| state.queue.push_back(waiter));
             return BarrierWaitResult { is_leader: false };
         }
-        // The next round begins before the Gs of this one have run.
+        // The next round begins here, before the released Gs have run.
         state.arrived = 0;
         let to_wake = WakeList::all_of(&state.queue);
         drop(state);

@@ -1,4 +1,4 @@
-//! What the waits of this library have in common.
+//! The common part of all waits in this library.
 
 use core::ptr;
 
@@ -73,7 +73,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         enqueue(&mut guard, &me.waiter);
         #[cfg(all(test, gmp_loom))]
         {
-            // Not all of a park, which has more steps than a model of three Gs can explore.
+            // Only a part of a park: a whole one has too many steps for models of three Gs.
             let _ = (caller, reason, is_its_own);
             crate::engine::stand_in::wait(me, || drop(guard));
         }
@@ -121,7 +121,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// Waiters whose waits have been ended under a lock, to be readied without it, in queue order. Linux: `wake_q`.
 #[must_use]
 pub(super) struct WakeList<P: Platform> {
-    /// In most cases the only one, which saves the list.
+    /// The first waiter, in most cases the only one, so that the list is not needed.
     first: Option<&'static Waiter<P>>,
     others: WaitQueue<P>,
 }

@@ -43,7 +43,7 @@ pub struct SingleFlight<K, V, P: Platform> {
 
 struct Call<V, P: Platform> {
     value: OnceCell<V, P>,
-    /// Another caller waits for the value, too.
+    /// Whether another caller waits for the value, too.
     is_shared: AtomicBool,
 }
 
@@ -52,7 +52,7 @@ struct Call<V, P: Platform> {
 pub struct Fetched<V> {
     /// The value.
     pub value: V,
-    /// Other callers got the same value.
+    /// Whether other callers got the same value.
     pub is_shared: bool,
 }
 

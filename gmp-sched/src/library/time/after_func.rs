@@ -19,7 +19,7 @@ use crate::platform::{Pinned, Platform};
 
 /// Outcome in the G's own waiter: call the function.
 const RUN: usize = 0;
-/// Outcome: drop the function without calling it.
+/// Outcome in the G's own waiter: drop the function without calling it.
 const DISCARD: usize = 1;
 
 /// A function that will run later, and can be stopped before. Dropping this lets the function run. Go: the `time.Timer` of
@@ -28,7 +28,7 @@ pub struct AfterFunc<P: Platform> {
     slot: &'static TimerSlot<P>,
     /// The generation of the slot's setting: if it differs, the slot is used for something else.
     number: AtomicU64,
-    /// The bubble it was made in. (The slot may be reused in another one.)
+    /// The bubble in which this was made. (The slot may be reused in another bubble.)
     bubble: BubbleRef<P>,
 }
 

@@ -51,9 +51,9 @@ pub(crate) struct TimerSlot<P: Platform> {
 pub(super) struct Setting<P: Platform> {
     /// The generation: incremented by every change. Go: `timer.seq`.
     pub(super) number: u64,
-    /// It is armed, or about to fire.
+    /// Whether it is armed or about to fire.
     is_set: bool,
-    /// It fires periodically.
+    /// Whether it fires periodically.
     repeats: bool,
     /// The bubble it was made in, which determines its clock. The channel knows, too, whether there is one.
     pub(super) bubble: BubbleRef<P>,

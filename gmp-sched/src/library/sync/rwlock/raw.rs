@@ -130,7 +130,7 @@ unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgrade for RawRwLock<P,
     }
 }
 
-// SAFETY: as above; the reader is counted before anything is unlocked.
+// SAFETY: as for upgrades; the reader is counted before anything is unlocked.
 unsafe impl<P: Platform, R: Readers> lock_api::RawRwLockUpgradeDowngrade for RawRwLock<P, R> {
     unsafe fn downgrade_upgradable(&self, _: GuardSend) -> ReaderSlot {
         let slot = self.add_reader();

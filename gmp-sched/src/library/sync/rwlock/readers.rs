@@ -57,7 +57,7 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn current<P: Platform>() -> ReaderSlot;
 
-    /// Counts a reader; returns `false` if it is closed, and then the reader has to leave again.
+    /// Counts a reader. Returns `false` if the count is closed; then the reader has to leave again.
     #[doc(hidden)]
     fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool;
 
@@ -65,7 +65,7 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn admit<P: Platform>(&self, slot: ReaderSlot);
 
-    /// Removes a reader from the count; returns whether it is closed.
+    /// Removes a reader from the count; returns whether the count is closed.
     #[doc(hidden)]
     fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool;
 
@@ -77,7 +77,7 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn open<P: Platform>(&self);
 
-    /// Whether it is closed.
+    /// Whether the count is closed.
     #[doc(hidden)]
     fn is_closed(&self) -> bool;
 
