@@ -185,7 +185,7 @@ impl<P: Platform> Bubble<P> {
         Ok(&storage.leak()[0])
     }
 
-    /// Makes it available for reuse. It has no Gs and no armed timers.
+    /// Makes the bubble available for reuse. It has no Gs and no armed timers.
     fn give_back(&'static self) {
         let pinned = Pinned::<P>::new();
         pinned.machine().scheduler().bubbles.lock().push_front(self);
@@ -210,7 +210,7 @@ impl<P: Platform> Bubble<P> {
             let earliest = self.timers.earliest();
             if earliest > self.now() {
                 if let Some(waiting) = census.waiting.take() {
-                    // The timer that was due has been cancelled.
+                    // The timer for which the driver was readied has been cancelled.
                     drop(census);
                     ready_pinned(&pinned, waiting);
                     continue;
@@ -222,7 +222,8 @@ impl<P: Platform> Bubble<P> {
                     return Err("deadlock: all goroutines in bubble are blocked");
                 }
             }
-            // Counts itself, so that the Gs it readies do not find all others waiting before it is done.
+            // The driver counts itself as active, so that the Gs it readies do not find all others waiting before it is
+            // done.
             census.active += 1;
             drop(census);
             self.advance(earliest);

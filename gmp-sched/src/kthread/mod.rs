@@ -1,10 +1,10 @@
-//! Kernel threads: what Ms run on where there is no operating system. A small scheduler of threads onto CPUs; this is its
-//! hardware-free half, over the [`Cpu`] trait.
+//! Kernel threads, on which Ms run where there is no operating system. This is the hardware-independent half of a small
+//! scheduler of threads onto CPUs; the other half implements the [`Cpu`] trait.
 //!
-//! It knows nothing of Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle CPU if there is
-//! one, otherwise to the CPU it last ran on, where it displaces the running thread as soon as that is in user code. A CPU
-//! without a thread halts. There are about as many runnable threads as CPUs, because only threads whose M holds a P run for
-//! long; so round robin is fair enough, and there are no priorities.
+//! It does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle CPU if
+//! there is one, otherwise to the CPU it last ran on, where it displaces the running thread as soon as that is in user
+//! code. A CPU without a thread halts. There are about as many runnable threads as CPUs, because only threads whose M
+//! holds a P run for long. So round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
 //! |---|---|
@@ -73,14 +73,14 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     ///
     /// # Safety
     ///
-    /// The next thing that the caller does is to switch to that thread.
+    /// The caller switches to that thread next.
     unsafe fn switching_to(thread: &'static Thread<Self>, now: Instant);
 
     /// Called before this CPU switches to its idle loop.
     ///
     /// # Safety
     ///
-    /// The next thing that the caller does is to switch to it.
+    /// The caller switches to the idle loop next.
     unsafe fn switching_to_idle();
 
     /// Waits for an interrupt and handles it: called with interrupts off, enables them atomically with halting, and returns
@@ -158,13 +158,13 @@ struct CpuState<C: Cpu> {
     ready: InterruptLock<List<Thread<C>>, C>,
     /// Length of `ready`, readable without the lock.
     ready_length: AtomicUsize,
-    /// The CPU has nothing to run and halts, or is about to. Clearing the bit obliges to kick the CPU.
+    /// Whether the CPU has nothing to run and halts, or is about to. A CPU that clears the bit must kick this CPU.
     idle: AtomicBool,
     /// The thread that runs here.
     current: AtomicRef<Thread<C>>,
-    /// Since when it runs. Accessed by this CPU only.
+    /// When the current thread began to run. Accessed by this CPU only.
     running_since: AtomicU64,
-    /// The running thread must make room for a ready one. Accessed by this CPU only.
+    /// Whether the running thread must make room for a ready one. Accessed by this CPU only.
     is_displaced: AtomicBool,
     /// The saved context of the idle loop.
     idle_context: SavedContext,
@@ -224,8 +224,8 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().filter(|cpu| cpu.current.load(Ordering::Relaxed).is_some()).map(|cpu| &cpu.idle_context)
     }
 
-    /// If a thread is ready on this CPU, and the running one has run for `granularity`, makes that one give way as soon as
-    /// it is in user code; returns whether it will. Called by the timer's interrupt handler.
+    /// If a thread is ready on this CPU and the running one has run for `granularity`, makes the running one give way
+    /// as soon as it is in user code. Returns whether it will. Called by the timer's interrupt handler.
     ///
     /// Without the minimum granularity, threads whose Ps have due timers would displace each other at every timer interrupt,
     /// without any of them making progress.
@@ -234,7 +234,7 @@ impl<C: Cpu> Threads<C> {
         now - since >= granularity && self.make_room()
     }
 
-    /// If a thread is ready on this CPU, makes the running one give way to it; returns whether it will.
+    /// If a thread is ready on this CPU, makes the running one give way. Returns whether it will.
     fn make_room(&self) -> bool {
         let is_anyone_ready = self.is_anyone_ready();
         if is_anyone_ready {
@@ -260,7 +260,7 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().any(|cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
-    /// Whether no CPU has anything to run.
+    /// Whether all CPUs are idle.
     #[must_use]
     pub fn are_all_idle(&self) -> bool {
         self.cpus.iter().all(|cpu| cpu.idle.load(Ordering::Relaxed))

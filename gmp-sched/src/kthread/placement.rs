@@ -20,7 +20,8 @@ pub(super) enum Urgency {
 }
 
 impl<C: Cpu> Threads<C> {
-    /// Puts `thread`, whose context is saved and which is on no list, on a ready list, and sees that a CPU runs it.
+    /// Puts `thread`, whose context is saved and which is on no list, on a ready list, and makes sure that a CPU runs
+    /// it.
     pub(super) fn make_ready(&'static self, thread: &'static Thread<C>, urgency: Urgency) {
         C::without_interrupts(|| {
             let here = C::current();
@@ -82,8 +83,8 @@ impl<C: Cpu> Threads<C> {
         }
     }
 
-    /// Runs a ready thread instead of the calling one, if that must make room; the calling one goes to another CPU or waits
-    /// in the list.
+    /// Runs a ready thread instead of the calling one, if the calling one must make room. That one then goes to another
+    /// CPU or waits in the list.
     ///
     /// # Safety
     ///

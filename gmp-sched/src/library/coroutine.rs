@@ -161,7 +161,8 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
     }
 
     fn run_to_end(&mut self) -> Result<(), JoinError> {
-        // Panics before anything has changed if the caller may not block: the drop of `self` ends the coroutine then.
+        // Panics here, before anything has changed, if the caller may not block. The drop of `self` then ends the
+        // coroutine.
         drop(CurrentGoroutine::<P>::new());
         let Some(inner) = self.inner.take() else { return Ok(()) };
         self.shared.with(|exchange| exchange.is_stopped = true);

@@ -34,7 +34,7 @@ impl Drop for Output {
     }
 }
 
-/// A G that runs on an M and is about to finish, and the other M.
+/// A scene with a G that runs on one M and is about to finish, and with another M.
 struct Finishing {
     setting: Setting,
     stacks: Arc<Stacks>,

@@ -18,7 +18,7 @@ use crate::platform::Pinned;
 struct Scene {
     parent: &'static Goroutine<Model>,
     children: Children<Model>,
-    /// What the children borrow from the parent, by child.
+    /// The memory that each child borrows from the parent.
     borrowed: [Checked; 2],
     /// The parent's frames, unused while it waits.
     frames: Checked,

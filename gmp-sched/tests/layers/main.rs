@@ -1,8 +1,8 @@
 //! The source is a stack of layers: a path in the code of one layer names its own layer or one below.
 //!
-//! The list of layers is the picture in ARCHITECTURE.md, which this test reads: one floor a line, the lowest last. Modules on
-//! one floor may name each other. The same holds for the methods that a layer adds to types of a lower one. Code for tests only and
-//! comments may name everything.
+//! The list of layers is the picture in ARCHITECTURE.md, which this test reads: one layer per line, the lowest last.
+//! Modules in one line may name each other. The rule also applies to methods that a layer adds to types of a lower one,
+//! but not to comments and code for tests.
 #![cfg(not(gmp_loom))]
 
 mod source;

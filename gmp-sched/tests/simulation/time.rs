@@ -14,7 +14,7 @@ fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// More than the delay of a CPU that is busy with the program itself.
+/// The largest accepted delay of a timer, more than the program itself can delay a CPU.
 const LATE: Duration = Duration::from_millis(20);
 
 /// The settings of a timer: when each is due, and which is the current one.

@@ -18,7 +18,7 @@ fn panic_of(body: impl FnOnce()) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
 }
 
-/// The sizes that the documentation states.
+/// Checks the sizes that the documentation states.
 #[test]
 fn sizes_are_as_documented() {
     assert_eq!((size_of::<Mutex<()>>(), size_of::<RwLock<()>>(), size_of::<Condvar>()), (32, 80, 32));
@@ -30,7 +30,7 @@ fn sizes_are_as_documented() {
 fn misuse_panics_with_gos_messages() {
     let group = WaitGroup::new();
     assert_eq!(panic_of(|| group.done()), "sync: negative WaitGroup counter");
-    // It is unchanged.
+    // The failed call has changed nothing.
     group.add(1);
     group.done();
     group.wait();
@@ -38,7 +38,7 @@ fn misuse_panics_with_gos_messages() {
         assert_eq!(panic_of(|| group.add(more)), "sync: WaitGroup counter overflows");
         group.add(2);
         assert_eq!(panic_of(|| group.add(more - 1)), "sync: WaitGroup counter overflows");
-        // The refused addition has not been made.
+        // The refused addition has not changed the counter.
         (0..2).for_each(|_| group.done());
         group.wait();
     }

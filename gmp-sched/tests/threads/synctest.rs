@@ -43,7 +43,7 @@ fn clock_advances_only_when_all_gs_wait() {
     });
 }
 
-/// As in Go, where a test that relies on an order would fail.
+/// The order is random, as in Go, so that tests do not rely on one.
 #[test]
 fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     let first = || {
@@ -107,7 +107,7 @@ fn wait_returns_when_the_others_wait() {
     });
 }
 
-/// Even if they continue at the very end of the sleep, and did not exist when it began.
+/// This holds even for sleepers that were spawned during the sleep and wake exactly at its end.
 #[test]
 fn sleep_returns_after_simultaneous_sleeps() {
     in_bubbles(|| {

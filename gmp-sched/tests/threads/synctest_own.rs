@@ -1,4 +1,4 @@
-//! What belongs to a bubble, and the panics of its use from outside or from another bubble.
+//! Tests which objects belong to a bubble, and that using them from outside or from another bubble panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn call_coroutines_inside_and_outside() {
     });
     begun_outside.next();
     begun_outside.stop();
-    // Begun inside, called outside, and inside again.
+    // This coroutine begins inside, and is called outside and then inside again.
     let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
     let (to_bubble, from_outside) = channel::<native::Pull<bool>>(0);
     let bubble = go(move || {
@@ -79,7 +79,7 @@ fn call_coroutines_inside_and_outside() {
     assert!(stills.by_ref().take(2).eq([true; 2]));
     to_bubble.send(stills).unwrap();
     bubble.join().unwrap();
-    // Begun inside, ended outside, while all others wait for the clock.
+    // This coroutine begins inside and is ended outside, while all other Gs wait for the clock.
     let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
     let (end, ended) = channel(0);
     let bubble = go(move || {
@@ -115,7 +115,7 @@ fn channel_of_a_bubble_used_from_outside_panics() {
         const RECEIVE: &str = "receive on synctest channel from outside bubble";
         const SELECT: &str = "select on synctest channel from outside bubble";
         let short = Duration::from_millis(1);
-        // Counted: a value that is not sent is dropped.
+        // References to this value are counted, to check that a value that is not sent is dropped.
         let kept = Arc::new(());
         let value = || kept.clone();
         assert_eq!(message(|| sender.send(value())), SEND);
@@ -135,7 +135,7 @@ fn channel_of_a_bubble_used_from_outside_panics() {
     THREADS.run(2, || {
         let (outer, from_outside) = channel(1);
         let (sender, receiver) = synctest::test(move || {
-            // Inside everything works, and objects made outside may be used.
+            // Inside, everything works, and objects made outside may be used.
             let (sender, receiver) = channel(1);
             sender.send(Arc::new(())).unwrap();
             outer.send(receiver.recv().unwrap()).unwrap();
@@ -149,10 +149,10 @@ fn channel_of_a_bubble_used_from_outside_panics() {
             misuse(&sender, &receiver);
             (sender, receiver)
         });
-        // Dropping the last sender closes it, wherever that happens.
+        // Dropping the last sender closes the channel, inside or outside of the bubble.
         drop(sender);
         assert!(receiver.recv().is_err());
-        // The next bubble has the same memory, and is another bubble.
+        // The next bubble reuses the memory of this one, but is another bubble.
         let (sender, receiver) = synctest::test(|| channel(1));
         synctest::test(move || misuse(&sender, &receiver));
     });
@@ -205,7 +205,7 @@ fn wait_group_of_a_bubble_used_from_outside_panics() {
         GROUP.done();
         synctest::test(|| GROUP.add(1));
         assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (BOTH.into(), BOTH.into()));
-        // The same memory as the bubble before, reused.
+        // This bubble reuses the memory of the previous one.
         synctest::test(|| {
             assert_eq!((message(|| GROUP.add(1)), message(|| GROUP.done())), (SEVERAL.into(), SEVERAL.into()));
         });
@@ -272,7 +272,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
             let ran = ran.clone();
             move || assert!(ran.fetch_add(1, Ordering::Relaxed) < 2)
         };
-        // Made outside, used inside: the function runs in a G of the bubble.
+        // This context is made outside and used inside: the function runs in a G of the bubble.
         let (context, cancel) = Context::background().with_cancel();
         let outer = context.after_func(run(&ran));
         let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
@@ -286,7 +286,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
             synctest::wait();
             assert!(waiter.is_finished() && counts.load(Ordering::Relaxed) == 1);
         });
-        // Made inside, used outside.
+        // This context is made inside and used outside.
         let (context, cancel, stopped) = synctest::test(|| {
             let (context, cancel) = Context::background().with_cancel();
             drop(context.done());
@@ -311,7 +311,7 @@ const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outs
 fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT]) -> JoinHandle<()> {
     let bubble = go(move || {
         synctest::test(move || {
-            // Keeps the bubble from a deadlock while the others wait.
+            // This sleep keeps the bubble from a deadlock while the other Gs wait.
             let keeper = go(|| sleep(HOUR));
             let waiters = waits.map(go);
             while !waiters.iter().all(|waiter| waiter.is_finished()) {

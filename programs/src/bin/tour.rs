@@ -154,7 +154,7 @@ fn handoff() {
     println!("   main went on meanwhile ({rounds} yields); there were {before} Ms, now there are {after}.\n");
 }
 
-/// The counters after all this.
+/// Prints the counters at the end.
 fn counters() {
     let Some(scheduler) = scheduler() else { return };
     println!("-- counters, for all Ps:");

@@ -44,7 +44,7 @@ pub struct Context<P: Platform> {
     values: Option<Arc<Value>>,
 }
 
-/// One value and a reference to those above it.
+/// A value of the context and a reference to the values of its ancestors.
 struct Value {
     value: Arc<dyn Any + Send + Sync>,
     above: Option<Arc<Self>>,

@@ -16,7 +16,7 @@ use crate::entities::waiter::Waiter;
 use crate::library::waiter::{WaitQueue, Woken};
 use crate::platform::{Pinned, Platform};
 
-/// Go: the part of `hchan` before its buffer.
+/// The header of a channel. Go: the part of `hchan` before its buffer.
 ///
 /// All fields may be read without the lock, as a hint. Mutable fields are written under the lock.
 #[derive(Debug)]
@@ -31,9 +31,10 @@ pub(crate) struct Header<P: Platform> {
     pub(super) senders: WaitQueue<P>,
     /// Gs that wait for a sender. Go: `recvq`.
     pub(super) receivers: WaitQueue<P>,
-    /// The bubble it was made in, if any.
+    /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<P>,
-    /// Waiting for it is durable. For the channel of a timer this changes with the timer, while no G waits for it.
+    /// Whether a wait for the channel is durable. For the channel of a timer this changes with the timer, while no G
+    /// waits.
     waits_within_bubble: AtomicBool,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Header<P: Platform> {
 const RESTRICTED: usize = 1 << (usize::BITS - 1);
 /// Nothing can be sent any more. Never reset; set only together with [`RESTRICTED`].
 const CLOSED: usize = RESTRICTED >> 1;
-/// The remaining bits: the length.
+/// The mask of the remaining bits, which are the length.
 const LENGTH: usize = CLOSED - 1;
 
 /// The value of [`Header::word`].
@@ -81,7 +82,7 @@ impl Word {
     }
 }
 
-/// What an operation from outside of a bubble is called in the panic message.
+/// The name of the operation in the panic message for a channel of another bubble.
 pub(super) const SEND_ON: &str = "send on";
 /// See [`SEND_ON`].
 pub(super) const RECEIVE_ON: &str = "receive on";
@@ -100,7 +101,7 @@ impl<P: Platform> Header<P> {
     /// Maximum capacity: what the length bits can count.
     pub(super) const CAPACITY_LIMIT: usize = LENGTH;
 
-    /// With `never`, there is no other side. Go: a nil channel.
+    /// Makes a header. With `never`, there is no other side. Go: a nil channel.
     pub(crate) fn new(capacity: usize, never: bool, bubble: BubbleRef<P>) -> Self {
         let wait_reasons = if never {
             [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil]
@@ -203,7 +204,7 @@ impl<P: Platform> Header<P> {
     /// Whether a receive would return at once, if no other G is faster. Takes no lock.
     #[inline(always)]
     fn may_receive(&self) -> bool {
-        // Without branches. The order of the two loads matters; see `looks_ready`.
+        // This has no branches. The order of the two loads matters; see `looks_ready`.
         !self.senders.is_empty() | (self.word_by_now().level() != 0)
     }
 

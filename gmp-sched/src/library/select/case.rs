@@ -12,17 +12,17 @@ use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Sid
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-/// What a select from outside of a bubble is called in the panic message.
+/// The name of a select in the panic message for a channel of another bubble.
 pub(super) const SELECT_ON: &str = "select on";
 
-/// The message of an expectation that the chosen case has an outcome.
+/// The `expect` message for the outcome of the chosen case.
 pub(super) const CHOSEN: &str = "the select has chosen this case";
 
 /// Only types of this crate implement [`Arm`].
 pub trait Sealed {}
 
-/// What the macro does with a case whose type it knows. Safe to call in any order: each case knows whether its value has
-/// moved.
+/// The operations of the macro on a case whose type it knows. They are safe in any order, because each case records
+/// whether its value has moved.
 #[doc(hidden)]
 pub trait Arm: Sealed {
     /// The value that the arm's pattern is matched with.
@@ -38,14 +38,14 @@ pub trait Arm: Sealed {
     ///
     /// # Panics
     ///
-    /// It is a send whose value has been sent.
+    /// The case is a send whose value has been sent.
     fn try_now(&mut self) -> Option<Self::Result>;
 
     /// Returns the result of a case that was chosen after a wait.
     ///
     /// # Panics
     ///
-    /// It was not chosen.
+    /// The case was not chosen.
     fn result(self) -> Self::Result;
 
     /// Drops a case that was not chosen.
@@ -55,11 +55,11 @@ pub trait Arm: Sealed {
 /// The outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It has not been chosen.
+    /// The case has not been chosen.
     Pending,
-    /// It was chosen, and the value has moved.
+    /// The case was chosen, and the value has moved.
     Moved,
-    /// It was chosen because the channel is closed.
+    /// The case was chosen because the channel is closed.
     Closed,
 }
 
@@ -164,7 +164,7 @@ impl<T, P: Platform> Drop for RecvCase<'_, T, P> {
     }
 }
 
-/// What a select does with a case of any value type.
+/// The operations of a select on a case, independent of the type of the value.
 ///
 /// # Safety
 ///
@@ -262,7 +262,7 @@ pub struct Case<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Case<'a, P> {
-    /// Makes a case with a pending outcome. It borrows `target`, so that nothing else uses that.
+    /// Makes a case with a pending outcome. It borrows `target`, so that nothing else uses `target` meanwhile.
     #[inline(always)]
     pub(super) fn new(header: &'a Header<P>, side: Side, target: &'a dyn Transfer<P>) -> Self {
         Self { waiter: MaybeUninit::uninit(), header, side, listed: 0, target }
@@ -273,7 +273,7 @@ impl<'a, P: Platform> Case<'a, P> {
         self.header.looks_ready(self.side)
     }
 
-    /// Whether only the bubble of the calling G, which is in one, can make it ready.
+    /// Whether only the bubble of the calling G, which is in a bubble, can make the case ready.
     pub(super) fn waits_within_bubble(&self) -> bool {
         self.header.waits_within_bubble() || self.header.wait_reason(self.side).is_durable()
     }
@@ -306,7 +306,8 @@ impl<'a, P: Platform> Case<'a, P> {
         mem::forget(self.header.lock(pinned));
     }
 
-    /// [`lock`](Self::lock) if the lock is free, which it is not if this select holds it. Returns whether it was taken.
+    /// Takes and keeps the channel's lock if it is free; returns whether it was. The lock may also be held by this
+    /// select itself.
     #[inline(always)]
     pub(super) fn try_lock(&self, pinned: &Pinned<P>) -> bool {
         self.header.try_lock(pinned).map(mem::forget).is_some()

@@ -11,15 +11,15 @@ use crate::platform::{Pinned, Platform};
 /// Which locks a select holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Locked {
-    /// Each case holds the lock of its channel; all channels are different.
+    /// Each case holds the lock of its channel, and all channels are different.
     Each,
-    /// The locks of the first so many different channels in locking order. Cases of the same channel queue in that order,
-    /// too.
+    /// The locks of this many different channels, the first in locking order. Cases of the same channel also queue in
+    /// that order.
     Listed(usize),
 }
 
-/// Locks each channel and queues `me` on it. If a channel is locked, possibly by this select itself, or seems to be ready,
-/// undoes everything and returns `false`. Others do not notice, because queues are accessed under the lock.
+/// Locks each channel and queues `me` on it. If a channel is locked, possibly by this select itself, or seems to be
+/// ready, undoes everything and returns `false`. Other Gs do not see this, because queues are accessed under the locks.
 #[inline(always)]
 pub(crate) fn enter_all<P: Platform>(
     pinned: &Pinned<P>,
@@ -57,7 +57,7 @@ pub(crate) fn leave_queues<P: Platform>(
     cases: &[Case<'_, P>],
     waker: Option<&'static Waiter<P>>,
 ) -> Option<usize> {
-    // An index of no case, until it is found.
+    // The index of no case until the waker's case is found.
     let mut chosen = cases.len();
     for (number, case) in cases.iter().enumerate() {
         if waker.is_some_and(|waker| core::ptr::eq(waker, case.waiter())) {
@@ -171,7 +171,7 @@ pub(super) fn enter_in_order<P: Platform>(
     for position in 0..cases.len() {
         let number = match (locked, choice) {
             (Locked::Listed(_), Choice::Random) => cases[position].listed as usize,
-            // One waiter per queue, so the order does not matter.
+            // There is one waiter per queue, so the order does not matter.
             (Locked::Each, _) | (_, Choice::First) => position,
         };
         cases[number].enter_queue(me, generation);

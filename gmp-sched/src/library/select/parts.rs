@@ -1,5 +1,5 @@
-//! What the macro uses besides [`Select`]. The macro knows the types of the cases and their number, so it does step 1
-//! without a list of cases.
+//! The parts of a select that only the macro uses. The macro knows the types and the number of its cases, so it does
+//! step 1 without a list of cases.
 
 use core::marker::PhantomData;
 use core::time::Duration;

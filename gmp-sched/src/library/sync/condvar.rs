@@ -80,7 +80,7 @@ struct Leaving<G, P: Platform> {
 
 impl<G, P: Platform> Drop for Leaving<G, P> {
     fn drop(&mut self) {
-        // The lock first: no G is readied while a lock is held.
+        // Releases the lock first, because no G is readied while a lock is held.
         self.state = None;
         if let Some(next) = self.next {
             ready(next, &Pinned::new());
@@ -113,7 +113,7 @@ impl<P: Platform> RawCondvar<P> {
             state.mutex = address;
         }
         if state.mutex != address {
-            // A misuse by the program: panic without the pin and the lock.
+            // A misuse by the program: the panic must not hold the pin and the lock.
             drop((state, blocking));
             panic!("sync: Gs wait for one Condvar with two mutexes");
         }

@@ -94,7 +94,7 @@ pub type MutexGuard<'a, T, P> = lock_api::MutexGuard<'a, RawMutex<P>, T>;
 
 /// The mutex is locked.
 const HELD: u32 = 1;
-/// A waiter was woken and has not retried yet; no other is woken meanwhile. Go: `mutexWoken`.
+/// A waiter was woken and has not tried again yet. No other is woken meanwhile. Go: `mutexWoken`.
 const AWAKE: u32 = 2;
 /// The queue may have waiters. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
@@ -107,7 +107,7 @@ const SPINS: u32 = if cfg!(gmp_loom) { 0 } else { 4 };
 /// Pauses between two polls. Go: `active_spin_cnt`.
 const PAUSES: u32 = 30;
 
-/// Outcome of a wait: the mutex was freed; try to lock it.
+/// Outcome of a wait: the mutex was freed, and the waiter must try to lock it.
 const COMPETE: usize = 1;
 /// Outcome of a wait: the waiter holds the mutex.
 const HANDED_OVER: usize = 2;
@@ -115,7 +115,7 @@ const HANDED_OVER: usize = 2;
 /// Which G gets the mutex when it is unlocked while others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fairness {
-    /// The first to lock it, unless the first waiter is starving.
+    /// The first G to lock it, unless the first waiter is starving.
     Normal,
     /// The first waiter.
     HandOver,
@@ -159,7 +159,7 @@ impl<P: Platform> RawMutex<P> {
         self.try_acquire_idle() || self.acquire_slow(reason, limit)
     }
 
-    /// Locks if it is free; returns whether it did.
+    /// Locks the mutex if it is free; returns whether it was.
     #[inline]
     pub(crate) fn try_acquire(&self) -> bool {
         self.try_acquire_idle() || self.try_acquire_ahead()
@@ -191,7 +191,7 @@ impl<P: Platform> RawMutex<P> {
         self.word.load(Ordering::Relaxed) & HELD != 0
     }
 
-    /// Locks if it is free and has no waiters.
+    /// Locks the mutex if it is free and has no waiters; returns whether it did.
     #[inline]
     fn try_acquire_idle(&self) -> bool {
         P::point(Site::Sync);
@@ -199,7 +199,7 @@ impl<P: Platform> RawMutex<P> {
         self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Locks if it is free, ahead of the waiters.
+    /// Locks the mutex if it is free, even if others wait for it; returns whether it did.
     #[cold]
     fn try_acquire_ahead(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -246,8 +246,8 @@ impl<P: Platform> RawMutex<P> {
         }
     }
 
-    /// If it is free, locks it and clears `mine`; otherwise applies `instead` to the word. Atomic; returns whether it
-    /// locked.
+    /// Atomically locks the mutex and clears `mine`, if it is free; otherwise applies `instead` to the word. Returns
+    /// whether it locked the mutex.
     fn take_or(&self, mine: u32, instead: impl Fn(u32) -> u32) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {

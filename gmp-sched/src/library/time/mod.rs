@@ -54,7 +54,7 @@ pub use crate::base::instant::Instant;
 use crate::entities::bubble::BubbleRef;
 use crate::platform::Platform;
 
-/// What an operation from outside of a bubble is called in the panic message.
+/// The name of an operation in the panic message for a timer of another bubble.
 const STOP: &str = "stop of synctest timer";
 /// See [`STOP`].
 const RESET: &str = "reset of synctest timer";

@@ -40,7 +40,7 @@ impl<P: Platform> WaitQueue<P> {
         self.first.load(Ordering::Acquire).is_none()
     }
 
-    /// The waiter that has been queued longest.
+    /// The waiter that was queued first.
     #[inline]
     pub(crate) fn front(&self) -> Option<&'static Waiter<P>> {
         self.first.load(Ordering::Relaxed)
@@ -82,7 +82,7 @@ impl<P: Platform> WaitQueue<P> {
         self.first.store(Some(waiter), Ordering::Release);
     }
 
-    /// Removes `waiter` if it is in this queue; it is in no other. Returns whether it was.
+    /// Removes `waiter` if it is in this queue; returns whether it was. It must not be in another one.
     #[inline(always)]
     pub(crate) fn remove(&self, waiter: &'static Waiter<P>) -> bool {
         if self.is_first(waiter) && self.is_last(waiter) {
@@ -203,7 +203,8 @@ pub(crate) struct Woken<P: Platform> {
 }
 
 impl<P: Platform> Woken<P> {
-    /// Readies all, the last one first, as Go's `closechan` does: the one that waited longest is in `runnext` at the end.
+    /// Readies all waiters, the last one first, as Go's `closechan` does, so that the one that waited longest ends in
+    /// `runnext`.
     #[inline]
     pub(crate) fn ready_all(self, pinned: &Pinned<P>) {
         if self.last.is_some() {
@@ -211,11 +212,11 @@ impl<P: Platform> Woken<P> {
         }
     }
 
-    /// Calls `ready` for each in that order.
+    /// Calls `ready` for each waiter in that order.
     pub(crate) fn for_each(self, mut ready: impl FnMut(&'static Waiter<P>)) {
         let mut next = self.last;
         while let Some(waiter) = next {
-            // Loaded first: once readied, the waiter may be in use again.
+            // Loaded before, because a readied waiter may be in use again.
             next = waiter.previous.load(Ordering::Relaxed);
             waiter.previous.store(None, Ordering::Relaxed);
             ready(waiter);

@@ -61,7 +61,7 @@ unsafe impl GlobalAlloc for Memory {
         match Arena::of(pointer.addr()) {
             // SAFETY: by the caller it is no longer used.
             Some(arena) => unsafe { arena.release(pointer, layout) },
-            // SAFETY: by the caller; what is in no arena came from the system.
+            // SAFETY: by the caller; memory outside of all arenas came from the system.
             None => unsafe { System.dealloc(pointer, layout) },
         }
     }
