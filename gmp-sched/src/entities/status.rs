@@ -68,7 +68,7 @@ impl ParkedStatus {
         self.0 & WATCHED != 0
     }
 
-    /// Converts the stored word.
+    /// Converts a stored status word.
     #[inline(always)]
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits)

@@ -1,4 +1,4 @@
-//! Epochs: when every CPU has observed a change.
+//! Epochs, which show when every CPU has observed a change.
 //!
 //! A kernel uses this for TLB flushes without interrupting other CPUs. The code that unmaps pages begins a new epoch. A CPU
 //! that takes an interrupt and finds a new epoch flushes its TLB. Work that must wait until all CPUs have flushed, such as
@@ -47,14 +47,14 @@ impl Epochs {
         Self(AtomicU64::new(0))
     }
 
-    /// Begins an epoch, after the change. Callable from everywhere.
+    /// Begins an epoch. Called after the change; callable from anywhere.
     pub fn begin(&self) -> u64 {
         // Ordering: Release: a CPU that loads this epoch sees the change. Partner: the Acquire in `pass`.
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Whether each of `cpus`, which must be all, has flushed in this epoch or a later one, or will flush before it reads
-    /// anything. Callable from everywhere.
+    /// Whether each CPU has flushed in this epoch or a later one, or will flush before it reads anything. `cpus` must
+    /// be all CPUs. Callable from anywhere.
     pub fn has_passed<'a>(&self, epoch: u64, cpus: impl Iterator<Item = &'a CpuEpoch>) -> bool {
         // Ordering: SeqCst, between the increment of the epoch and the loads of HALTS; partner: the fence in `pass`.
         fence(Ordering::SeqCst);
@@ -67,7 +67,7 @@ impl Epochs {
 }
 
 impl CpuEpoch {
-    /// For a CPU that runs and has nothing to flush.
+    /// The state of a CPU that runs and has nothing to flush.
     #[cfg(not(gmp_loom))]
     #[must_use]
     #[expect(clippy::new_without_default, reason = "as for the epochs")]
@@ -84,7 +84,7 @@ impl CpuEpoch {
     /// translation must not be used. Not callable from a non-maskable interrupt, which may have interrupted this.
     #[inline(always)]
     pub fn pass(&self, epochs: &Epochs, forget: impl FnOnce()) {
-        // One comparison for both: the word of a halted CPU equals no epoch.
+        // One comparison checks both, because the word of a halted CPU equals no epoch.
         if self.0.load(Ordering::Relaxed) != epochs.0.load(Ordering::Relaxed) {
             self.catch_up(epochs, forget);
         }

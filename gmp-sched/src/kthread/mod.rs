@@ -289,7 +289,7 @@ impl<C: Cpu> Threads<C> {
         if let Some(cpu) = slept_on {
             self.remove_sleeper(cpu, me);
         }
-        // Woken by the deadline or a token; in either case the token is consumed.
+        // The thread was woken by the deadline or by a token. In either case the token is consumed here.
         me.token.take();
     }
 

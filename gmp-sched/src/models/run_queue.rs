@@ -178,7 +178,7 @@ fn overflow_against_two_thieves() {
         let queue = queue_of(&items[..4]);
         let thieves = [thief(&queue, false), thief(&queue, false)];
         let mut taken = Taken::default();
-        // As the overflow of the ring does.
+        // Drains or pushes, as the engine does on an overflow of the ring.
         while !queue.drain_half(|item| taken.take(item)) {
             if queue.push_back(items[4]).is_ok() {
                 return taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);

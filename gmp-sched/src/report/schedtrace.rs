@@ -21,7 +21,7 @@ const MOST_GOROUTINES: usize = 1000;
 impl<P: Platform> Scheduler<P> {
     /// Displays one line about the whole scheduler. Go: `GODEBUG=schedtrace`.
     ///
-    /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`,
+    /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`.
     /// The lengths of the local rings are in brackets. Callable from anywhere; takes no lock.
     pub fn schedtrace(&'static self) -> impl fmt::Display {
         Trace { scheduler: self, detailed: false }

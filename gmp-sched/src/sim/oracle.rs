@@ -128,7 +128,7 @@ pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> 
     let Some(shared) = scheduler.shared.try_lock() else { return Err("every CPU halts under a lock".into()) };
     let (machines, blocked) = (shared.machines as usize, shared.blocked_machines as usize);
     let idle = shared.idle_machines.len();
-    // Each M with a locked G is counted as blocked once more, unless it is on the idle list.
+    // Each M with a locked G is counted as blocked once more, except for those that wait for a P.
     let locked = scheduler.machines().filter(|machine| machine.locked_goroutine().is_some()).count();
     let locked = locked - shared.idle_locked as usize;
     if machines + locked != idle + holders + in_calls + blocked || machines - blocked < scheduler.procs() {

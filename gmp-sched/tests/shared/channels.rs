@@ -1,4 +1,4 @@
-//! Channels: the rules of Go's specification, and Rust's additions.
+//! Tests of channels by the rules of Go's specification, and of this crate's additions.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

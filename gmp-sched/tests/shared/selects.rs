@@ -1,4 +1,5 @@
-//! Select: the rules of Go's specification, deadlines. Ordered selects are in `ordered_selects`.
+//! Tests of selects by the rules of Go's specification, and with deadlines. Those of ordered selects are in
+//! `ordered_selects`.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

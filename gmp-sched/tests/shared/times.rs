@@ -1,5 +1,5 @@
-//! Timers, tickers, delayed functions: the rules of Go's documentation. No test measures how long something took, only that
-//! nothing happens early.
+//! Tests of timers, tickers and delayed functions by the rules of Go's documentation. No test measures how long
+//! something took, only that nothing happens early.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

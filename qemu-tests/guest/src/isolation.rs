@@ -1,4 +1,4 @@
-//! `panic=isolate`: what ends, what remains, and when the machine ends nevertheless.
+//! Tests of `panic=isolate`: what a panic ends, what it leaves, and when it ends the machine nevertheless.
 
 use alloc::collections::BTreeSet;
 use core::fmt;

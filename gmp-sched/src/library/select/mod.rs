@@ -396,7 +396,7 @@ fn wait_for_one_of_some<P: Platform>(pinned: Pinned<P>, cases: &mut [Case<'_, P>
     wait_for_one(pinned, cases)
 }
 
-/// Steps 2 to 4.
+/// Does steps 2 to 4 of the algorithm.
 #[inline(never)]
 fn with_all_locks<P: Platform>(
     pinned: Pinned<P>,

@@ -55,7 +55,7 @@ const DONE: u32 = 2;
 
 impl<P: Platform> Once<P> {
     constructor! {
-        /// A `Once` that has not been run.
+        /// Makes a `Once` that has not been run.
         ///
         /// ```
         /// assert!(!gmp_sched::native::Once::new().is_done());
@@ -66,7 +66,7 @@ impl<P: Platform> Once<P> {
         }
     }
 
-    /// Whether the function has returned; then its effects are visible. Callable from anywhere.
+    /// Whether the function has returned. If so, its effects are visible. Callable from anywhere.
     ///
     /// ```
     /// let once = gmp_sched::native::Once::new();
@@ -165,10 +165,10 @@ impl<P: Platform> Once<P> {
     }
 }
 
-/// The function is running.
+/// Exists while the function runs. Dropping it ends the run, also if the function panics.
 struct Running<'a, P: Platform> {
     once: &'a Once<P>,
-    /// The state that it leaves behind.
+    /// The state to store when it ends: `NEW` after a panic, otherwise `DONE`.
     becomes: u32,
 }
 

@@ -32,7 +32,7 @@ pub struct OnceCell<T, P: Platform> {
 unsafe impl<T: Send + Sync, P: Platform> Sync for OnceCell<T, P> {}
 
 impl<T, P: Platform> OnceCell<T, P> {
-    /// An empty cell.
+    /// Makes an empty cell.
     ///
     /// ```
     /// assert_eq!(gmp_sched::native::OnceCell::<u32>::new().get(), None);
@@ -67,7 +67,7 @@ impl<T, P: Platform> OnceCell<T, P> {
     ///
     /// # Errors
     ///
-    /// The cell is initialised already. The error is `value`.
+    /// The cell is already initialised. The error holds `value`.
     ///
     /// # Panics
     ///
@@ -157,7 +157,7 @@ pub struct Lazy<T, P: Platform, F = fn() -> T> {
 }
 
 impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
-    /// A value that `make` initialises.
+    /// Makes a value that `make` initialises on first use.
     ///
     /// ```
     /// let lazy: gmp_sched::native::Lazy<u32> = gmp_sched::native::Lazy::new(|| 3);
@@ -177,7 +177,7 @@ impl<T, P: Platform, F: Fn() -> T> Lazy<T, P, F> {
     ///
     /// # Panics
     ///
-    /// See the type.
+    /// As described for the type.
     #[inline]
     #[track_caller]
     pub fn force(lazy: &Self) -> &T {

@@ -39,11 +39,12 @@ pub struct Pool<T, P: Platform, F = fn() -> T> {
     make: F,
 }
 
-/// One P's, in cache lines of its own to avoid false sharing.
+/// The free list of one P, in separate cache lines to avoid false sharing.
 type FreeList<T, P> = CachePadded<Lock<Vec<T>, P>>;
 
 impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
-    /// An empty pool whose free lists hold up to `each` values, for the current number of Ps. `make` makes new values.
+    /// Makes an empty pool for the current number of Ps, whose free lists hold up to `each` values. `make` makes new
+    /// values.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -100,7 +101,8 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
         Pooled { pool: self, value: Some(value) }
     }
 
-    /// Puts a value into the pool; it need not have come from it. Does not block; not callable from interrupts. Go: `Put`.
+    /// Puts a value into the pool, which need not have come from there. Does not block; not callable from interrupts.
+    /// Go: `Put`.
     ///
     /// ```
     /// use gmp_sched::native::{self, Pool};
@@ -122,11 +124,11 @@ impl<T, P: Platform, F: Fn() -> T> Pool<T, P, F> {
                 Some(value)
             }
         };
-        // Neither pinned nor under the lock, because its `drop` may do anything.
+        // Dropped neither pinned nor under the lock, because its `drop` may do anything.
         drop(rejected);
     }
 
-    /// Takes a value from the free list of this P, otherwise from those of the others in order.
+    /// Takes a value from the free list of this P, otherwise from those of the other Ps in order.
     fn take(&self) -> Option<T> {
         let pinned = Pinned::<P>::new();
         let first = self.index(&pinned);

@@ -1,4 +1,4 @@
-//! A number of permits. Go: `golang.org/x/sync/semaphore`.
+//! Counting semaphores. Go: `golang.org/x/sync/semaphore`.
 
 use core::fmt;
 use core::time::Duration;
@@ -60,7 +60,7 @@ impl<P: Platform> Semaphore<P> {
     pub const MAX: u32 = u32::MAX / ONE;
 
     constructor! {
-        /// A semaphore with `permits` free permits.
+        /// Makes a semaphore with `permits` free permits.
         ///
         /// ```
         /// assert_eq!(gmp_sched::native::Semaphore::new(2).available(), 2);
@@ -122,12 +122,13 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Errors
     ///
-    /// They were not free within the limit.
+    /// The permits were not free within the limit.
     ///
     /// # Panics
     ///
-    /// As [`acquire`](Self::acquire). Also if the call times out, which grants permits to later waiters, and one of these is
-    /// in a [bubble](crate::synctest) and the caller is not in it; the waiter gets the permits all the same.
+    /// As for [`acquire`](Self::acquire). Also if the limit ends the wait, permits are therefore granted to later
+    /// waiters, and one of these is in a [bubble](crate::synctest) and the caller is not in it. The waiter gets the
+    /// permits nevertheless.
     #[track_caller]
     pub fn acquire_until<'l>(
         &self,
@@ -181,8 +182,8 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// Fewer permits are acquired. A waiter that gets them is in a [bubble](crate::synctest) and the caller is not in it;
-    /// the waiter gets them all the same.
+    /// Fewer permits are acquired. A waiter that gets them is in a [bubble](crate::synctest) and the caller is not in
+    /// it; the waiter gets them nevertheless.
     #[inline]
     #[track_caller]
     #[doc(alias = "Release")]
@@ -236,7 +237,7 @@ impl<P: Platform> Semaphore<P> {
         let to_wake = {
             let queue = self.queue.lock();
             queue.remove(my_waiter(&pinned));
-            // Those behind it may ask for fewer.
+            // The waiters behind it may want fewer permits.
             let word = self.word.load(Ordering::Relaxed);
             if word & QUEUED != 0 { self.grant(&queue, word / ONE) } else { WakeList::none() }
         };
@@ -293,7 +294,7 @@ impl<P: Platform> Semaphore<P> {
             return false;
         }
         if permits > self.size - word / ONE {
-            // A misuse by the program: panic without the pin and the lock.
+            // A misuse by the program: the panic must not hold the pin and the lock.
             drop((queue, pinned));
             self.check_given(word, permits);
         } else {
@@ -349,7 +350,7 @@ impl<P: Platform> Permit<'_, P> {
         self.permits
     }
 
-    /// Leaves them acquired; [`Semaphore::release`] releases them.
+    /// Leaves the permits acquired; [`Semaphore::release`] releases them.
     ///
     /// ```
     /// let semaphore = gmp_sched::native::Semaphore::new(3);
