@@ -38,16 +38,17 @@ where
         goroutine: &'static Goroutine<P>,
         commit: Word,
     ) -> Pinned<P> {
-        #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
-        // SAFETY: `commit` is the word below: the closure, or its address on the stack of `goroutine`, which does not run. A
-        // commit runs once, so the closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
-        let commit = unsafe {
-            if fits_register::<F>() {
-                commit.as_ptr().cast::<F>().read()
-            } else {
-                commit.assume_init().cast::<F>().read()
-            }
+        let address = if fits_register::<F>() {
+            commit.as_ptr().cast::<F>()
+        } else {
+            #[expect(unsafe_code, reason = "reads the address of a closure")]
+            // SAFETY: a commit that does not fit is passed by its address, see below.
+            unsafe { commit.assume_init() }.cast::<F>()
         };
+        #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
+        // SAFETY: the closure is in the word, or on the stack of `goroutine`, which does not run. A commit runs once, so the
+        // closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
+        let commit = unsafe { address.read() };
         commit(&pinned, goroutine);
         pinned
     }
@@ -58,7 +59,7 @@ where
         #[expect(unsafe_code, reason = "moves a closure into a register")]
         // SAFETY: it fits. It is moved out of the word once, see above, and its owner does not drop it.
         unsafe {
-            word.as_mut_ptr().cast::<F>().write(address.read());
+            word.as_mut_ptr().cast::<F>().copy_from_nonoverlapping(address, 1);
         }
     }
     let function: Commit<P> = call::<P, F>;
