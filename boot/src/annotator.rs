@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_gets_its_function_and_line_however_the_bytes_arrive() {
+    fn address_is_annotated_however_the_bytes_are_split() {
         let text = format!("panic\n  at 0x{:016x}\nnext", landmark());
         for chunk in [1, 2, 3, 5, 19, text.len()] {
             let shown = annotated(&text, chunk);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_passes_as_it_is() {
+    fn other_text_is_unchanged() {
         let digits = format!("{:016x}", landmark());
         for text in [
             "  at 0x0000000000000001\n".to_owned(),
@@ -145,20 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_follow_what_looks_like_one() {
+    fn frame_after_an_incomplete_one_is_annotated() {
         let shown = annotated(&format!("at at 0x{:016x}", landmark()), 1);
         assert!(shown.contains("landmark"), "{shown}");
     }
 
     #[test]
-    fn without_the_program_the_output_passes_as_it_is() {
+    fn output_is_unchanged_without_the_program() {
         let mut output = Vec::new();
         Annotator::new(Path::new("/no/such/file"), None).annotate(b"at 0x0123456789abcdef\n", &mut output);
         assert_eq!(output, b"at 0x0123456789abcdef\n");
     }
 
     #[test]
-    fn the_time_since_the_start_is_told_once() {
+    fn time_since_the_start_is_printed_once() {
         let started = Instant::now().checked_sub(Duration::from_secs(1000)).expect("the host runs for longer");
         let text = "s after 0.131 s after s after power-on; 0.9 s after power-on\n";
         for chunk in [1, 3, text.len()] {

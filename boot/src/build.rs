@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flags_are_separated_as_cargo_wants_them() {
+    fn flags_are_separated_as_cargo_requires() {
         let flags = encoded_flags(Target::Linux, Path::new("/a b/link.ld"));
         let flags: Vec<&str> = flags.to_str().expect("text").split('\x1f').collect();
         assert!(flags.contains(&"-Cpanic=abort"));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_linker_script_is_written_once() {
+    fn linker_script_is_written_once() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = write_linker_script(directory.path()).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("text"), LINKER_SCRIPT);

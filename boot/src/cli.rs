@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_boots_the_tour_on_the_default_machine() {
+    fn empty_command_line_boots_the_tour_on_the_default_machine() {
         let order = order(&[]);
         assert_eq!(order.program, DEFAULT);
         assert_eq!(order.options, Options::default());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_after_the_program_is_its_own() {
+    fn arguments_after_the_program_belong_to_it() {
         let order = order(&["--smp", "2", "greet", "--smp", "3", "--", "--help", "", "-x"]);
         assert_eq!(order.configuration.cpus, 2);
         assert_eq!(order.program, "greet");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_for_gdb_is_optional_and_never_the_program() {
+    fn gdb_port_is_optional_and_never_the_program() {
         assert_eq!(order(&["--gdb", "greet"]).configuration.gdb_port, Some(1234));
         assert_eq!(order(&["--gdb", "greet"]).program, "greet");
         assert_eq!(order(&["--gdb=4321", "greet"]).configuration.gdb_port, Some(4321));

@@ -225,7 +225,7 @@ mod tests {
     use super::version;
 
     #[test]
-    fn a_version_is_read_whoever_packaged_it() {
+    fn version_is_parsed_for_every_distribution() {
         assert_eq!(version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"), Some((7, 2)));
         assert_eq!(version("QEMU emulator version 10.1.0\n"), Some((10, 1)));
         assert_eq!(version("QEMU emulator version 11.0-rc1"), Some((11, 0)));

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_refused_by_name() {
+    fn file_that_is_no_disk_is_refused_by_name() {
         for (name, why) in [("/no/such/file", "No such file"), ("/", "not a regular"), ("/dev/null", "not a regular")] {
             let error = Disk::open(name.as_ref(), Access::ReadOnly).expect_err("no disk").to_string();
             assert!(error.contains(&format!("`{name}`")) && error.contains(why), "{error}");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_that_a_guest_would_not_get_whole_is_refused() {
+    fn command_line_that_is_too_long_for_a_guest_is_refused() {
         let fits = "x".repeat(CAPACITY - 1 - "-- ".len());
         assert!(command(&Configuration::default(), &[&fits]).ends_with("x'"));
         let error = Configuration::default().qemu_arguments(Path::new("x"), &[fits + "x"]).expect_err("too long");

@@ -90,7 +90,7 @@ fn short<'a>(file: &'a str, directories: &[PathBuf]) -> &'a str {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn paths_are_shortened_to_what_says_something() {
+    fn paths_are_shortened_to_their_relevant_part() {
         let directories = ["/home/me/project".into(), "/home/me/mine".into()];
         for (path, short) in [
             ("/home/me/project/kernel/src/exit.rs", "kernel/src/exit.rs"),

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_comes_back_for_its_configuration_only() {
+    fn machine_is_reused_for_its_configuration_only() {
         let pool = Pool::new();
         let (permit, machine) = pool.acquire(Some(&"a"));
         assert_eq!(machine, None);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_used_longest_ago_makes_room() {
+    fn least_recently_used_machine_is_ended() {
         let pool = Pool::new();
         for (key, machine) in [("a", 1), ("b", 2)] {
             let (permit, _) = pool.acquire(Some(&key));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_machines_than_allowed() {
+    fn number_of_machines_stays_within_the_limit() {
         static ALIVE: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
 

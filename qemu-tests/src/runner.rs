@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_repeats_all_that_matters() {
+    fn command_repeats_all_relevant_options() {
         let test = Test {
             name: "a::b".into(),
             memory: 64,

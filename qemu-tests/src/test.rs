@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_guessed() {
+    fn unknown_lines_are_not_parsed() {
         for line in ["@@test list", "@@test list a speed=fast", "@@test list a cpus=two", "@@test list a cpus"] {
             assert_eq!(Test::parse(line), None, "{line}");
         }

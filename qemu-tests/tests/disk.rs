@@ -139,7 +139,7 @@ fn names_are_printed_as_sha256sum_prints_them() {
 }
 
 #[test]
-fn a_missing_file_is_named_and_nothing_is_booted() {
+fn missing_file_is_named_and_nothing_is_booted() {
     let output = Disks::new([]).boot(&["--disk", "no-such-file"], &["sha256"]);
     assert!(stderr(&output).contains("no-such-file"), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(64));
@@ -155,7 +155,7 @@ fn no_file_at_all_is_a_mistake() {
 
 /// QEMU's device for tests of the block layer fails each read of one sector. The other disk is not affected.
 #[test]
-fn an_error_of_the_device_is_reported_with_its_place() {
+fn device_error_is_reported_with_its_offset() {
     let disks = Disks::new([("good", 1_000)]);
     let bad = disks.folder.path().join("bad");
     fs::write(&bad, vec![1; 1_000_000]).expect("room for a file");
@@ -175,23 +175,23 @@ fn an_error_of_the_device_is_reported_with_its_place() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_reported() {
+fn missing_device_is_reported() {
     let output = Disks::new([]).boot(&["--kernel-option", "disk=ghost:100"], &["sha256"]);
     assert_eq!(stdout(&output), "sha256: ghost: cannot read at offset 0: there is no such device\n");
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn many_read_what_was_written() {
+fn concurrent_reads_return_what_was_written() {
     let disks = Disks::new([("a", 1_000_003), ("b", 70_000), ("c", 3 << 20)]);
     for cpus in ["1", "2", "8"] {
-        disks.check_guest("disks::many_read_what_was_written", &["--disk-rw", "--smp", cpus]);
+        disks.check_guest("disks::concurrent_reads_return_what_was_written", &["--disk-rw", "--smp", cpus]);
     }
 }
 
 #[test]
-fn ends_are_where_they_should_be() {
-    Disks::new([("", 100_001)]).check_guest("disks::ends_are_where_they_should_be", &["--disk-rw"]);
+fn writes_stay_within_their_range_and_the_disk() {
+    Disks::new([("", 100_001)]).check_guest("disks::writes_stay_within_their_range_and_the_disk", &["--disk-rw"]);
 }
 
 #[test]
@@ -203,9 +203,9 @@ fn read_only_disk_refuses_writes() {
 }
 
 #[test]
-fn every_read_hands_its_processor_off() {
+fn every_read_hands_off_its_p() {
     let disks = Disks::new([("", 5_000)]);
     for cpus in ["1", "8"] {
-        disks.check_guest("disks::every_read_hands_its_processor_off", &["--smp", cpus]);
+        disks.check_guest("disks::every_read_hands_off_its_p", &["--smp", cpus]);
     }
 }

@@ -32,14 +32,14 @@ fn failure_of(function: &str) -> Failure {
 }
 
 #[test]
-fn a_test_that_passes_is_reported_so() {
+fn passing_test_is_reported_as_passed() {
     for cpus in [1, 8] {
         PREPARED.runner.run(test("passes"), cpus).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
 #[test]
-fn an_error_is_reported_with_its_text() {
+fn returned_error_is_reported_with_its_text() {
     let failure = failure_of("returns_an_error");
     assert_eq!(failure.cause, Cause::ReturnedError);
     let printed = failure.console.find("about to return an error").expect("what it printed");
@@ -48,7 +48,7 @@ fn an_error_is_reported_with_its_text() {
 }
 
 #[test]
-fn a_panic_is_reported_with_the_place() {
+fn panic_is_reported_with_its_location() {
     let failure = failure_of("panics");
     assert_eq!(failure.cause, Cause::MachineEnded(Ending::Status(2)));
     for text in ["it was meant to panic", "panics (qemu-tests/guest/src/failing.rs:"] {
@@ -57,7 +57,7 @@ fn a_panic_is_reported_with_the_place() {
 }
 
 #[test]
-fn an_exception_is_reported_with_the_place() {
+fn exception_is_reported_with_its_location() {
     let failure = failure_of("divides_by_zero");
     assert_eq!(failure.cause, Cause::MachineEnded(Ending::Status(status::EXCEPTION)));
     assert!(failure.console.contains("divide_error (qemu-tests/guest/src/provoke.rs:"), "{failure}");
@@ -69,7 +69,7 @@ fn a_triple_fault_is_told_apart() {
 }
 
 #[test]
-fn a_hang_is_reported_with_the_places_of_the_cpus() {
+fn hang_is_reported_with_where_the_cpus_are() {
     let failure = failure_of("hangs");
     assert_eq!(failure.cause, Cause::TimedOut(2));
     for text in ["about to hang", "(qemu-tests/guest/src/failing.rs:"] {
@@ -78,7 +78,7 @@ fn a_hang_is_reported_with_the_places_of_the_cpus() {
 }
 
 #[test]
-fn the_end_of_the_machine_is_no_success() {
+fn end_of_the_machine_is_a_failure() {
     assert_eq!(failure_of("ends_the_machine_with_status_0").cause, Cause::MachineEnded(Ending::Status(0)));
 }
 
@@ -94,21 +94,21 @@ fn a_promised_text_must_come() {
 }
 
 #[test]
-fn a_test_that_is_not_there_is_no_success() {
+fn missing_test_is_a_failure() {
     let gone = Test { name: "failing::gone".to_owned(), ..test("passes").clone() };
     let failure = PREPARED.runner.run(&gone, 8).expect_err("there is none");
     assert!(matches!(failure.cause, Cause::NoMachine(_)), "{failure}");
 }
 
 #[test]
-fn a_machine_that_cannot_be_made_is_no_success() {
+fn machine_that_cannot_be_started_is_a_failure() {
     let test = Test { memory: 1, options: vec!["x".repeat(5000)], ..test("passes").clone() };
     let failure = PREPARED.runner.run(&test, 1).expect_err("the command line is too long");
     assert!(matches!(failure.cause, Cause::NoMachine(_)), "{failure}");
 }
 
 #[test]
-fn a_failure_says_how_to_repeat_it() {
+fn failure_shows_the_command_that_repeats_it() {
     let failure = failure_of("returns_an_error");
     let start = "cargo run -- '--smp=8' '--memory=1024' '--kernel-option=smp=8' qemu-tests/guest ";
     assert_eq!(failure.command, format!("{start}failing::returns_an_error"));

@@ -44,11 +44,11 @@ fn check(cpus: u32) {
 }
 
 #[test]
-fn a_machine_check_ends_the_machine_with_a_report() {
+fn machine_check_ends_the_machine_with_a_report() {
     check(1);
 }
 
 #[test]
-fn a_machine_check_on_one_of_several_cpus_ends_the_machine_with_a_report() {
+fn machine_check_on_one_of_several_cpus_ends_the_machine_with_a_report() {
     check(2);
 }

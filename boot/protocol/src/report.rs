@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carriage_return_does_not_belong_to_the_name() {
+    fn carriage_return_is_not_part_of_the_name() {
         assert_eq!(Report::parse("@@test ok a::b\r"), Some(Report::Passed("a::b")));
     }
 

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_of_the_guest_survives_the_way_through_qemu() {
+    fn every_status_of_the_guest_is_recovered_from_qemus_exit_code() {
         for status in (0..=EXCEPTION).chain([OUTPUT_LOST]) {
             // An exit code has 8 bits: QEMU's `2 * value + 1` must fit.
             let code = u8::try_from(2 * debug_exit_value(status) + 1).expect("an exit code");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn other_exit_codes_are_not_taken_for_a_status() {
+    fn other_exit_codes_are_no_status() {
         for code in [-1, 0, 1, 2, 31, 32, 34, 2 * 119 + 1, 241, 255, 256, i32::MAX, i32::MIN] {
             assert_eq!(status_of_qemu_exit(code), None, "{code}");
         }

@@ -8,7 +8,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn lines_that_nobody_here_writes_are_read_as_a_shell_would() {
+fn hand_written_lines_are_split_as_by_a_shell() {
     assert_eq!(words(""), [""; 0]);
     assert_eq!(words("   "), [""; 0]);
     assert_eq!(words("  a   b "), ["a", "b"]);
@@ -18,7 +18,7 @@ fn lines_that_nobody_here_writes_are_read_as_a_shell_would() {
 }
 
 #[test]
-fn a_quote_never_closed_ends_with_the_line() {
+fn unclosed_quote_ends_with_the_line() {
     assert_eq!(words(r#"a "b c"#), ["a", "b c"]);
     assert_eq!(words(r#"a "b\"#), ["a", "b"]);
     assert_eq!(words(r#"""#), [""]);
@@ -39,7 +39,7 @@ fn a_quoted_separator_is_a_word() {
 }
 
 #[test]
-fn only_words_without_quotes_are_borrowed_as_they_stand() {
+fn only_words_without_quotes_are_borrowed() {
     let plain: Vec<_> = split(r#"plain "quoted""#).map(|word| word.as_plain()).collect();
     assert_eq!(plain, [Some("plain"), None]);
 }
@@ -52,13 +52,13 @@ proptest! {
 
     // The words consist of few characters, so that the special ones often occur next to each other.
     #[test]
-    fn words_joined_by_spaces_come_back(expected in proptest::collection::vec(r#"[ab \\"\-=:]{0,6}"#, 0..6)) {
+    fn quoted_words_are_split_again(expected in proptest::collection::vec(r#"[ab \\"\-=:]{0,6}"#, 0..6)) {
         let line: Vec<String> = expected.iter().map(|word| quote(word).to_string()).collect();
         prop_assert_eq!(words(&line.join(" ")), expected);
     }
 
     #[test]
-    fn a_whole_line_comes_apart_where_it_was_joined(
+    fn line_splits_into_its_options_and_arguments(
         given_options in proptest::collection::vec(r#"[a-z]{1,4}=[ab \\"\-]{0,5}"#, 0..4),
         given_arguments in proptest::collection::vec(r#"[a\-\\" ]{0,4}"#, 0..4),
     ) {
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn unescaping_never_needs_more_room(line in any::<String>()) {
+    fn unescaped_words_are_never_longer(line in any::<String>()) {
         let needed: usize = split(&line).map(|word| word.to_string().len()).sum();
         assert!(needed <= line.len());
     }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use crate::child::{Running, run};
-use crate::outside::{boot_outside, text, turn};
+use crate::outside::{boot_outside, only_machine, text};
 
 #[test]
 fn gdb_lists_goroutines_and_their_backtraces() {
@@ -13,7 +13,7 @@ fn gdb_lists_goroutines_and_their_backtraces() {
         eprintln!("SKIPPED: gdb is not installed, so scripts/gmp.py was not tried");
         return;
     }
-    let _turn = turn();
+    let _machine = only_machine();
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     let mut child = Running::start(boot_outside(&["--smp=2", &format!("--gdb={port}")], &["inspected"]));
     let mut says = BufReader::new(child.take_errors()).lines().map_while(Result::ok);

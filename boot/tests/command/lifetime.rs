@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use crate::child::{Running, run};
-use crate::outside::{boot_outside, text, turn};
+use crate::outside::{boot_outside, only_machine, text};
 
 /// A `boot` whose machine sleeps, and how to find its QEMU.
 struct Sleeper {
@@ -96,7 +96,7 @@ fn wait_for(who: &str, limit: Duration, state: impl Fn() -> Option<char>, wanted
 
 #[test]
 fn qemu_ends_with_boot() {
-    let _turn = turn();
+    let _machine = only_machine();
     for (name, signal) in [("int", Signal::INT), ("term", Signal::TERM), ("hup", Signal::HUP), ("kill", Signal::KILL)] {
         let mut sleeper = Sleeper::start(name, 2, 1024);
         assert!(sleeper.qemu_state().is_some());
@@ -110,7 +110,7 @@ fn qemu_ends_with_boot() {
 /// Hangups are ignored under `nohup` and some test runners.
 #[test]
 fn tests_of_signals_pass_where_hangups_are_ignored() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(env::current_exe().expect("a path"));
     command.args(["--exact", "lifetime::qemu_ends_with_boot"]);
@@ -123,7 +123,7 @@ fn tests_of_signals_pass_where_hangups_are_ignored() {
 /// afterwards.
 #[test]
 fn signal_prints_a_report_of_the_machine() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut sleeper = Sleeper::start("inspect", 2, 1024);
     // The machine falls asleep soon after it has announced that.
     let is_asleep = |printed: &str| printed.contains("(sleep)");
@@ -146,7 +146,7 @@ fn signal_prints_a_report_of_the_machine() {
 
 #[test]
 fn stopping_boot_stops_the_machine() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut sleeper = Sleeper::start("stop", 2, 1024);
     sleeper.signal(Signal::TSTP);
     sleeper.wait_for_state(|state| state == Some('T'));
@@ -161,7 +161,7 @@ fn stopping_boot_stops_the_machine() {
 
 #[test]
 fn output_without_reader_is_lost_after_a_time_and_reported() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut printer = Sleeper::start_program("print", &["--smp=1", "--kernel-option=drain_s=1"], "print-and-exit");
     let first = printer.boot.read_until("\n");
     // QEMU ends although its output has no reader. Then `boot` waits for a reader of its own output.
@@ -177,7 +177,7 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
 /// Memory that the machine does not use takes none of the host's.
 #[test]
 fn unused_memory_takes_no_memory_of_the_host() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut sleeper = Sleeper::start("memory", 1, 4096);
     let qemu = sleeper.qemu().expect("it runs").id;
     let status = fs::read_to_string(format!("/proc/{qemu}/status")).expect("it runs");
@@ -204,7 +204,7 @@ fn processor_time(id: u32) -> Duration {
 #[ignore = "takes 12 s, and measures time"]
 fn sleeping_machine_uses_under_two_percent_of_a_core() {
     const OVER: Duration = Duration::from_secs(10);
-    let _turn = turn();
+    let _machine = only_machine();
     let mut sleeper = Sleeper::start("idle", 8, 1024);
     let qemu = sleeper.qemu().expect("it runs").id;
     // Waits until the last timers of the boot have expired.

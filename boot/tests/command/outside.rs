@@ -62,16 +62,16 @@ pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
 
 /// Runs one of these commands to its end, while no other machine runs.
 pub(crate) fn finish(command: Command) -> Output {
-    let _turn = turn();
+    let _machine = only_machine();
     run(command)
 }
 
 /// A lock that is held while a machine runs. Only one runs at a time, because the host may have no more CPUs than one
 /// machine uses.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
+pub(crate) fn only_machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
     LazyLock::force(&OUTSIDE);
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The exit status.

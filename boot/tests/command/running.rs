@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use crate::child::{Running, run};
-use crate::outside::{OUTSIDE, boot, boot_outside, finish, status, text, turn};
+use crate::outside::{OUTSIDE, boot, boot_outside, finish, only_machine, status, text};
 
 /// A command whose standard input the test writes.
 fn with_input(mut command: Command) -> Command {
@@ -127,7 +127,7 @@ fn time_limit_prints_where_the_cpus_are() {
 
 #[test]
 fn standard_input_reaches_the_program() {
-    let _turn = turn();
+    let _machine = only_machine();
     let many = "a line of some length\n".repeat(5000);
     for (input, printed) in [
         ("", "0 lines, 0 bytes\n"),
@@ -147,7 +147,7 @@ fn standard_input_reaches_the_program() {
 
 #[test]
 fn prompt_is_shown_before_it_is_answered() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut child = Running::start(with_input(boot_outside(&[], &["prompt"])));
     assert_eq!(child.read_until("? "), "name? ");
     child.take_input().write_all(b"machine\n").expect("taken");
@@ -157,7 +157,7 @@ fn prompt_is_shown_before_it_is_answered() {
 /// Neither the key nor the newline that a terminal needs to send it is part of the input.
 #[test]
 fn key_prints_a_report_of_the_machine() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut child = Running::start(with_input(boot_outside(&["--smp=2"], &["echo"])));
     let mut input = child.take_input();
     input.write_all(b"one\nt\x14\nwo").expect("taken");
@@ -174,7 +174,7 @@ fn key_prints_a_report_of_the_machine() {
 
 #[test]
 fn closed_standard_output_ends_boot_silently() {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut child = Running::start(boot_outside(&[], &["print"]));
     let mut start = [0; 100];
     child.take_output().read_exact(&mut start).expect("some lines");
@@ -185,7 +185,7 @@ fn closed_standard_output_ends_boot_silently() {
 
 /// Runs `flood`, reads a line, then nothing for some seconds, and then everything.
 fn flood(options: &[&str], then: &str) -> Output {
-    let _turn = turn();
+    let _machine = only_machine();
     let mut child = Running::start(boot_outside(options, &["flood", then]));
     let first = child.read_until("\n");
     thread::sleep(Duration::from_secs(4));
@@ -271,7 +271,7 @@ fn dry_run_prints_an_equivalent_command() {
     let output = finish(boot_outside(&["--dry-run", "--smp=1"], &["arguments", "two words"]));
     let command = text(&output.stdout);
     assert!(command.starts_with("qemu-system-x86_64 "), "{command}");
-    let _turn = turn();
+    let _machine = only_machine();
     let output = run(captured(Command::new("sh"), &["-c", &command]));
     assert!(text(&output.stdout).contains(r#"["two words"]"#), "{}", text(&output.stdout));
     // Status 0 becomes this exit code of QEMU through `isa-debug-exit`.
@@ -286,7 +286,7 @@ fn machine_without_debug_exit_is_powered_off() {
     words.retain(|word| word != "-no-reboot");
     let device = words.iter().position(|word| word.starts_with("isa-debug-exit")).expect("the device");
     words.drain(device - 1..=device);
-    let _turn = turn();
+    let _machine = only_machine();
     let output = run(captured(Command::new(&words[0]), &words[1..]));
     assert_eq!(text(&output.stdout), "The program has ended with status 7.\n", "{}", text(&output.stderr));
     assert_eq!(status(&output), Some(0));

@@ -140,7 +140,7 @@ refused!(nmi_that_allocates_is_refused: in_nmi(allocate), "memory is allocated o
 
 /// Operations that are allowed: spawning, allocating and locking with preemption off; printing and taking other locks of
 /// handlers while such a lock is held, and in a handler.
-fn what_the_table_allows_works() {
+fn operations_allowed_by_the_table_work() {
     static OTHER: InterruptMutex<u32> = InterruptMutex::new(0);
     pinned(|| {
         spawn();
@@ -160,11 +160,11 @@ fn what_the_table_allows_works() {
         yield_now();
     }
 }
-guest_test!(what_the_table_allows_works, smp = &[1, 2, 8]);
+guest_test!(operations_allowed_by_the_table_work, smp = &[1, 2, 8]);
 
 /// Interrupts stay off until the last of several locks is released, in any order. Otherwise a handler that takes one would
 /// find it held by its own CPU.
-fn interrupt_mutexes_may_be_freed_in_any_order() {
+fn interrupt_mutexes_are_released_in_any_order() {
     static SECOND: InterruptMutex<u32> = InterruptMutex::new(0);
     let vector = vectors::allocate(|_| *SECOND.lock() += 1);
     for round in 1..=1_000 {
@@ -179,4 +179,4 @@ fn interrupt_mutexes_may_be_freed_in_any_order() {
         }
     }
 }
-guest_test!(interrupt_mutexes_may_be_freed_in_any_order, smp = &[1, 2]);
+guest_test!(interrupt_mutexes_are_released_in_any_order, smp = &[1, 2]);

@@ -43,7 +43,7 @@ fn fill(index: usize, disk: &Disk) -> u64 {
 }
 
 /// Many more Gs than the queues have entries read pieces of all lengths, from all offsets, of all disks at the same time.
-fn many_read_what_was_written() {
+fn concurrent_reads_return_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
     const READERS: usize = 64;
     const READS: usize = 20;
@@ -74,10 +74,10 @@ fn many_read_what_was_written() {
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     assert_eq!(READ.load(Ordering::Relaxed), READERS * READS);
 }
-guest_test!(many_read_what_was_written, hidden);
+guest_test!(concurrent_reads_return_what_was_written, hidden);
 
 /// The bytes around the written ones are unchanged, and writes past the end are refused.
-fn ends_are_where_they_should_be() {
+fn writes_stay_within_their_range_and_the_disk() {
     let disk = &disks()[0];
     let length = disk.len_bytes();
     let end = fill(0, disk);
@@ -104,7 +104,7 @@ fn ends_are_where_they_should_be() {
     assert_eq!(buffer[1..513], [7; 512]);
     assert_eq!(buffer[513], pattern(0, 2 * SECTOR));
 }
-guest_test!(ends_are_where_they_should_be, hidden);
+guest_test!(writes_stay_within_their_range_and_the_disk, hidden);
 
 fn read_only_disk_refuses_writes() {
     let disk = &disks()[0];
@@ -115,7 +115,7 @@ fn read_only_disk_refuses_writes() {
 guest_test!(read_only_disk_refuses_writes, hidden);
 
 /// Each read hands its P off, however short it is, and Ms are made as needed.
-fn every_read_hands_its_processor_off() {
+fn every_read_hands_off_its_p() {
     const READERS: usize = 32;
     let scheduler = scheduler().expect("the scheduler runs");
     let before = scheduler.counts().handoffs;
@@ -128,4 +128,4 @@ fn every_read_hands_its_processor_off() {
     assert_eq!(scheduler.counts().handoffs - before, READERS as u64);
     assert!(scheduler.machines().count() > procs());
 }
-guest_test!(every_read_hands_its_processor_off, hidden);
+guest_test!(every_read_hands_off_its_p, hidden);

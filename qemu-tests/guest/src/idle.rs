@@ -38,7 +38,7 @@ fn check(taken: &[u64], seconds: u64) {
 }
 
 /// Runs on the host's clock, with virtual CPUs in parallel.
-fn a_sleeping_machine_takes_no_ticks() {
+fn sleeping_machine_takes_no_ticks() {
     // Waits until the timers that were armed during the boot have expired.
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| sleep(Duration::from_secs(4)));
@@ -46,10 +46,10 @@ fn a_sleeping_machine_takes_no_ticks() {
     // With a tick every 10 ms there would be 400 interrupts, with the watchdog's checks 8.
     check(&taken, 4);
 }
-guest_test!(a_sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
+guest_test!(sleeping_machine_takes_no_ticks, smp = &[1, 2, 8], isolated);
 
 /// Runs with counted instructions, so that an hour of sleep takes no time.
-fn the_longer_it_sleeps_the_more_only_hops() {
+fn longer_sleep_only_adds_timer_restarts() {
     sleep(Duration::from_secs(1));
     let short = interrupts_during(|| sleep(Duration::from_secs(1)));
     let long = interrupts_during(|| sleep(Duration::from_secs(3600)));
@@ -60,10 +60,10 @@ fn the_longer_it_sleeps_the_more_only_hops() {
     // All CPUs sleep, except for main's, the timekeeper's, and the one that searches when main wakes.
     assert!(sleepers(&long) + 3 >= long.len(), "{long:?}");
 }
-guest_test!(the_longer_it_sleeps_the_more_only_hops, smp = &[1, 2, 8], icount);
+guest_test!(longer_sleep_only_adds_timer_restarts, smp = &[1, 2, 8], icount);
 
 /// Checks that these tests would detect ticks: a computing CPU has one, and each end of a slice makes another M search.
-fn a_busy_cpu_has_its_tick() {
+fn busy_cpu_has_a_tick() {
     sleep(Duration::from_secs(1));
     let taken = interrupts_during(|| {
         let end = now() + 1_000_000_000;
@@ -75,10 +75,10 @@ fn a_busy_cpu_has_its_tick() {
     assert!(taken.iter().any(|&count| count >= 95), "{taken:?}");
     assert!(sleepers(&taken) + 3 >= taken.len(), "{taken:?}");
 }
-guest_test!(a_busy_cpu_has_its_tick, smp = &[1, 2, 8], icount);
+guest_test!(busy_cpu_has_a_tick, smp = &[1, 2, 8], icount);
 
 /// A CPU that polls before it halts is woken like a halted one: by its timer, and by another CPU.
-fn a_cpu_that_polls_is_woken() {
+fn polling_cpu_is_woken() {
     for round in 0..200 {
         let sleepers: Vec<_> = (0..4)
             .map(|number| {
@@ -94,4 +94,4 @@ fn a_cpu_that_polls_is_woken() {
         }
     }
 }
-guest_test!(a_cpu_that_polls_is_woken, smp = &[1, 2, 8], options = &["halt_poll_us=300"]);
+guest_test!(polling_cpu_is_woken, smp = &[1, 2, 8], options = &["halt_poll_us=300"]);

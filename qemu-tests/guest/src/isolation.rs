@@ -58,14 +58,14 @@ impl DeadStacks {
     }
 }
 
-fn the_joiner_gets_the_error() {
+fn joiner_gets_the_error() {
     let fails = go(|| if my_stack().0 != 0 { panic!("this is the reason") } else { 7 });
     let works = go(|| 8);
     assert_eq!(fails.join(), Err(JoinError::panicked()));
     assert_eq!(works.join(), Ok(8));
 }
 guest_test!(
-    the_joiner_gets_the_error,
+    joiner_gets_the_error,
     smp = &[1, 2, 8],
     options = &["panic=isolate"],
     texts = &[
@@ -79,7 +79,7 @@ guest_test!(
 );
 
 /// Many Gs die while many others run and are preempted; some have no joiner. The stacks of dead Gs are never reused.
-fn the_others_go_on() {
+fn other_gs_continue() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     static LIVED: AtomicUsize = AtomicUsize::new(0);
     let before = scheduler().expect("it runs").counts();
@@ -113,10 +113,10 @@ fn the_others_go_on() {
     assert_eq!((abandoned(), LIVED.load(Ordering::Relaxed)), (60, 60));
     DEAD_STACKS.check(60);
 }
-guest_test!(the_others_go_on, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
+guest_test!(other_gs_continue, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 
 /// Nothing that the dead G owned is dropped, neither its closure's captures nor a guard.
-fn what_it_held_stays_held() {
+fn guards_of_a_dead_g_are_not_dropped() {
     static DROPPED: AtomicBool = AtomicBool::new(false);
     static LOCK: spin::Mutex<()> = spin::Mutex::new(());
     struct Owned;
@@ -135,10 +135,10 @@ fn what_it_held_stays_held() {
     assert!(LOCK.try_lock().is_none());
     assert!(!DROPPED.load(Ordering::Relaxed));
 }
-guest_test!(what_it_held_stays_held, options = &["panic=isolate"]);
+guest_test!(guards_of_a_dead_g_are_not_dropped, options = &["panic=isolate"]);
 
 /// After a misuse, the other Gs continue to use the same semaphore and condition variable.
-fn misuse_ends_its_g_alone() {
+fn misuse_ends_only_its_g() {
     static SEMAPHORE: Semaphore = Semaphore::new(1);
     static CHANGED: Condvar = Condvar::new();
     static MUTEX: Mutex<bool> = Mutex::new(false);
@@ -168,23 +168,23 @@ fn misuse_ends_its_g_alone() {
     waits.join().unwrap();
 }
 guest_test!(
-    misuse_ends_its_g_alone,
+    misuse_ends_only_its_g,
     smp = &[1, 2, 8],
     options = &["panic=isolate"],
     texts = &["semaphore: released more than held", "sync: Gs wait for one Condvar with two mutexes"]
 );
 
-fn main_ends_the_machine() {
+fn death_of_main_ends_the_machine() {
     panic!("main dies");
 }
 guest_test!(
-    main_ends_the_machine,
+    death_of_main_ends_the_machine,
     options = &["panic=isolate"],
     status = 2,
     texts = &["main dies", "goroutine 1 [running]"]
 );
 
-fn with_preemption_off_the_machine_ends() {
+fn death_with_preemption_off_ends_the_machine() {
     let _ = go(|| {
         let _off = PreemptGuard::new();
         panic!("preemption is off");
@@ -192,13 +192,13 @@ fn with_preemption_off_the_machine_ends() {
     .join();
 }
 guest_test!(
-    with_preemption_off_the_machine_ends,
+    death_with_preemption_off_ends_the_machine,
     options = &["panic=isolate"],
     status = 101,
     texts = &["panic on CPU", "preemption is off"]
 );
 
-fn in_a_handler_the_machine_ends() {
+fn panic_in_a_handler_ends_the_machine() {
     let vector = vectors::allocate(|_| panic!("a handler dies"));
     let _ = go(move || {
         vectors::send(percpu::CpuId::BOOT, vector);
@@ -209,37 +209,37 @@ fn in_a_handler_the_machine_ends() {
     .join();
 }
 guest_test!(
-    in_a_handler_the_machine_ends,
+    panic_in_a_handler_ends_the_machine,
     smp = &[1, 8],
     options = &["panic=isolate"],
     status = 101,
     texts = &["panic on CPU 0", "a handler dies"]
 );
 
-fn in_the_scheduler_the_machine_ends() {
+fn panic_in_the_scheduler_ends_the_machine() {
     let _ = go(|| gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| panic!("a commit dies"))).join();
 }
 guest_test!(
-    in_the_scheduler_the_machine_ends,
+    panic_in_the_scheduler_ends_the_machine,
     options = &["panic=isolate"],
     status = 101,
     texts = &["panic on CPU", "a commit dies"]
 );
 
-fn in_a_system_call_the_machine_ends() {
+fn panic_in_a_system_call_ends_the_machine() {
     let _ = go(|| {
         gmp_sched::syscall::syscall::<Kernel, ()>(|| panic!("a system call dies"));
     })
     .join();
 }
 guest_test!(
-    in_a_system_call_the_machine_ends,
+    panic_in_a_system_call_ends_the_machine,
     options = &["panic=isolate"],
     status = 2,
     texts = &["a system call dies"]
 );
 
-fn a_second_panic_ends_the_machine() {
+fn second_panic_ends_the_machine() {
     struct Dies;
     impl fmt::Display for Dies {
         fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -249,13 +249,13 @@ fn a_second_panic_ends_the_machine() {
     let _ = go(|| panic!("{Dies}")).join();
 }
 guest_test!(
-    a_second_panic_ends_the_machine,
+    second_panic_ends_the_machine,
     options = &["panic=isolate"],
     status = 101,
     texts = &["panic on CPU", "the message dies"]
 );
 
-fn without_the_option_the_machine_ends() {
+fn panic_without_the_option_ends_the_machine() {
     let _ = go(|| panic!("as in Go")).join();
 }
-guest_test!(without_the_option_the_machine_ends, status = 2, texts = &["as in Go", "goroutine 1 [join"]);
+guest_test!(panic_without_the_option_ends_the_machine, status = 2, texts = &["as in Go", "goroutine 1 [join"]);

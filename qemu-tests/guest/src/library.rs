@@ -32,7 +32,7 @@ macro_rules! shared_test {
 mod shared;
 
 /// The list of Gs shows for what each G waits.
-fn everyone_waits_for_channels() {
+fn deadlock_on_channels_is_reported() {
     use gmp_sched::select::{Select, recv, send};
     use kernel::platform::{Kernel, Receiver, Sender, channel};
     use kernel::prelude::*;
@@ -50,7 +50,7 @@ fn everyone_waits_for_channels() {
     Select::<Kernel>::new(&mut []).wait();
 }
 guest_test!(
-    everyone_waits_for_channels,
+    deadlock_on_channels_is_reported,
     smp = &[1],
     isolated,
     status = 2,

@@ -66,8 +66,8 @@ fn clock_never_goes_back() {
     }
 }
 
-guest_test!(clock_is_one_for_all_cpus, smp = &[2, 8]);
-fn clock_is_one_for_all_cpus() {
+guest_test!(clock_is_the_same_on_all_cpus, smp = &[2, 8]);
+fn clock_is_the_same_on_all_cpus() {
     static LATEST: AtomicU64 = AtomicU64::new(0);
     let read = || {
         for _ in 0..20_000 {
@@ -95,14 +95,14 @@ fn sleep_takes_as_long_as_asked() {
 }
 
 guest_test!(
-    a_timer_that_is_not_there_is_not_used,
+    missing_timer_is_not_used,
     smp = &[1, 8],
     isolated,
     options = &["timer=tsc-deadline"],
     texts = &["timer=tsc-deadline: this processor has none"],
 );
 /// If QEMU's CPU has no such timer, the kernel uses the other one; otherwise the test runs with it.
-fn a_timer_that_is_not_there_is_not_used() {
+fn missing_timer_is_not_used() {
     for millis in [1, 5, 20] {
         let start = clock::now();
         sleep(Duration::from_millis(millis));
@@ -141,8 +141,8 @@ fn options_reach_the_kernel() {
 }
 
 // Runs only with `--ignored`, because the maximum number of CPUs keeps the host busy for a long time.
-guest_test!(as_many_cpus_as_an_apic_can_name, smp = &[255], seconds = 300, ignored);
-fn as_many_cpus_as_an_apic_can_name() {
+guest_test!(maximum_number_of_cpus_starts, smp = &[255], seconds = 300, ignored);
+fn maximum_number_of_cpus_starts() {
     assert_eq!(num_cpu(), 255);
     let handles: Vec<_> = (0..1000u32).map(|n| go(move || n)).collect();
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 499_500);
@@ -183,9 +183,9 @@ fn prints_from_every_cpu() {
     interrupting.join().expect("it does not panic");
 }
 
-guest_test!(interrupts_go_round_a_ring_and_none_is_lost, smp = &[1, 2, 8], isolated, seconds = 60);
+guest_test!(no_interrupt_in_a_ring_of_cpus_is_lost, smp = &[1, 2, 8], isolated, seconds = 60);
 /// Each handler interrupts the next CPU: a lost interrupt ends the chain, and a duplicate arrives at the wrong CPU.
-fn interrupts_go_round_a_ring_and_none_is_lost() {
+fn no_interrupt_in_a_ring_of_cpus_is_lost() {
     const HOPS: usize = 10_000;
     static HOP: AtomicUsize = AtomicUsize::new(0);
     static ASTRAY: AtomicUsize = AtomicUsize::new(0);
@@ -234,8 +234,8 @@ fn one_command_interrupts_all_others() {
     assert_eq!(taken, expected);
 }
 
-guest_test!(interrupts_that_nobody_expects_are_counted, smp = &[1, 8], isolated);
-fn interrupts_that_nobody_expects_are_counted() {
+guest_test!(unexpected_interrupts_are_counted, smp = &[1, 8], isolated);
+fn unexpected_interrupts_are_counted() {
     let before = internals::unexpected_interrupts();
     vectors::send(percpu::current(), Vector(0xe0));
     while internals::unexpected_interrupts() == before {
@@ -245,13 +245,13 @@ fn interrupts_that_nobody_expects_are_counted() {
 }
 
 guest_test!(
-    a_cpu_that_does_not_come_up_is_left_out,
+    cpu_that_does_not_start_is_left_out,
     smp = &[4],
     isolated,
     options = &["dead_cpu=2"],
     texts = &["1 of 3 other CPUs did not start within 5 s", "3 CPUs run"],
 );
-fn a_cpu_that_does_not_come_up_is_left_out() {
+fn cpu_that_does_not_start_is_left_out() {
     assert_eq!((cpus::count(), procs(), expected_cpus()), (3, 3, 4));
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wait = || {
@@ -265,8 +265,8 @@ fn a_cpu_that_does_not_come_up_is_left_out() {
     println!("{} CPUs run", cpus::count());
 }
 
-guest_test!(every_cpu_is_in_the_state_that_the_kernel_wants, smp = &[1, 2, 8], isolated);
-fn every_cpu_is_in_the_state_that_the_kernel_wants() {
+guest_test!(cpus_are_in_the_expected_state, smp = &[1, 2, 8], isolated);
+fn cpus_are_in_the_expected_state() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let look = |_| {
         processor::check();
@@ -279,8 +279,8 @@ fn every_cpu_is_in_the_state_that_the_kernel_wants() {
     }
 }
 
-guest_test!(whatever_firmware_left_a_cpu_gets_into_that_state, smp = &[1], isolated);
-fn whatever_firmware_left_a_cpu_gets_into_that_state() {
+guest_test!(cpus_reach_the_expected_state_from_any_firmware_state, smp = &[1], isolated);
+fn cpus_reach_the_expected_state_from_any_firmware_state() {
     let masked = InterruptMutex::new(());
     let masked = masked.lock();
     processor::spoil();

@@ -26,19 +26,19 @@ fn spins_until_it_goes_on(before: &Windows) {
 }
 
 guest_test!(
-    interrupts_that_are_off_are_found,
+    interrupts_off_for_too_long_are_detected,
     smp = &[2, 8],
     isolated,
     texts = &[
         "error: kernel::watchdog: CPU ",
         "has had interrupts off for ",
         "interrupts off since qemu-tests/guest/src/masked.rs:",
-        "interrupts_that_are_off_are_found (qemu-tests/guest/src/masked.rs:",
+        "interrupts_off_for_too_long_are_detected (qemu-tests/guest/src/masked.rs:",
         "has interrupts on again",
     ],
 );
 /// The only busy CPU is stuck: a halted one must check it.
-fn interrupts_that_are_off_are_found() {
+fn interrupts_off_for_too_long_are_detected() {
     let before = longest_windows();
     assert_eq!(before.lockups, 0);
     let lock = InterruptMutex::new(());
@@ -53,18 +53,18 @@ fn interrupts_that_are_off_are_found() {
 }
 
 guest_test!(
-    preemption_that_is_off_is_found,
+    preemption_off_for_too_long_is_detected,
     smp = &[1, 2, 8],
     isolated,
     texts = &[
         "error: kernel::watchdog: CPU ",
         "has had preemption off for ",
         ", preempt count ",
-        "preemption_that_is_off_is_found (qemu-tests/guest/src/masked.rs:",
+        "preemption_off_for_too_long_is_detected (qemu-tests/guest/src/masked.rs:",
         "has preemption on again",
     ],
 );
-fn preemption_that_is_off_is_found() {
+fn preemption_off_for_too_long_is_detected() {
     let before = longest_windows();
     let pinned = PreemptGuard::new();
     spins_until_it_is_found(&before);
@@ -76,12 +76,12 @@ fn preemption_that_is_off_is_found() {
 }
 
 guest_test!(
-    a_busy_cpu_finds_another_one,
+    busy_cpu_detects_a_stuck_one,
     isolated,
-    texts = &["has had interrupts off for ", "a_busy_cpu_finds_another_one (qemu-tests/guest/src/masked.rs:"],
+    texts = &["has had interrupts off for ", "busy_cpu_detects_a_stuck_one (qemu-tests/guest/src/masked.rs:"],
 );
 /// All CPUs are busy and check each other by their ticks.
-fn a_busy_cpu_finds_another_one() {
+fn busy_cpu_detects_a_stuck_one() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     let before = longest_windows();
     let hogs: Vec<_> = (1..procs())
@@ -103,12 +103,12 @@ fn a_busy_cpu_finds_another_one() {
 }
 
 guest_test!(
-    a_cpu_that_keeps_the_console_ends_the_machine,
+    cpu_that_never_releases_the_console_ends_the_machine,
     smp = &[2, 8],
     status = 101,
     texts = &["panic on CPU ", "has had interrupts off for ", "and the console is locked", "keeps_the_console"],
 );
-fn a_cpu_that_keeps_the_console_ends_the_machine() {
+fn cpu_that_never_releases_the_console_ends_the_machine() {
     keeps_the_console();
 }
 
@@ -121,9 +121,9 @@ fn keeps_the_console() {
     });
 }
 
-guest_test!(nobody_is_accused_wrongly, smp = &[1, 2, 8], isolated, seconds = 60);
+guest_test!(busy_machine_is_not_reported_as_stuck, smp = &[1, 2, 8], isolated, seconds = 60);
 /// The machine is busy for some seconds, computing, in the scheduler, printing, and sleeping; no CPU is reported.
-fn nobody_is_accused_wrongly() {
+fn busy_machine_is_not_reported_as_stuck() {
     let end = clock::now() + 4_000_000_000;
     let busy = move |how: usize| {
         while clock::now() < end {

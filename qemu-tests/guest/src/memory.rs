@@ -5,8 +5,8 @@ use core::alloc::Layout;
 
 use kernel::prelude::*;
 
-guest_test!(heap_keeps_what_is_in_it, smp = &[1, 8]);
-fn heap_keeps_what_is_in_it() {
+guest_test!(allocations_keep_their_contents, smp = &[1, 8]);
+fn allocations_keep_their_contents() {
     // The sizes range from one byte to a mebibyte. Blocks are freed in another order than allocated, and reused.
     let mut kept: VecDeque<(usize, Vec<u8>)> = VecDeque::new();
     let mut state = 1u32;
@@ -30,9 +30,9 @@ fn mark(round: usize) -> u8 {
     (round % 251) as u8
 }
 
-guest_test!(heap_keeps_what_many_gs_put_in_it, smp = &[1, 2, 8]);
+guest_test!(allocations_of_many_gs_keep_their_contents, smp = &[1, 2, 8]);
 /// Many Gs allocate blocks of all sizes at the same time, and another G frees them.
-fn heap_keeps_what_many_gs_put_in_it() {
+fn allocations_of_many_gs_keep_their_contents() {
     let fill = |g: u8| {
         let mut blocks = Vec::new();
         for round in 0..300usize {
@@ -81,8 +81,8 @@ fn running_out_of_memory_is_an_error() {
     assert!(huge.try_reserve(1 << 20).is_ok());
 }
 
-guest_test!(an_alignment_that_cannot_be_had_takes_no_memory);
-fn an_alignment_that_cannot_be_had_takes_no_memory() {
+guest_test!(impossible_alignment_takes_no_memory);
+fn impossible_alignment_takes_no_memory() {
     for (size, align) in [(16, 1 << 40), (1 << 21, 1 << 46), (4096, 1 << 62), (1 << 62, 1 << 47), (1 << 20, 1 << 32)] {
         let layout = Layout::from_size_align(size, align).expect("a layout");
         let before = kernel::mm::usage().free;

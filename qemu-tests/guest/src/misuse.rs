@@ -23,7 +23,7 @@ guest_test!(
 );
 
 /// Operations that do not wait are allowed with preemption off.
-fn what_does_not_wait_needs_no_preemption() {
+fn operations_without_waits_work_with_preemption_off() {
     let (mutex, lock, semaphore, changed) = (Mutex::new(0), RwLock::new(0), Semaphore::new(1), Condvar::new());
     static GROUP: WaitGroup = WaitGroup::new();
     GROUP.add(1);
@@ -41,7 +41,7 @@ fn what_does_not_wait_needs_no_preemption() {
     waiting.join().unwrap();
     assert_eq!((*mutex.lock(), *lock.read()), (1, 2));
 }
-guest_test!(what_does_not_wait_needs_no_preemption, smp = &[1, 2, 8]);
+guest_test!(operations_without_waits_work_with_preemption_off, smp = &[1, 2, 8]);
 
 fn too_many_dones() {
     WaitGroup::new().done();
@@ -92,7 +92,7 @@ guest_test!(
 );
 
 /// The report shows what each G waits for.
-fn everyone_waits_for_a_lock() {
+fn deadlock_on_a_lock_is_reported() {
     static MUTEX: Mutex<()> = Mutex::new(());
     static LOCK: RwLock<()> = RwLock::new(());
     static SEMAPHORE: Semaphore = Semaphore::new(0);
@@ -120,7 +120,7 @@ fn everyone_waits_for_a_lock() {
     GROUP.wait();
 }
 guest_test!(
-    everyone_waits_for_a_lock,
+    deadlock_on_a_lock_is_reported,
     isolated,
     smp = &[1],
     status = 2,

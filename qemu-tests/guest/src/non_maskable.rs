@@ -12,7 +12,7 @@ use crate::vectors;
 
 /// Wakes a worker on a halted CPU while non-maskable interrupts are sent to the halted CPUs. If such an interrupt
 /// arrives before the IPI for the worker, the CPU finds the worker without an IPI.
-fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
+fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);
     let (wake, woken) = channel::<usize>(1);
@@ -51,11 +51,11 @@ fn a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread() {
     assert_eq!(worker.join(), Ok(0), "times that a thread ran on a CPU for which no epoch waits");
 }
 // With 8 CPUs, the CPU that finds the worker is mostly not the one to which the IPI was sent.
-guest_test!(a_cpu_that_one_wakes_flushes_its_translations_before_it_runs_a_thread, isolated, seconds = 60);
+guest_test!(cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread, isolated, seconds = 60);
 
 /// A non-maskable interrupt comes between `sti` and `hlt` while another interrupt is pending. The CPU must not halt
 /// after handling that interrupt, because no further one may come.
-fn one_between_sti_and_hlt_does_not_hide_an_interrupt() {
+fn nmi_between_sti_and_hlt_hides_no_interrupt() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
     // A CPU that halts after the interrupt is woken by the next tick at the latest, so the test counts interrupts. Others may
@@ -75,7 +75,7 @@ fn one_between_sti_and_hlt_does_not_hide_an_interrupt() {
     // The interrupt itself; and the handler runs without a cause, and makes the timer fire.
     assert!(fewest <= 2, "the CPU halted after the interrupt, until another one came: {fewest} in the best round");
 }
-guest_test!(one_between_sti_and_hlt_does_not_hide_an_interrupt, smp = &[1], isolated);
+guest_test!(nmi_between_sti_and_hlt_hides_no_interrupt, smp = &[1], isolated);
 
 /// Simulates what a processor does for a non-maskable interrupt, at a chosen instruction.
 #[expect(unsafe_code, reason = "enters a handler as the processor does")]

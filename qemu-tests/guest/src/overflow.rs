@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use crate::isolation::DeadStacks;
 use crate::provoke;
 
-fn the_joiner_is_told() {
+fn joiner_gets_the_stack_overflow() {
     let fails = go(provoke::stack_overflow);
     let works = go(|| 8);
     assert_eq!(fails.join(), Err(JoinError::StackOverflow));
@@ -22,7 +22,7 @@ fn the_joiner_is_told() {
     assert_eq!(large.join().expect_err("it has no bottom").to_string(), "the G overflowed its stack");
 }
 guest_test!(
-    the_joiner_is_told,
+    joiner_gets_the_stack_overflow,
     smp = &[1, 2, 8],
     options = &["panic=isolate"],
     texts = &[
@@ -37,7 +37,7 @@ guest_test!(
 );
 
 /// Many Gs overflow while many others compute and are preempted.
-fn the_others_go_on() {
+fn other_gs_continue() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     let before = scheduler().expect("it runs").counts();
     let gs_before = num_goroutine();
@@ -75,19 +75,19 @@ fn the_others_go_on() {
     let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
     assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
 }
-guest_test!(the_others_go_on, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
+guest_test!(other_gs_continue, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 
-fn main_ends_the_machine() {
+fn death_of_main_ends_the_machine() {
     provoke::stack_overflow();
 }
 guest_test!(
-    main_ends_the_machine,
+    death_of_main_ends_the_machine,
     options = &["panic=isolate"],
     status = 2,
     texts = &["goroutine 1 exceeds its", "fatal error: stack overflow", "goroutine 1 [running]"],
 );
 
-fn with_preemption_off_the_machine_ends() {
+fn death_with_preemption_off_ends_the_machine() {
     let _ = go(|| {
         let _off = PreemptGuard::new();
         provoke::stack_overflow();
@@ -95,13 +95,13 @@ fn with_preemption_off_the_machine_ends() {
     .join();
 }
 guest_test!(
-    with_preemption_off_the_machine_ends,
+    death_with_preemption_off_ends_the_machine,
     options = &["panic=isolate"],
     status = 2,
     texts = &["exceeds its 64 KiB stack", "fatal error: stack overflow"],
 );
 
-fn without_memory_the_machine_ends() {
+fn overflow_without_memory_ends_the_machine() {
     let _ = go(|| {
         // The G gets these pages of its stack; further ones are not available.
         core::hint::black_box([0u8; 56 * 1024]);
@@ -112,7 +112,7 @@ fn without_memory_the_machine_ends() {
     .join();
 }
 guest_test!(
-    without_memory_the_machine_ends,
+    overflow_without_memory_ends_the_machine,
     memory = 32,
     options = &["panic=isolate"],
     status = 2,
@@ -129,7 +129,7 @@ fn end(by_overflow: bool) {
 
 /// The children read what they borrow from the dead G and from its parent until they are stopped, which happens only
 /// after the G has ended.
-fn children_outlive_what_ends_their_parent() {
+fn children_continue_after_their_parent_died() {
     for by_overflow in [false, true] {
         let error = if by_overflow { JoinError::StackOverflow } else { JoinError::panicked() };
         let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -170,14 +170,14 @@ fn children_outlive_what_ends_their_parent() {
     }
 }
 guest_test!(
-    children_outlive_what_ends_their_parent,
+    children_continue_after_their_parent_died,
     smp = &[1, 2, 8],
     options = &["panic=isolate"],
     texts = &["with children alive", "stack overflow:"],
 );
 
 /// If a child that is not joined dies, its parent panics; the panic ends only the parent.
-fn a_childs_end_is_its_parents() {
+fn death_of_an_unjoined_child_panics_its_parent() {
     for by_overflow in [false, true] {
         let parent = go(move || scope(|scope| drop(scope.go(move || end(by_overflow)))));
         assert_eq!(parent.join(), Err(JoinError::panicked()));
@@ -187,14 +187,14 @@ fn a_childs_end_is_its_parents() {
     }
 }
 guest_test!(
-    a_childs_end_is_its_parents,
+    death_of_an_unjoined_child_panics_its_parent,
     smp = &[1, 2, 8],
     options = &["panic=isolate"],
     texts = &["a scoped G panicked"]
 );
 
 /// A G that calls `goexit` waits for its children, too.
-fn exit_waits_for_the_children() {
+fn goexit_waits_for_children() {
     let ended = AtomicUsize::new(0);
     scope(|outer| {
         let parent = outer.go(|| {
@@ -213,10 +213,10 @@ fn exit_waits_for_the_children() {
         assert_eq!(ended.load(Ordering::Relaxed), 3);
     });
 }
-guest_test!(exit_waits_for_the_children, smp = &[1, 2, 8]);
+guest_test!(goexit_waits_for_children, smp = &[1, 2, 8]);
 
 /// Children wait for a lock that the dead G holds: this deadlock is reported.
-fn what_children_wait_for_may_never_come() {
+fn children_waiting_for_a_lock_of_their_dead_parent_deadlock() {
     let lock = Mutex::new(());
     let (lock, is_held) = (&lock, &AtomicBool::new(false));
     scope(|outer| {
@@ -236,7 +236,7 @@ fn what_children_wait_for_may_never_come() {
     });
 }
 guest_test!(
-    what_children_wait_for_may_never_come,
+    children_waiting_for_a_lock_of_their_dead_parent_deadlock,
     options = &["panic=isolate"],
     status = 2,
     texts = &["with children alive", "all goroutines are asleep - deadlock!", "[scope"],

@@ -58,8 +58,8 @@ fn others_run_while_a_printer_waits_for_room() {
     assert_eq!(PRINTED.load(Ordering::Relaxed), 3 * procs() * MANY);
 }
 
-guest_test!(printers_that_wait_for_room_take_turns, smp = &[1, 4, 8], isolated);
-fn printers_that_wait_for_room_take_turns() {
+guest_test!(blocked_printers_continue_fairly, smp = &[1, 4, 8], isolated);
+fn blocked_printers_continue_fairly() {
     const PRINTERS: usize = 4;
     static PRINTED: [AtomicUsize; PRINTERS] = [const { AtomicUsize::new(0) }; PRINTERS];
     static TOTAL: AtomicUsize = AtomicUsize::new(0);
@@ -85,8 +85,8 @@ fn printers_that_wait_for_room_take_turns() {
     assert!(most <= &(2 * fewest), "{lines:?}");
 }
 
-guest_test!(many_printers_have_the_same_share, smp = &[1, 4, 8], isolated);
-fn many_printers_have_the_same_share() {
+guest_test!(printers_get_equal_shares, smp = &[1, 4, 8], isolated);
+fn printers_get_equal_shares() {
     const PRINTERS: usize = 4;
     static PRINTED: [AtomicUsize; PRINTERS] = [const { AtomicUsize::new(0) }; PRINTERS];
     static TOTAL: AtomicUsize = AtomicUsize::new(0);
@@ -149,12 +149,12 @@ fn waiting_for_the_console_is_no_lockup() {
 }
 
 guest_test!(
-    handlers_never_wait_for_room_and_the_loss_is_said,
+    handlers_never_wait_for_the_console_and_losses_are_reported,
     smp = &[1, 8],
     isolated,
     texts = &["<   0      0 ", "[the console was full: ", " are lost]", "and the machine goes on"],
 );
-fn handlers_never_wait_for_room_and_the_loss_is_said() {
+fn handlers_never_wait_for_the_console_and_losses_are_reported() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     let handler = |_| {
         (0..2 * MANY).for_each(|number| print_line(0, number));
@@ -176,8 +176,8 @@ fn handlers_never_wait_for_room_and_the_loss_is_said() {
     println!("and the machine goes on");
 }
 
-guest_test!(what_is_printed_without_preemption_does_not_wait_either, smp = &[1, 8], isolated);
-fn what_is_printed_without_preemption_does_not_wait_either() {
+guest_test!(printing_with_preemption_off_never_waits, smp = &[1, 8], isolated);
+fn printing_with_preemption_off_never_waits() {
     let stalled = Stalled::new();
     let before = {
         let _pinned = PreemptGuard::new();
@@ -194,14 +194,14 @@ fn what_is_printed_without_preemption_does_not_wait_either() {
 }
 
 guest_test!(
-    printing_is_not_taken_for_keeping_the_console,
+    stuck_cpu_that_prints_does_not_end_the_machine,
     smp = &[2, 8],
     isolated,
     texts = &["has had interrupts off for ", "has interrupts on again"],
 );
 /// A CPU with interrupts off for too long is reported. It sometimes holds the console's lock, which must not end the
 /// machine.
-fn printing_is_not_taken_for_keeping_the_console() {
+fn stuck_cpu_that_prints_does_not_end_the_machine() {
     let before = longest_windows();
     let lock = InterruptMutex::new(());
     let held = lock.lock();

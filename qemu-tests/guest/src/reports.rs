@@ -201,18 +201,18 @@ fn keep_others_busy() {
 }
 
 guest_test!(
-    every_cpu_says_where_it_is_and_goes_on,
+    every_cpu_reports_where_it_is_and_continues,
     smp = &[2, 8],
     isolated,
     texts = &[
         "runs this:",
-        "every_cpu_says_where_it_is_and_goes_on (qemu-tests/guest/src/reports.rs:",
+        "every_cpu_reports_where_it_is_and_continues (qemu-tests/guest/src/reports.rs:",
         "interrupts off since qemu-tests/guest/src/reports.rs:",
         "spins_with_interrupts_off (qemu-tests/guest/src/reports.rs:",
         "all of them go on",
     ],
 );
-fn every_cpu_says_where_it_is_and_goes_on() {
+fn every_cpu_reports_where_it_is_and_continues() {
     keep_others_busy();
     // Allocated here, because the snapshot is taken under a lock under which nothing may be allocated.
     let mut text = String::with_capacity(1 << 20);
@@ -235,7 +235,7 @@ fn every_cpu_says_where_it_is_and_goes_on() {
 }
 
 guest_test!(
-    an_exception_shows_where_the_other_cpus_are,
+    exception_report_shows_where_the_other_cpus_are,
     smp = &[2, 8],
     status = 102,
     texts = &[
@@ -245,29 +245,29 @@ guest_test!(
         "the kernel's last messages:",
     ],
 );
-fn an_exception_shows_where_the_other_cpus_are() {
+fn exception_report_shows_where_the_other_cpus_are() {
     keep_others_busy();
     provoke::divide_error();
 }
 
 guest_test!(
-    a_panic_gets_past_the_locks_of_the_console,
+    panic_ignores_the_locks_of_the_console,
     smp = &[1, 8],
     status = 101,
     texts = &["panic on CPU", "nobody can print", "with_all_locked"],
 );
-fn a_panic_gets_past_the_locks_of_the_console() {
+fn panic_ignores_the_locks_of_the_console() {
     internals::with_console_locked(|| {
         panic!("nobody can print");
     });
 }
 
 guest_test!(
-    a_panic_interrupts_those_who_print,
+    panic_interrupts_printers,
     status = 2,
     texts = &[" xxxxxxxx", "panic at", "in the middle of it all", "goroutine"],
 );
-fn a_panic_interrupts_those_who_print() {
+fn panic_interrupts_printers() {
     static PRINTED: AtomicUsize = AtomicUsize::new(0);
     for g in 1..procs() {
         go(move || {
@@ -295,9 +295,9 @@ fn messages_that_were_not_printed_are_in_the_report() {
     provoke::divide_error();
 }
 
-guest_test!(questions_that_come_together_are_all_questions, smp = &[2, 8], isolated);
+guest_test!(concurrent_report_requests_do_not_end_the_machine, smp = &[2, 8], isolated);
 /// If the kernel took these interrupts for those of the board, it would end the machine.
-fn questions_that_come_together_are_all_questions() {
+fn concurrent_report_requests_do_not_end_the_machine() {
     let askers: Vec<_> = (0..procs())
         .map(|_| {
             go(move || {

@@ -17,25 +17,25 @@ fn nanoseconds(since: u64) -> u64 {
     clock::now() - since
 }
 
-fn join_gives_results() {
+fn join_returns_results() {
     let handles: Vec<_> = (0..500u64).map(|n| go(move || n * n)).collect();
     let sum: u64 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
     assert_eq!(sum, (0..500).map(|n| n * n).sum());
 }
-guest_test!(join_gives_results, smp = &[1, 2, 8]);
+guest_test!(join_returns_results, smp = &[1, 2, 8]);
 
 /// The order of Gs in Go with one P.
-fn order_at_one_processor_is_gos() {
+fn order_on_one_p_matches_gos() {
     static LOG: spin::Mutex<Vec<u32>> = spin::Mutex::new(Vec::new());
     let handles: Vec<_> = (0..10).map(|n| go(move || LOG.lock().push(n))).collect();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert_eq!(*LOG.lock(), [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }
-guest_test!(order_at_one_processor_is_gos, smp = &[1]);
+guest_test!(order_on_one_p_matches_gos, smp = &[1]);
 
 /// The Gs spin at a barrier without calling the scheduler, so they pass it only if as many Gs as there are Ps run at
 /// once.
-fn all_processors_run_at_once() {
+fn all_ps_run_at_once() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let handles: Vec<_> = (0..procs())
         .map(|_| {
@@ -53,10 +53,10 @@ fn all_processors_run_at_once() {
     cpus.dedup();
     assert!(!cpus.is_empty());
 }
-guest_test!(all_processors_run_at_once, smp = &[1, 2, 8]);
+guest_test!(all_ps_run_at_once, smp = &[1, 2, 8]);
 
 /// All Gs are spawned on one P and run until every CPU has run one. Only stealing moves them to other Ps.
-fn work_spreads_from_one_processor() {
+fn stealing_spreads_gs_to_all_cpus() {
     static SEEN: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
     let all_seen = || SEEN[..procs()].iter().all(|seen| seen.load(Ordering::Relaxed));
     let before = counts().steals;
@@ -73,7 +73,7 @@ fn work_spreads_from_one_processor() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert!(counts().steals > before);
 }
-guest_test!(work_spreads_from_one_processor, smp = &[2, 8]);
+guest_test!(stealing_spreads_gs_to_all_cpus, smp = &[2, 8]);
 
 /// Every P has a G that never calls the scheduler. Nevertheless main wakes from its sleep, and other Gs run.
 fn hogs_are_preempted() {
@@ -100,7 +100,7 @@ fn hogs_are_preempted() {
 guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
 
 /// A G that blocks takes its M along, not its P: with as many blocked Gs as there are Ps, the others still run.
-fn blocked_machines_hand_their_processors_off() {
+fn blocked_ms_hand_off_their_ps() {
     let before = counts().handoffs;
     let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
     let start = clock::now();
@@ -111,10 +111,10 @@ fn blocked_machines_hand_their_processors_off() {
     assert!(nanoseconds(start) >= 30_000_000 / 2);
     assert_eq!(counts().handoffs - before, 4 * procs() as u64);
 }
-guest_test!(blocked_machines_hand_their_processors_off, smp = &[1, 2, 8]);
+guest_test!(blocked_ms_hand_off_their_ps, smp = &[1, 2, 8]);
 
 /// sysmon retakes the P of an M in a long system call and hands it off to another M.
-fn sysmon_retakes_from_a_long_system_call() {
+fn sysmon_retakes_the_p_of_a_long_system_call() {
     static DONE: AtomicBool = AtomicBool::new(false);
     let busy: Vec<_> = (0..procs())
         .map(|_| {
@@ -132,7 +132,7 @@ fn sysmon_retakes_from_a_long_system_call() {
     go(|| DONE.store(true, Ordering::Relaxed)).join().unwrap();
     busy.into_iter().for_each(|handle| handle.join().unwrap());
 }
-guest_test!(sysmon_retakes_from_a_long_system_call, smp = &[1, 2, 8]);
+guest_test!(sysmon_retakes_the_p_of_a_long_system_call, smp = &[1, 2, 8]);
 
 fn sleeps_are_not_short_and_end_in_order() {
     static ORDER: spin::Mutex<Vec<u64>> = spin::Mutex::new(Vec::new());
@@ -154,7 +154,7 @@ fn sleeps_are_not_short_and_end_in_order() {
 guest_test!(sleeps_are_not_short_and_end_in_order, smp = &[1, 2, 8], icount);
 
 /// Gs perform random operations of all kinds. At the end, every G is accounted for.
-fn everything_at_once() {
+fn random_operations_account_for_every_g() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn tree(seed: u32, depth: u32) {
         let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
@@ -184,10 +184,10 @@ fn everything_at_once() {
     assert_eq!(FINISHED.load(Ordering::Relaxed), 24 * 121);
     assert_eq!(counts().spawned - before, 24 * 121);
 }
-guest_test!(everything_at_once, smp = &[1, 2, 8], seconds = 60);
+guest_test!(random_operations_account_for_every_g, smp = &[1, 2, 8], seconds = 60);
 
 /// With fewer Ps than CPUs, at most as many Gs run at once as there are Ps.
-fn fewer_processors_than_cpus() {
+fn fewer_ps_than_cpus_bound_the_running_gs() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     assert_eq!((procs(), num_cpu()), (3, 8));
     let handles: Vec<_> = (0..24)
@@ -204,7 +204,7 @@ fn fewer_processors_than_cpus() {
         .collect();
     assert!(handles.into_iter().all(|handle| handle.join().unwrap() <= 3));
 }
-guest_test!(fewer_processors_than_cpus, options = &["procs=3"]);
+guest_test!(fewer_ps_than_cpus_bound_the_running_gs, options = &["procs=3"]);
 
 fn panic_in_a_goroutine() {
     go(|| panic!("on purpose")).join().unwrap();
@@ -215,13 +215,13 @@ guest_test!(
     texts = &["panic at", "on purpose", "panic_in_a_goroutine", "goroutine 1 ["]
 );
 
-fn everyone_waits() {
+fn deadlock_of_all_gs_is_reported() {
     use gmp_sched::goroutine::WaitReason;
     let waiter = || gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| true);
     Builder::new().name("waiter").go(waiter).join().unwrap();
 }
 guest_test!(
-    everyone_waits,
+    deadlock_of_all_gs_is_reported,
     isolated,
     status = 2,
     texts = &["fatal error: all goroutines are asleep - deadlock!", "(waiter) [parked, ", "goroutine 1 [join, "]

@@ -33,12 +33,12 @@ fn wait_for_interrupts_on_all_cpus(rounds: usize) {
     }
 }
 
-fn an_interrupt_readies_a_goroutine() {
+fn interrupt_readies_a_g() {
     wait_for_interrupts_on_all_cpus(400);
 }
-guest_test!(an_interrupt_readies_a_goroutine, smp = &[1, 2, 8]);
+guest_test!(interrupt_readies_a_g, smp = &[1, 2, 8]);
 
-fn an_interrupt_readies_a_goroutine_while_all_cpus_compute() {
+fn interrupt_readies_a_g_while_all_cpus_compute() {
     static ENOUGH: AtomicBool = AtomicBool::new(false);
     let hogs: Vec<_> = (0..num_cpu())
         .map(|_| {
@@ -55,12 +55,12 @@ fn an_interrupt_readies_a_goroutine_while_all_cpus_compute() {
         hog.join().unwrap();
     }
 }
-guest_test!(an_interrupt_readies_a_goroutine_while_all_cpus_compute, smp = &[1, 2, 8]);
+guest_test!(interrupt_readies_a_g_while_all_cpus_compute, smp = &[1, 2, 8]);
 
-fn a_device_that_is_silent_ends_a_wait_by_its_deadline() {
+fn deadline_ends_the_wait_for_a_silent_device() {
     let (signal, _) = device();
     let deadline = Kernel::now() + Duration::from_millis(3);
     assert!(!signal.wait_until(deadline));
     assert!(Kernel::now() >= deadline);
 }
-guest_test!(a_device_that_is_silent_ends_a_wait_by_its_deadline);
+guest_test!(deadline_ends_the_wait_for_a_silent_device);

@@ -79,9 +79,9 @@ fn stacks_grow_under_preemption() {
     }
 }
 
-guest_test!(stacks_have_the_size_that_was_chosen, smp = &[1, 8]);
+guest_test!(stacks_have_the_chosen_size, smp = &[1, 8]);
 /// Stacks of all sizes up to 4 MiB hold as many bytes as they should, are returned when their G is dead, and are used again.
-fn stacks_have_the_size_that_was_chosen() {
+fn stacks_have_the_chosen_size() {
     for kib in [16, 40, 64, 100, 512, 3_000, 4_096] {
         let round = || {
             let digging: Vec<_> = (0..20)
@@ -103,9 +103,9 @@ fn stacks_have_the_size_that_was_chosen() {
     assert!(Builder::new().stack_size(4 * MIB + 1).try_go(|| ()).is_err());
 }
 
-guest_test!(a_full_stack_can_be_preempted, smp = &[1, 8], options = &["slice_us=100"]);
+guest_test!(g_with_a_full_stack_is_preempted, smp = &[1, 8], options = &["slice_us=100"]);
 /// A G that has used its whole stack can still be preempted, because the reserve for that is not part of the size.
-fn a_full_stack_can_be_preempted() {
+fn g_with_a_full_stack_is_preempted() {
     fn preemptions() -> u64 {
         scheduler().expect("the scheduler runs").counts().preemptions
     }
@@ -125,9 +125,9 @@ fn a_full_stack_can_be_preempted() {
     handles.into_iter().for_each(|handle| handle.join().expect("no panic"));
 }
 
-guest_test!(stacks_grow_by_the_touch_of_others, smp = &[1, 2, 8]);
+guest_test!(stack_grows_when_another_g_touches_it, smp = &[1, 2, 8]);
 /// A G writes to pages of another G's stack that the other has not touched itself.
-fn stacks_grow_by_the_touch_of_others() {
+fn stack_grows_when_another_g_touches_it() {
     const WORDS: usize = 4 * PAGE_SIZE / size_of::<usize>();
     let owner = || {
         let here = 0usize;
@@ -156,10 +156,10 @@ fn stacks_grow_by_the_touch_of_others() {
     owners.into_iter().for_each(|handle| handle.join().expect("no panic"));
 }
 
-guest_test!(memory_of_dead_goroutines_comes_back, smp = &[1, 2, 8], seconds = 60);
+guest_test!(pages_of_dead_gs_are_reused, smp = &[1, 2, 8], seconds = 60);
 /// Stacks repeatedly lose their pages and get others, on all CPUs. A CPU that still used an old page would write to
 /// memory of another owner.
-fn memory_of_dead_goroutines_comes_back() {
+fn pages_of_dead_gs_are_reused() {
     let mut given_back = 0;
     for round in 0..100 {
         let digging: Vec<_> =
@@ -222,9 +222,9 @@ fn spawn_fails_when_memory_is_short() {
     wait_for(&FINISHED, second);
 }
 
-guest_test!(stacks_are_given_back_to_the_heap, smp = &[1, 8], memory = 128, isolated, seconds = 60);
+guest_test!(memory_of_dead_stacks_returns_to_the_heap, smp = &[1, 8], memory = 128, isolated, seconds = 60);
 /// Memory of stacks can be allocated when their Gs are dead, and there is some for the next Gs.
-fn stacks_are_given_back_to_the_heap() {
+fn memory_of_dead_stacks_returns_to_the_heap() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     let count = spawn_waiting(9_000, &GATE, &FINISHED);
@@ -277,13 +277,13 @@ impl Drop for NoMemory {
 }
 
 guest_test!(
-    without_memory_for_its_stack_a_goroutine_dies,
+    g_without_memory_for_its_stack_dies,
     smp = &[1, 8],
     memory = 64,
     status = 2,
     texts = &["out of memory: there is no frame for a page of a stack", "deeper (qemu-tests/guest/src/stacks.rs:"],
 );
-fn without_memory_for_its_stack_a_goroutine_dies() {
+fn g_without_memory_for_its_stack_dies() {
     let digging = go(|| {
         let no_memory = NoMemory::new();
         dig(56 * KIB, 1, &|| {});
@@ -292,9 +292,9 @@ fn without_memory_for_its_stack_a_goroutine_dies() {
     digging.join().expect("no panic");
 }
 
-guest_test!(without_memory_code_that_cannot_die_goes_on, smp = &[1, 8], memory = 64, isolated);
+guest_test!(code_with_preemption_off_gets_reserved_frames, smp = &[1, 8], memory = 64, isolated);
 /// With preemption off, a G gets the frames that its CPU keeps in reserve, which is filled again later.
-fn without_memory_code_that_cannot_die_goes_on() {
+fn code_with_preemption_off_gets_reserved_frames() {
     for mark in 0..10 {
         mm::free_cached_memory();
         let digging = go(move || {
@@ -311,11 +311,11 @@ fn without_memory_code_that_cannot_die_goes_on() {
     }
 }
 
-guest_test!(a_goroutine_that_makes_room_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
+guest_test!(g_that_frees_memory_is_preempted_once_at_a_time, smp = &[1], memory = 64, icount, seconds = 120,);
 /// A G touches pages in a storm of preemptions while only free stacks have memory left. If it were preempted on its way
 /// back from taking that memory, a second set of registers would be saved on its stack; the kernel asserts that this
 /// does not happen.
-fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
+fn g_that_frees_memory_is_preempted_once_at_a_time() {
     /// The number of stacks whose pages are taken at once.
     const STACKS: usize = 64;
     const PAGES: usize = 100;
@@ -346,9 +346,9 @@ fn a_goroutine_that_makes_room_is_preempted_once_at_a_time() {
     }
 }
 
-guest_test!(memory_is_accounted_for, isolated);
+guest_test!(reported_usage_matches_the_stacks, isolated);
 /// The reported usage agrees with the usage of the stacks.
-fn memory_is_accounted_for() {
+fn reported_usage_matches_the_stacks() {
     static GATE: AtomicBool = AtomicBool::new(false);
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     mm::free_cached_memory();
@@ -373,13 +373,13 @@ fn memory_is_accounted_for() {
     assert!(mm::usage().stacks_committed <= before.stacks_committed + 7 * 64 * 2 * PAGE_SIZE, "{:?}", mm::usage());
 }
 
-guest_test!(a_hundred_thousand_goroutines_fit_in_a_gibibyte, smp = &[1, 8], isolated, seconds = 120);
-fn a_hundred_thousand_goroutines_fit_in_a_gibibyte() {
+guest_test!(hundred_thousand_gs_fit_in_a_gibibyte, smp = &[1, 8], isolated, seconds = 120);
+fn hundred_thousand_gs_fit_in_a_gibibyte() {
     many_goroutines(100_000);
 }
 
-guest_test!(a_million_goroutines_fit_in_8_gibibytes, memory = 8192, isolated, ignored, seconds = 1200);
-fn a_million_goroutines_fit_in_8_gibibytes() {
+guest_test!(million_gs_fit_in_8_gibibytes, memory = 8192, isolated, ignored, seconds = 1200);
+fn million_gs_fit_in_8_gibibytes() {
     many_goroutines(1_000_000);
 }
 

@@ -44,7 +44,7 @@ fn nothing_runs_while_the_world_is_stopped() {
 guest_test!(nothing_runs_while_the_world_is_stopped, smp = &[1, 2, 8], isolated);
 
 /// The number of Ps changes, also to more than the number of CPUs, while Gs perform all operations.
-fn procs_change_while_everything_goes_on() {
+fn set_procs_works_under_load() {
     static FINISHED: AtomicUsize = AtomicUsize::new(0);
     fn act(seed: u32) {
         let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
@@ -83,10 +83,10 @@ fn procs_change_while_everything_goes_on() {
     set_procs(original).unwrap();
     assert_eq!(procs(), original);
 }
-guest_test!(procs_change_while_everything_goes_on, smp = &[1, 2, 8], seconds = 60, isolated);
+guest_test!(set_procs_works_under_load, smp = &[1, 2, 8], seconds = 60, isolated);
 
 /// With more Ps than CPUs their Ms share the CPUs, so Gs that spin for each other all get past the barrier.
-fn more_processors_than_cpus() {
+fn more_ps_than_cpus_share_the_cpus() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wanted = num_cpu() + 2;
     set_procs(wanted).unwrap();
@@ -102,11 +102,11 @@ fn more_processors_than_cpus() {
         .collect();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
-guest_test!(more_processors_than_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
+guest_test!(more_ps_than_cpus_share_the_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
 
 /// There are more Ps than CPUs, and each P has timers that are due whenever its M gets a CPU. Nevertheless each M runs
 /// for its granularity, so that all make progress.
-fn threads_take_turns_whatever_their_timers_do() {
+fn threads_run_for_their_granularity_beside_due_timers() {
     let wanted = 3 * num_cpu();
     set_procs(wanted).unwrap();
     let sleepers = (0..20 * wanted as u64).map(|n| {
@@ -121,7 +121,7 @@ fn threads_take_turns_whatever_their_timers_do() {
     let all: Vec<_> = sleepers.chain(hogs).collect();
     all.into_iter().for_each(|handle| handle.join().unwrap());
 }
-guest_test!(threads_take_turns_whatever_their_timers_do, smp = &[1], icount, seconds = 60);
+guest_test!(threads_run_for_their_granularity_beside_due_timers, smp = &[1], icount, seconds = 60);
 
 /// A G that has stopped the world may not block: it panics. Without that the machine would hang.
 fn blocking_with_the_world_stopped() {
@@ -136,7 +136,7 @@ guest_test!(
 );
 
 /// A locked G stays on its M, and the M runs no other G meanwhile, whatever the Gs do.
-fn a_locked_goroutine_has_its_machine_to_itself() {
+fn no_other_g_runs_on_the_m_of_a_locked_g() {
     fn machine() -> u32 {
         Pinned::<Kernel>::new().machine().id().get()
     }
@@ -178,4 +178,4 @@ fn a_locked_goroutine_has_its_machine_to_itself() {
         .collect();
     locked.into_iter().chain(others).for_each(|handle| handle.join().unwrap());
 }
-guest_test!(a_locked_goroutine_has_its_machine_to_itself, smp = &[1, 2, 8], isolated, options = &["slice_us=1000"]);
+guest_test!(no_other_g_runs_on_the_m_of_a_locked_g, smp = &[1, 2, 8], isolated, options = &["slice_us=1000"]);

@@ -194,7 +194,7 @@ guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], isolated, se
 
 /// Checks that these tests detect errors: if a preemption does not skip the red zone, the red zone is lost, and nothing
 /// else.
-fn without_the_skip_the_red_zone_is_lost() {
+fn red_zone_is_lost_if_it_is_not_skipped() {
     #[expect(unsafe_code, reason = "has something lost")]
     // SAFETY: the code only compares the words of its red zone, and nothing else depends on them.
     let unprotect = |code| unsafe { leave_red_zone_unprotected_in(code) };
@@ -206,4 +206,4 @@ fn without_the_skip_the_red_zone_is_lost() {
     let other = tally.lost.iter().find(|lost| !matches!(lost, Lost::RedZone(_)));
     assert_eq!(other, None);
 }
-guest_test!(without_the_skip_the_red_zone_is_lost, smp = &[1, 8], isolated, seconds = 60);
+guest_test!(red_zone_is_lost_if_it_is_not_skipped, smp = &[1, 8], isolated, seconds = 60);

@@ -45,7 +45,7 @@ fn preemptions_during<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'stat
 }
 
 /// A single `memcpy` takes many slices and copies every byte.
-fn copies_are_preempted_and_whole() {
+fn preempted_copies_are_complete() {
     const LENGTH: usize = 8 << 20;
     let storm = storm();
     let ((), count) = preemptions_during(|| {
@@ -58,11 +58,11 @@ fn copies_are_preempted_and_whole() {
     drop(storm);
     assert!(count > 0);
 }
-guest_test!(copies_are_preempted_and_whole, smp = &[1, 2, 8], seconds = 60);
+guest_test!(preempted_copies_are_complete, smp = &[1, 2, 8], seconds = 60);
 
 /// Compares the results of two floating-point loops, a scalar one and one that the compiler vectorises, with and
 /// without preemptions.
-fn computations_come_out_the_same() {
+fn preempted_computations_return_the_same_results() {
     fn scalar(seed: u32) -> u64 {
         (0..300_000u32).fold(f64::from(seed), |value, step| value * 0.999_999 + f64::from(step % 7)).to_bits()
     }
@@ -84,7 +84,7 @@ fn computations_come_out_the_same() {
     }
     assert!(preemptions() > before);
 }
-guest_test!(computations_come_out_the_same, smp = &[1, 2, 8], seconds = 60);
+guest_test!(preempted_computations_return_the_same_results, smp = &[1, 2, 8], seconds = 60);
 
 /// Checks, with one P, that no other G runs while the result of `hold` keeps preemption off, and that another G runs as
 /// soon as it is dropped.
@@ -125,7 +125,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
 /// The slice that the tests of [`is_left_alone`] use.
 const SLICE_NS: u64 = 200_000;
 
-fn sections_without_preemption_are_left_alone() {
+fn sections_with_preemption_off_are_not_preempted() {
     static OF_THREADS: PreemptMutex<()> = PreemptMutex::new(());
     static OF_HANDLERS: InterruptMutex<()> = InterruptMutex::new(());
     is_left_alone(PreemptGuard::new);
@@ -136,10 +136,10 @@ fn sections_without_preemption_are_left_alone() {
     // The scheduler holds its locks with such a pin.
     is_left_alone(Pinned::<Kernel>::new);
 }
-guest_test!(sections_without_preemption_are_left_alone, smp = &[1], options = &["slice_us=200"]);
+guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], options = &["slice_us=200"]);
 
 /// Another CPU requests the preemption, long before the slice ends.
-fn another_cpu_preempts_by_interrupt() {
+fn ipi_preempts_a_g_on_another_cpu() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let before = preemptions();
     let hogs: Vec<_> = (1..procs())
@@ -164,10 +164,10 @@ fn another_cpu_preempts_by_interrupt() {
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
 }
 // The slices are ten seconds long, so that no tick ends one.
-guest_test!(another_cpu_preempts_by_interrupt, smp = &[2, 8], options = &["slice_us=10000000"]);
+guest_test!(ipi_preempts_a_g_on_another_cpu, smp = &[2, 8], options = &["slice_us=10000000"]);
 
 /// With the shortest slice every P switches constantly between Gs that never yield, and main runs nevertheless.
-fn storm_of_short_slices() {
+fn main_runs_in_a_storm_of_short_slices() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
     let before = preemptions();
@@ -191,4 +191,4 @@ fn storm_of_short_slices() {
     assert!(rounds.iter().all(|&rounds| rounds > 0), "a hog had no turn: {rounds:?}");
     assert_eq!(rounds.iter().sum::<u64>(), ROUNDS.load(Ordering::Relaxed));
 }
-guest_test!(storm_of_short_slices, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);
+guest_test!(main_runs_in_a_storm_of_short_slices, smp = &[1, 2, 8], options = &["slice_us=100"], seconds = 60);
