@@ -206,7 +206,7 @@ impl<C: Cpu> Threads<C> {
 
     /// Whether this CPU has a ready thread in its list. Callable from interrupts.
     #[must_use]
-    pub fn is_anyone_ready(&self) -> bool {
+    pub fn has_ready_thread(&self) -> bool {
         self.here().ready_length.load(Ordering::Relaxed) != 0
     }
 
@@ -236,21 +236,21 @@ impl<C: Cpu> Threads<C> {
 
     /// If a thread is ready on this CPU, makes the running one give way. Returns whether it will.
     fn make_room(&self) -> bool {
-        let is_anyone_ready = self.is_anyone_ready();
-        if is_anyone_ready {
+        let has_ready_thread = self.has_ready_thread();
+        if has_ready_thread {
             self.here().is_displaced.store(true, Ordering::Relaxed);
         }
-        is_anyone_ready
+        has_ready_thread
     }
 
     /// Whether any CPU has a ready thread in its list.
     #[must_use]
     pub fn is_any_ready(&self) -> bool {
-        self.who_is_waited_for().any(|is_waited_for| is_waited_for)
+        self.cpus_with_ready_threads().any(|has_ready_thread| has_ready_thread)
     }
 
     /// For each CPU, whether it has a ready thread in its list.
-    pub fn who_is_waited_for(&self) -> impl Iterator<Item = bool> {
+    pub fn cpus_with_ready_threads(&self) -> impl Iterator<Item = bool> {
         self.cpus.iter().map(|cpu| cpu.ready_length.load(Ordering::Relaxed) != 0)
     }
 

@@ -52,7 +52,7 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
         let [far_side, canceller, timer] = machines;
         let (node, me) = (Node::<Model>::new(None, None), setting.goroutine());
         let generation = me.open_wait();
-        let goes_on = |pinned: &Pinned<Model>, node: &Node<Model>| {
+        let continue_after_wait = |pinned: &Pinned<Model>, node: &Node<Model>| {
             assert!(is_readied(me));
             me.set_status(Status::Running);
             node.dequeue(me);
@@ -62,19 +62,19 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
         let cancels = spawn_as(canceller, move |pinned| {
             cancelled.cancel(&Cause::of(ContextError::Canceled));
             if pinned.processor().queue.pop().is_some() {
-                goes_on(pinned, &cancelled);
+                continue_after_wait(pinned, &cancelled);
             }
         });
         let timed = node.clone();
         let fires = spawn_as(timer, move |pinned| {
             if run_due(pinned, far_side) > 0 {
-                goes_on(pinned, &timed);
+                continue_after_wait(pinned, &timed);
             }
         });
         run_as(far_side, |pinned| {
             node.enqueue(pinned, me, generation, || arm(pinned, me, DUE, &me.timer, Action::Wake(me, generation)));
             if pinned.processor().queue.pop().is_some() {
-                goes_on(pinned, &node);
+                continue_after_wait(pinned, &node);
             }
         });
         cancels.join().unwrap();
@@ -198,12 +198,12 @@ fn overtaken_tick_is_not_delivered() {
         let setting = Setting::new(3);
         let (owner, timer) = (setting.running_machine(), setting.running_machine());
         let waiting = [setting.goroutine(), setting.goroutine()];
-        let places = [0; 2].map(|_| &*Box::leak(Box::new(std::sync::atomic::AtomicU64::new(0))));
+        let value_slots = [0; 2].map(|_| &*Box::leak(Box::new(std::sync::atomic::AtomicU64::new(0))));
         let slot = run_as(owner, |_| {
             let slot = TimerSlot::<Model>::take().unwrap();
             slot.set(DUE, Duration::from_nanos(10));
-            for (goroutine, place) in waiting.into_iter().zip(places) {
-                goroutine.waiter.prepare(goroutine, WaitGeneration::SOLE, place.as_ptr().cast());
+            for (goroutine, value_slot) in waiting.into_iter().zip(value_slots) {
+                goroutine.waiter.prepare(goroutine, WaitGeneration::SOLE, value_slot.as_ptr().cast());
                 slot.queue(&goroutine.waiter);
             }
             slot
@@ -213,7 +213,7 @@ fn overtaken_tick_is_not_delivered() {
         });
         run_as(owner, |pinned| run_due_at(pinned, owner, Instant::from_nanos(20)));
         fires.join().unwrap();
-        let [first, second] = places.map(|place| place.load(std::sync::atomic::Ordering::Relaxed));
+        let [first, second] = value_slots.map(|value_slot| value_slot.load(std::sync::atomic::Ordering::Relaxed));
         assert!(first != 0 && (second == 0 || first < second), "ticks of {first} and then {second}");
         run_as(owner, |_| slot.unwrap().stop());
     });

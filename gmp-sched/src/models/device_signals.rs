@@ -91,12 +91,12 @@ impl Scene {
             if self.signal.commit(pinned, self.waiter, generation, deadline) {
                 return;
             }
-            self.goes_on(pinned, deadline);
+            self.continue_after_wait(pinned, deadline);
         }
     }
 
     /// What the G does first after a wait, on any M.
-    fn goes_on(&self, pinned: &Pinned<Model>, deadline: Instant) {
+    fn continue_after_wait(&self, pinned: &Pinned<Model>, deadline: Instant) {
         self.waiter.set_status(Status::Running);
         pinned.machine().set_current(Some(self.waiter));
         match self.signal.end(self.scheduler, self.waiter, deadline) {
@@ -125,7 +125,7 @@ impl Scene {
 
     fn resume_as(&self, pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, first_deadline: Instant) {
         assert!(core::ptr::eq(goroutine, self.waiter) && goroutine.status() == Status::Runnable, "runs twice");
-        self.goes_on(pinned, self.deadline(first_deadline));
+        self.continue_after_wait(pinned, self.deadline(first_deadline));
         self.run(pinned, first_deadline);
     }
 
@@ -164,10 +164,10 @@ fn wait_against_raises_and_a_poll() {
         let scene = Scene::new(&setting, waits, 2);
         let others = (scene.clone(), scene.clone());
         let raises = loom::thread::spawn(move || others.0.interrupt());
-        let looks = spawn_as(polls, move |pinned| others.1.poll(pinned, Instant::NEVER));
+        let polling = spawn_as(polls, move |pinned| others.1.poll(pinned, Instant::NEVER));
         run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
         raises.join().unwrap();
-        looks.join().unwrap();
+        polling.join().unwrap();
         scene.check(polls);
     });
 }
@@ -202,10 +202,10 @@ fn deadline_against_a_raise_that_is_polled() {
         run_as(waits, |pinned| scene.run(pinned, DUE));
         let others = (scene.clone(), scene.clone());
         let timers = waits.held_processor();
-        let looks = spawn_as(polls, move |pinned| others.0.poll(pinned, DUE));
+        let polling = spawn_as(polls, move |pinned| others.0.poll(pinned, DUE));
         let fires_now = spawn_as(fires, move |pinned| others.1.fire(pinned, timers));
         scene.interrupt();
-        looks.join().unwrap();
+        polling.join().unwrap();
         fires_now.join().unwrap();
         scene.check(polls);
     });
@@ -268,7 +268,7 @@ fn woken_g_sees_what_the_handler_did() {
             device.1.used();
             device.0.interrupt();
         });
-        let looks = {
+        let polling = {
             let (scene, memory) = (scene.clone(), memory.clone());
             spawn_as(polls, move |pinned| {
                 scene.poll(pinned, Instant::NEVER);
@@ -284,7 +284,7 @@ fn woken_g_sees_what_the_handler_did() {
             }
         });
         raises.join().unwrap();
-        looks.join().unwrap();
+        polling.join().unwrap();
         scene.check(polls);
     });
 }

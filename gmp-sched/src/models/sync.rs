@@ -117,9 +117,9 @@ fn mutex_is_handed_over() {
 type Shared<R> = Guarded<RawRwLock<Model, R>>;
 
 fn read<R: Readers>((lock, value): &Shared<R>) {
-    let place = lock.share(None).expect("it waits for ever");
+    let slot = lock.share(None).expect("it waits for ever");
     assert!(value.read() <= 2);
-    lock.unshare(place);
+    lock.unshare(slot);
 }
 
 fn write<R: Readers>((lock, value): &Shared<R>) {

@@ -80,12 +80,12 @@ fn woken_thread_sees_what_all_givers_did() {
             .collect();
         // A later take or park sees what each waker did.
         let mut seen = [false; 2];
-        let mut look = || seen = [0, 1].map(|waker| seen[waker] || thread.1[waker].load(Ordering::Relaxed));
+        let mut observe = || seen = [0, 1].map(|waker| seen[waker] || thread.1[waker].load(Ordering::Relaxed));
         if thread.0.token.take() {
-            look();
+            observe();
         }
         if !thread.0.token.commit_park() {
-            look();
+            observe();
         }
         let made_ready: Vec<_> = wakers.into_iter().map(|waker| waker.join().unwrap()).collect();
         assert!(seen == [true; 2] || made_ready.contains(&true) || thread.0.token.take(), "{seen:?} {made_ready:?}");

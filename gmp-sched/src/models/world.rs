@@ -46,19 +46,19 @@ impl Scene {
     /// Requests the stop and asks all Ps once; returns whether all have stopped.
     fn stop(&self) -> bool {
         let scheduler = self.setting.scheduler;
-        let stands = run_as(self.stopper, |pinned| {
+        let has_stopped = run_as(self.stopper, |pinned| {
             scheduler.begin_to_stop(self.stopper);
             scheduler.has_stopped(pinned.processor())
         });
-        if stands == Some(true) {
+        if has_stopped == Some(true) {
             self.ground.used();
         }
-        stands == Some(true)
+        has_stopped == Some(true)
     }
 
     /// Lets the other Ms run until they stop, which they do at the latest when they are asked a second time. Then
     /// starts the world and lets all continue.
-    fn check(&self, stood: bool, others: &[&'static Machine<Model>]) {
+    fn check(&self, has_stopped: bool, others: &[&'static Machine<Model>]) {
         let scheduler = self.setting.scheduler;
         for &machine in others {
             let runs_on = machine.processor().is_some() && machine.current_goroutine().is_some();
@@ -66,7 +66,7 @@ impl Scene {
             give_way(machine);
         }
         self.setting.settle();
-        if !stood {
+        if !has_stopped {
             let is_last_stopped = scheduler.shared.lock().unstopped == 0;
             assert!(!is_last_stopped || is_unparked(self.stopper), "the last that stopped did not wake the stopper");
             assert_eq!(run_as(self.stopper, |pinned| scheduler.has_stopped(pinned.processor())), Some(true));
@@ -101,7 +101,7 @@ fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
 }
 
 /// Ends the system call of the G that runs on `machine`. If the G keeps running, it uses `ground`.
-fn come_back(pinned: &Pinned<Model>, machine: &'static Machine<Model>, ground: &Checked) {
+fn return_from_call(pinned: &Pinned<Model>, machine: &'static Machine<Model>, ground: &Checked) {
     let me: &'static Goroutine<Model> = machine.running_goroutine();
     if !take_processor_back(pinned, me) {
         requeue_without_processor(&Pinned::new(), me);
@@ -120,10 +120,10 @@ fn stopping_against_the_return_from_a_system_call() {
         let scene = Scene::new(2);
         let caller = scene.calling_machine();
         let ground = scene.ground.clone();
-        let returns = spawn_as(caller, move |pinned| come_back(pinned, caller, &ground));
-        let stood = scene.stop();
+        let returns = spawn_as(caller, move |pinned| return_from_call(pinned, caller, &ground));
+        let has_stopped = scene.stop();
         returns.join().unwrap();
-        scene.check(stood, &[caller]);
+        scene.check(has_stopped, &[caller]);
     });
 }
 
@@ -139,13 +139,13 @@ fn stopping_against_a_retake() {
         let watch = loom::thread::spawn(move || {
             scheduler.retake(processor);
         });
-        let stood = scene.stop();
+        let has_stopped = scene.stop();
         watch.join().unwrap();
         let ground = scene.ground.clone();
-        if !stood {
-            run_as(caller, |pinned| come_back(pinned, caller, &ground));
+        if !has_stopped {
+            run_as(caller, |pinned| return_from_call(pinned, caller, &ground));
         }
-        scene.check(stood, &[caller]);
+        scene.check(has_stopped, &[caller]);
     });
 }
 
@@ -156,9 +156,9 @@ fn stopping_against_a_handoff() {
         scene.setting.add_machine();
         let blocking = scene.setting.running_machine();
         let blocks = spawn_as(blocking, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
-        let stood = scene.stop();
+        let has_stopped = scene.stop();
         blocks.join().unwrap();
-        scene.check(stood, &[]);
+        scene.check(has_stopped, &[]);
     });
 }
 
@@ -168,9 +168,9 @@ fn stopping_against_an_m_that_goes_idle() {
         let scene = Scene::new(2);
         let idler = scene.setting.spinning_machine();
         let idles = spawn_as(idler, move |pinned| run_next(pinned, idler));
-        let stood = scene.stop();
+        let has_stopped = scene.stop();
         idles.join().unwrap();
-        scene.check(stood, &[idler]);
+        scene.check(has_stopped, &[idler]);
     });
 }
 
@@ -187,9 +187,9 @@ fn stopping_against_a_g_that_spawns() {
             ground.used();
             ready_pinned(pinned, spawned);
         });
-        let stood = scene.stop();
+        let has_stopped = scene.stop();
         spawns.join().unwrap();
-        scene.check(stood, &[spawner]);
+        scene.check(has_stopped, &[spawner]);
     });
 }
 
@@ -200,7 +200,7 @@ fn starting_against_the_return_from_a_system_call() {
         let scene = Scene::new(3);
         let caller = scene.calling_machine();
         assert!(scene.stop());
-        let returns = spawn_as(caller, move |pinned| come_back(pinned, caller, &Checked::default()));
+        let returns = spawn_as(caller, move |pinned| return_from_call(pinned, caller, &Checked::default()));
         run_as(scene.stopper, |pinned| scene.setting.scheduler.start_again(pinned));
         returns.join().unwrap();
         scene.setting.settle_all([caller]);
@@ -241,8 +241,8 @@ fn timers_are_not_missed_when_the_world_starts() {
         run_as(leaving, |pinned| {
             arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE))
         });
-        let stood = scene.stop();
-        scene.check(stood, &[leaving]);
+        let has_stopped = scene.stop();
+        scene.check(has_stopped, &[leaving]);
     });
 }
 

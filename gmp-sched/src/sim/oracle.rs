@@ -54,11 +54,11 @@ impl Transients {
         let threads = super::platform::threads();
         let is_any_idle = threads.is_any_idle();
         let mut waiting = self.idle_cpu.borrow_mut();
-        for (cpu, is_waited_for) in threads.who_is_waited_for().enumerate() {
+        for (cpu, has_ready_thread) in threads.cpus_with_ready_threads().enumerate() {
             if cpu == waiting.len() {
                 waiting.push(Cell::new(0));
             }
-            if add(&waiting[cpu], step, is_waited_for && is_any_idle) > patience {
+            if add(&waiting[cpu], step, has_ready_thread && is_any_idle) > patience {
                 return Err(format!("a thread stays ready for CPU {cpu}, and a CPU idle"));
             }
         }

@@ -247,7 +247,7 @@ fn hogs_do_not_keep_the_world_from_stopping() {
 /// When the world starts, most Gs that were computing continue on the same CPU. Go: at most 25% elsewhere.
 #[test]
 fn computing_gs_keep_their_cpus_when_the_world_starts() {
-    let places = || {
+    let m_and_p = || {
         let pinned = Pinned::<Sim>::new();
         (pinned.machine().id(), pinned.processor().id())
     };
@@ -262,13 +262,13 @@ fn computing_gs_keep_their_cpus_when_the_world_starts() {
                 .map(|_| {
                     let (round, arrived, moved) = (round.clone(), arrived.clone(), moved.clone());
                     sim::go(move || {
-                        let (mut last, mut place) = (0, places());
+                        let (mut last, mut last_m_and_p) = (0, m_and_p());
                         while last < rounds {
                             sim::work(Duration::from_micros(5));
                             let now = round.load(Ordering::Relaxed);
                             if now != last {
-                                moved.fetch_add(usize::from(places() != place), Ordering::Relaxed);
-                                (last, place) = (now, places());
+                                moved.fetch_add(usize::from(m_and_p() != last_m_and_p), Ordering::Relaxed);
+                                (last, last_m_and_p) = (now, m_and_p());
                                 arrived.fetch_add(1, Ordering::Relaxed);
                             }
                         }

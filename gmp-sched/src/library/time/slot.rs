@@ -96,10 +96,10 @@ impl<P: Platform> TimerSlot<P> {
         let slot = match first {
             Some(slot) => slot,
             None => {
-                let mut place = Vec::new();
-                place.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-                place.push(Self::new(unused)?);
-                &place.leak()[0]
+                let mut storage = Vec::new();
+                storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+                storage.push(Self::new(unused)?);
+                &storage.leak()[0]
             }
         };
         let bubble = BubbleRef::current();
