@@ -102,7 +102,7 @@ fn spawn_join(processors: usize) {
     });
 }
 
-/// Spawns 10,000 Gs that count down, and waits until all have: cold, including new stacks, and warm.
+/// Spawns 10,000 Gs that count down, and waits for all of them. Measured cold, including new stacks, and warm.
 fn spawn_batch(processors: usize) {
     const ROUNDS: usize = 20;
     const BATCH: usize = 10_000;
@@ -266,7 +266,7 @@ fn skynet_node(parent: Sender<usize>, number: usize, size: usize) {
     parent.send((0..10).map(|_| receiver.recv().unwrap()).sum()).unwrap();
 }
 
-/// Gs of a tree with ten children each and 100,000 leaves. Cold, including new stacks, and warm.
+/// Runs a tree of Gs with ten children each and 100,000 leaves. Measured cold, including new stacks, and warm.
 fn skynet(processors: usize) {
     fn once() -> Duration {
         let start = Instant::now();

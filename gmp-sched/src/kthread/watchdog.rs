@@ -19,9 +19,9 @@ pub struct WatchdogDuty {
 /// The state of one CPU.
 #[derive(Debug)]
 pub struct CpuDuty {
-    /// It runs a thread, and so has a timer tick.
+    /// Whether the CPU runs a thread, and so has a timer tick.
     is_busy: AtomicBool,
-    /// Its timer is armed. Written by this CPU only.
+    /// Whether the CPU's timer is armed. Written by this CPU only.
     on_duty: AtomicBool,
 }
 

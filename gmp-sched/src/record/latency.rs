@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn buckets_match_gos() {
-        // Go has 160 buckets in between, one below and one above; the range 2^9..2^48 here has (48 - 9) * 4.
+        // Go's code has 160 buckets between the first and the last one; the range 2^9..2^48 needs only (48 - 9) * 4.
         assert_eq!(BUCKETS, 158);
         assert_eq!([0, 1, 511].map(bucket_of), [0, 0, 0]);
         assert_eq!([512, 639, 640, 1023, 1024].map(bucket_of), [1, 1, 2, 4, 5]);

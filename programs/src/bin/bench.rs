@@ -164,7 +164,7 @@ fn skynet_node(parent: Sender<u64>, number: u64, size: u64) {
     parent.send((0..10).map(|_| receiver.recv().expect("ten of them")).sum()).expect("it waits");
 }
 
-/// Gs of a tree with ten children each and 100,000 leaves. Cold, including new stacks, and warm.
+/// Runs a tree of Gs with ten children each and 100,000 leaves. Measured cold, including new stacks, and warm.
 fn skynet() {
     for name in ["skynet_100k_cold", "skynet_100k"] {
         measure(name, 111_111, || {
@@ -198,7 +198,7 @@ fn spawn_join() {
     });
 }
 
-/// Spawns 10,000 Gs and waits until all have run: cold, including new stacks, and warm.
+/// Spawns 10,000 Gs and waits until all have run. Measured cold, including new stacks, and warm.
 fn spawn_batch() {
     const BATCH: usize = 10_000;
     static LEFT: AtomicUsize = AtomicUsize::new(0);

@@ -42,7 +42,7 @@ fn fill(index: usize, disk: &Disk) -> u64 {
     end
 }
 
-/// Many more Gs than the queues have entries read pieces of all lengths, from all offsets, of all disks at the same time.
+/// Many Gs, more than a queue has entries, read pieces of all lengths from all offsets of all disks at the same time.
 fn concurrent_reads_return_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
     const READERS: usize = 64;

@@ -62,7 +62,7 @@ fn list() {
     }
 }
 
-/// Runs the tests named on the console, until its end.
+/// Runs the tests that are named on the console, until the console's input ends.
 fn serve() -> Result<(), String> {
     loop {
         println!("{}", Report::Ready);

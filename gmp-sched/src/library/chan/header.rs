@@ -180,7 +180,6 @@ impl<P: Platform> Header<P> {
         assert!(!self.bubble.is_foreign(), "{what} synctest channel from outside bubble");
     }
 
-    /// Loads the word.
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
         // Ordering: Acquire, for loads without the lock. Partner: the Release in `close`; makes visible what happened before

@@ -422,9 +422,9 @@ fn with_all_locks<P: Platform>(
     }
 }
 
-/// The second half of step 2, with all locks held. A case that seems to be ready is, unless the waits of all its partners
-/// have been ended by others. A failed attempt has removed these from the queue, so the case does not seem to be ready
-/// again.
+/// The second half of step 2, with all locks held. A case that seems to be ready is really ready, unless other wakers
+/// have ended the waits of all its partners. A failed attempt removes those from the queue, so that the case no longer
+/// seems to be ready.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<P: Platform>(

@@ -224,7 +224,7 @@ impl<P: Platform> RawMutex<P> {
             let began = *began.get_or_insert_with(P::now);
             let blocking = Blocking::<P>::new(reason, limit);
             if blocking.is_over() {
-                // The unlock that woke this G relies on it to lock the mutex if it is free.
+                // The unlock that woke this G woke no other waiter, so this G must lock the mutex if it is free.
                 return self.take_or(mine, |word| word & !mine);
             }
             let queue = self.queue.lock();

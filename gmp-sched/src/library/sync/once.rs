@@ -112,8 +112,8 @@ impl<P: Platform> Once<P> {
         }
     }
 
-    /// Returns `true` if the caller must run its function, and `false` when another's has returned. Waits while another one
-    /// runs.
+    /// Waits while another caller's function runs. Returns `false` if it has returned, and `true` if the caller must
+    /// run its own function.
     #[track_caller]
     fn begin(&self) -> bool {
         loop {
