@@ -1,52 +1,52 @@
 //! Go's scheduler as a crate: Gs (flows of control with stacks of their own) run on Ms (threads of the platform) that
-//! hold a P (a licence to run, with a local run queue). `no_std`, hardware-free, without statics; what it needs of the
-//! machine under it is the [`platform::Platform`] trait.
+//! hold a P (a licence to run, with a local run queue). The crate is `no_std`, independent of the
+//! hardware and has no statics. What it needs from the computer or operating system is the [`platform::Platform`] trait.
 //!
 //! The source is a stack of layers, one folder each, from the ground up:
 //!
 //! | layer | module | concept | Go (runtime, go1.27) |
 //! |---|---|---|---|
 //! | `base` | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
-//! | | `points`, `error`, `instant`, `id` | where a simulator may switch; errors; points in time; the numbers of Gs, Ms and Ps | |
+//! | | `points`, `error`, `instant`, `id` | points at which a simulator may switch; errors; points in time; the numbers of Gs, Ms and Ps | |
 //! | | `timing_wheel`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive FIFO, atomic references, the only import of atomics | `gQueue` |
-//! | [`context`] | | the context switch; with the feature `control-words` it keeps the floating-point control words | `gogo`, `mcall`, `gosave` |
+//! | [`context`] | | the context switch; with the feature `control-words` it preserves the floating-point control words | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
-//! | `record` | [`mod@latency`], [`mod@trace`], `counters` | how long Gs wait to run, what happens on each P | `timeToRun`, `runtime/trace` |
-//! | [`platform`] | | what the scheduler needs of the machine under it | `acquirem`, `releasem` |
+//! | `record` | [`mod@latency`], [`mod@trace`], `counters` | scheduling latency, traces of events, counters of each P | `timeToRun`, `runtime/trace` |
+//! | [`platform`] | | what the scheduler needs from the computer or operating system | `acquirem`, `releasem` |
 //! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`] | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
-//! | | `status`, `wait_reason` | what a G is doing, why it waits | `waitReason` |
-//! | | `timers`, `waiter`, `signal`, `slice`, `sampler`, `locked`, `world_stop`, `bubble` | what the mechanisms of these names keep in a G, an M, a P, the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
-//! | `engine` | `schedule`, `pick`, `steal` | the g0 loop, what runs next, stealing | `schedule`, `findRunnable`, `stealWork` |
-//! | | `enqueue`, [`mod@yield_now`] | where a runnable G goes, giving way | `runqput`, `injectglist`, `Gosched` |
-//! | | `switch`, [`mod@park`] | leaving a G, the far-side commit, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
-//! | | [`idle`] | idle Ps and Ms, wake-ups, and why none is lost | `wakep`, `startm`, `stopm` |
+//! | | `status`, `wait_reason` | the status of a G, the reason of its wait | `waitReason` |
+//! | | `timers`, `waiter`, `signal`, `slice`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
+//! | `engine` | `schedule`, `pick`, `steal` | the loop of g0, the pick of the next G, stealing | `schedule`, `findRunnable`, `stealWork` |
+//! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
+//! | | `switch`, [`mod@park`] | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
+//! | | [`idle`] | idle Ps and Ms, wakeups, and why none is lost | `wakep`, `startm`, `stopm` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`syscall`] | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | [`device_signals`] | Gs that wait for devices | `netpoll`, `pollDesc` |
-//! | | `arm_timers`, `due_timers`, [`mod@sleep`] | the timers of each P, and when their Gs run | `timers`, `timeSleep` |
+//! | | `arm_timers`, `due_timers`, [`mod@sleep`] | the timers of each P, batches of due timers, sleeping | `timers`, `timeSleep` |
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
 //! | | `sampling`, `tracing` | recording a sample of Gs; taking a trace | `runtime/trace` |
-//! | | `machines`, `reuse`, `stacks`, `bubbles` | making Ms; reuse of dead Gs and of stacks; the Gs of a bubble that wait | `newm`, `gfget`, `gfput`, `malg` |
-//! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | a G's beginning and end | `newproc`, `goexit` |
+//! | | `machines`, `reuse`, `stacks`, `bubbles` | making Ms; reuse of dead Gs and of stacks; counting the active Gs of a bubble | `newm`, `gfget`, `gfput`, `malg` |
+//! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several | `hchan`, `chansend`, `chanrecv`, `selectgo` |
-//! | | [`sync`] | locks, and waiting for each other | package `sync`, `sema.go` |
-//! | | [`mod@time`], [`cancel`] | timers of programs, tickers, functions that run later; contexts and time limits | `time`, `context` |
-//! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; values by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
+//! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
+//! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
+//! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; generators by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
 //! | | `waiter` | wait queues | `sudog`, `waitq` |
-//! | `report` | `schedtrace`, `timeline`, [`debugger`] | a running scheduler in lines; what ran where, drawn; where a debugger finds things | `schedtrace` |
+//! | `report` | `schedtrace`, `timeline`, [`debugger`] | the state of a scheduler as text; a drawing of what ran on each P; offsets for debuggers | `schedtrace` |
 //! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
-//! | `native`, `sim` | | the platform of operating-system threads; a seeded simulation of the whole, both levels, and a search through all states of small programs (feature `std`) | |
+//! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
-//! `unsafe` is allowed only where a lint exception names the reason: the switch and what lies on stacks
-//! (`context`, `engine::{reuse, stacks, switch}`, `lifecycle::{body, children, join}`, `entities::inline_body`, `kthread::switch`), stored
-//! references (`base::reference`), values on their way (`chan`, `select`), values under locks (`sync::{mutex, rwlock::raw,
-//! condvar, once_cell}`), the platforms (`native`, `sim`), and what an interface asks of its callers (`platform`,
-//! [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). Policy (search, stealing, idling, queues, timers,
-//! preemption, sysmon) has none.
-// With loom there are only the models: nobody links the library that the tests of the crate depend on otherwise.
+//! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
+//! (`context`, `engine::{reuse, stacks, switch}`, `lifecycle`, `kthread::switch`), storage for closures and results
+//! (`entities::inline_body`), stored references (`base::reference`), values that are passed (`chan`, `select`), values
+//! under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and contracts for
+//! callers (`platform`, [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking,
+//! stealing, idling, queues, timers, preemption, sysmon) has none.
+// With loom only the models are compiled; without tests there would be nothing to compile.
 #![cfg(any(test, not(gmp_loom)))]
 #![no_std]
 #![deny(unsafe_code)]

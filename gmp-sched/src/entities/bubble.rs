@@ -117,7 +117,7 @@ fn take_id() -> u64 {
 pub(crate) struct Census<P: Platform> {
     /// Number of Gs that have been started and have not ended.
     pub(crate) alive: usize,
-    /// Number of those that do not wait durably, plus one for the driver while it advances the clock.
+    /// Number of living Gs that do not wait durably, plus one for the driver while it advances the clock.
     pub(crate) active: usize,
     /// The G in [`wait`](crate::synctest::wait), while it is parked.
     pub(crate) waiting: Option<&'static Goroutine<P>>,

@@ -62,7 +62,8 @@ fn retake_against_the_return_from_a_system_call() {
     });
 }
 
-/// sysmon retakes the P of a system call, which has work, and assigns it to an M: that one sees what the caller did.
+/// sysmon retakes the P of an M in a system call, because the P has work, and assigns it to another M: that M sees what
+/// the first one did.
 #[test]
 fn next_holder_of_a_retaken_p_sees_what_the_caller_did() {
     explore_every_point(|| {

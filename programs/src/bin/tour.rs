@@ -53,7 +53,7 @@ const EVENTS: usize = 4096;
 const COLUMNS: usize = 72;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// The id of the next spawned G, or a lower one.
+/// A lower bound of the ids of Gs that are spawned later.
 fn next_id() -> u64 {
     go(|| ()).id().get() + 1
 }

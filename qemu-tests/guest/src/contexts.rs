@@ -138,8 +138,8 @@ refused!(nmi_that_blocks_is_refused: in_nmi(block), "a G blocks, yields or ends"
 refused!(nmi_that_spawns_is_refused: in_nmi(spawn), "a G is spawned", "in the handler of a non-maskable");
 refused!(nmi_that_allocates_is_refused: in_nmi(allocate), "memory is allocated or freed", "in the handler of a non-maskable");
 
-/// Operations that are allowed: spawning, allocating and locking with preemption off; printing and taking other locks of
-/// handlers while such a lock is held, and in a handler.
+/// These operations are allowed: spawning, allocating and locking with preemption off; printing and taking other locks
+/// of handlers, both in a handler and while such a lock is held.
 fn operations_allowed_by_the_table_work() {
     static OTHER: InterruptMutex<u32> = InterruptMutex::new(0);
     pinned(|| {

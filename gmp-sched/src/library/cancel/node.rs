@@ -44,7 +44,7 @@ struct State<P: Platform> {
     /// Gs that wait with this context.
     waiters: WaitQueue<P>,
     children: Slab<Weak<Node<P>>>,
-    /// Functions to start when it ends.
+    /// The functions to start when the node ends.
     functions: Slab<AfterFunc<P>>,
     /// The channel to close when it ends, once it has been asked for.
     done: Option<(Sender<Infallible, P>, Receiver<Infallible, P>)>,
