@@ -78,7 +78,7 @@ impl Sleeper {
     }
 }
 
-/// How long something that takes effect at once may take.
+/// The time limit for effects that should be immediate.
 const SOON: Duration = Duration::from_secs(5);
 
 /// The state of the process with that directory in `/proc`.

@@ -1,8 +1,8 @@
-//! Channels and selects: the holder of the lock sees what was done under it before, a value goes to one receiver or stays,
-//! and a wait with several wakers is ended by one.
+//! Channels and selects: the holder of the lock sees what was done under it before, a value goes to one receiver or
+//! stays, and only one of several wakers ends a wait.
 //!
-//! They run the channel's own code, from a G's call to its return. Only the switch is left out: a G that parks is a loom
-//! thread that runs its commit, which releases the lock, and blocks until it is readied ([`stand_in`]).
+//! The models run the channel's own code, from a G's call to its return. Only the switch is left out: a G that parks is
+//! a loom thread that runs its commit, which releases the lock, and blocks until it is readied ([`stand_in`]).
 
 use alloc::sync::Arc;
 use std::panic::{self, AssertUnwindSafe};

@@ -1,7 +1,7 @@
-//! The word of a signal: between a G that begins to wait, an interrupt that raises it, an M that takes it from the ready
-//! list, and a timer. No raise is lost, a wait ends once, and the G sees what the handler did.
+//! The word of a signal, accessed by a G that begins to wait, an interrupt that raises the signal, an M that takes it
+//! from the ready list, and a timer. No raise is lost, a wait ends once, and the G sees what the handler did.
 //!
-//! They run the signal's own code. A G continues on the loom thread that finds it.
+//! The models run the signal's own code. A G continues on the loom thread that finds it.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,5 +1,5 @@
-//! The cell between a G in [`block_on`](crate::library::future::block_on) and its waker: no call of the waker is lost, the G
-//! is readied once, and the next poll sees what the waker's caller did before.
+//! The cell that a G in [`block_on`](crate::library::future::block_on) shares with its waker: no call of the waker is
+//! lost, the G is readied once, and the next poll sees what the waker's caller did before.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;

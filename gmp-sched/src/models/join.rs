@@ -1,5 +1,5 @@
-//! The word between a G and its handle: no result is read before it is there, no waiter is lost, and the slot is reused
-//! once, when neither side needs it any more.
+//! The completion word between a G and its handle: no result is read before it is stored, no waiter is lost, and the
+//! slot is released once, when neither side needs it any more.
 
 use alloc::sync::Arc;
 

@@ -92,8 +92,8 @@ fn find_thread() -> bool {
     THREADS.take_ready_or_be_idle().is_some()
 }
 
-/// Lets all CPUs that were kicked while they halted check again. Then no thread is ready while a CPU halts. `woken` is how
-/// many threads were made ready; each busy CPU runs one of them, unless `busy_before` says that it ran something before.
+/// Lets all CPUs that were kicked while they halted check again. Then no thread may be ready while a CPU halts. `woken`
+/// threads were made ready; each `busy` CPU runs one of them, unless it was busy before.
 fn check(woken: usize, busy_before: [bool; CPUS], mut busy: [bool; CPUS]) {
     while let Some(cpu) = (0..CPUS).find(|&cpu| !busy[cpu] && KICKED[cpu].swap(false, Ordering::AcqRel)) {
         CPU.with(|current| current.set(cpu));

@@ -1,6 +1,8 @@
-//! Locks and the rest of `sync`: the holder sees what was done before, there is no second holder, and no wakeup is lost.
+//! Locks and the rest of `sync`: the holder sees what earlier holders did, there is no second holder, and no wakeup is
+//! lost.
 //!
-//! They run all of its code, except that a G that would park waits for a word that the waker sets (`sync::blocking`).
+//! The models run all code of `sync`, except that a G that would park waits for a word that the waker sets
+//! (`sync::blocking`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -22,7 +22,7 @@ mod platform {
     /// Whether a body may end by a panic or an exit: a panic would end the run, and an exit would not unwind.
     pub(super) const BODIES_MAY_UNWIND: bool = false;
 
-    /// How a body with any random number ends: it returns.
+    /// How a body with the random number ends: it always returns.
     pub(super) fn fate(_: u32) -> u32 {
         u32::MAX
     }

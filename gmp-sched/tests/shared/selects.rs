@@ -396,7 +396,7 @@ fn send_from_forwards_every_value_once() {
 }
 shared_test!(send_from_forwards_every_value_once);
 
-/// More cases than a word has bits, and more than the sort handles by insertion alone.
+/// A select has more cases than a word has bits, and so many that the Shell sort uses larger gaps, too.
 fn select_of_more_than_64_cases() {
     const CASES: usize = 900;
     let chans: Vec<_> = (0..CASES).map(|_| Chan::new(0)).collect();

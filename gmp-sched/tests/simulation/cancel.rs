@@ -132,7 +132,7 @@ fn every_limited_wait_ends_for_a_true_reason() {
     });
 }
 
-/// A function runs once if its context ended, by a cancellation or the deadline or both, before the function was stopped.
+/// If a context ends before its function is stopped, by a cancellation or the deadline or both, the function runs once.
 #[test]
 fn context_function_runs_once_unless_stopped() {
     explore(|seed| {

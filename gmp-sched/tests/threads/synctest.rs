@@ -149,7 +149,7 @@ fn wait_returns_when_nothing_is_due() {
     });
 }
 
-/// The example of Go's documentation.
+/// The example from Go's documentation.
 #[test]
 fn context_ends_exactly_at_its_deadline() {
     in_bubbles(|| {

@@ -56,7 +56,7 @@ struct State<P: Platform> {
 const UNREGISTERED: usize = usize::MAX;
 
 impl<P: Platform> Node<P> {
-    /// Makes a child of `parent`. It has ended if the parent has.
+    /// Makes a child of `parent`. The child has ended if the parent has.
     pub(crate) fn new(parent: Option<&Arc<Self>>, deadline: Option<(Instant, Cause)>) -> Arc<Self> {
         let inherited = parent.map_or((Instant::NEVER, Cause::of(ContextError::DeadlineExceeded)), |parent| {
             (parent.deadline, parent.deadline_cause.clone())
@@ -254,7 +254,7 @@ impl<P: Platform> Node<P> {
         self.state.lock().functions.try_remove(key)
     }
 
-    /// Unregisters from the parent.
+    /// Unregisters this node from its parent.
     fn leave_parent(&self) {
         let key = self.key.load(Ordering::Relaxed);
         if let Some(parent) = self.parent.as_ref().filter(|_| key != UNREGISTERED) {

@@ -53,8 +53,8 @@ pub(crate) enum Attempt<P: Platform> {
     NotReady,
 }
 
-/// Value of [`Waiter::outcome`](crate::entities::waiter::Waiter::outcome) after the value has moved. Closing the channel leaves it at
-/// zero.
+/// The [`Waiter::outcome`](crate::entities::waiter::Waiter::outcome) after the value has moved. Closing the channel
+/// leaves it at zero.
 pub(crate) const MOVED: usize = 1;
 
 /// Why a wait ended without moving a value.

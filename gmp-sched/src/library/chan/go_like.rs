@@ -76,7 +76,7 @@ impl<T, P: Platform> Chan<T, P> {
         &self.receiver
     }
 
-    /// Splits it into its two sides.
+    /// Splits the channel into its two sides.
     ///
     /// ```
     /// use gmp_sched::native::Chan;

@@ -286,7 +286,7 @@ impl<'a, P: Platform> Select<'a, P> {
 /// Step 1: tries one of the cases that seem to be ready.
 #[inline]
 fn try_one<P: Platform>(pinned: &Pinned<P>, cases: &[Case<'_, P>], choice: Choice) -> Option<usize> {
-    // An attempt fails only if another G was faster.
+    // An attempt fails only if another G has performed the operation first.
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases)?,

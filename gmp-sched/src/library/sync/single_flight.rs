@@ -101,7 +101,7 @@ impl<K: Ord + Clone, V: Clone, P: Platform> SingleFlight<K, V, P> {
             }
         };
         let value = call.value.get_or_init(fetch).clone();
-        // Before any caller returns with the value: callers that come after that must make a new call.
+        // Removed before any caller returns with the value, because later callers must make a new call.
         self.remove(&key, &call);
         Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
     }
