@@ -37,7 +37,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The thread of an M.
     type Thread: Debug + Send + Sync;
 
-    /// Stack of a G in bytes, unless [chosen otherwise](crate::spawn::Builder::stack_size).
+    /// The stack size of a G in bytes, unless its spawner [chooses another one](crate::spawn::Builder::stack_size).
     const STACK_SIZE: usize = STACK_SIZE;
 
     /// Whether interrupts fire the timers of a running P. If not, the scheduler itself reads the clock whenever it

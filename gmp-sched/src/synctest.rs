@@ -227,8 +227,8 @@ impl<P: Platform> Bubble<P> {
             census.active += 1;
             drop(census);
             self.advance(earliest);
-            // As in Go, tests must not rely on the order of simultaneous events: of the Gs that run, and of the timers that a
-            // select waits for.
+            // As in Go, tests must not rely on the order of simultaneous events, neither of the Gs that run nor of the
+            // timers that a select waits for.
             self.timers.shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
             let mut readied = List::<Goroutine<P>>::new();
             while let Some(action) = self.timers.pop_due(self.now()) {
@@ -236,7 +236,7 @@ impl<P: Platform> Bubble<P> {
                     readied.push_back(goroutine);
                 }
             }
-            // Not before all timers have fired: a G that runs may stop one of the others.
+            // Enqueued only after all timers have fired, because a G that runs may stop another timer.
             while let Some(goroutine) = readied.pop_front() {
                 enqueue_next(&pinned, goroutine);
             }

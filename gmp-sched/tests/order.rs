@@ -1,8 +1,8 @@
 //! The order in which Gs run with one P, where Go's is deterministic (go1.27, measured), on threads and in the simulator.
 //!
-//! On threads the order is that of Go only while no slice ends, which depends on how busy the computer is: when the slice of
-//! the main G ends while it spawns, the G in `runnext` goes to the tail of the ring. So no slice ends in this process, and
-//! these tests are a binary of their own.
+//! On threads the order is Go's only while no slice ends, which depends on how busy the computer is: if the slice of
+//! the main G ends while it spawns, the G in `runnext` goes to the tail of the ring. So slices never end in this
+//! process, which is why these tests are a separate binary.
 #![cfg(not(gmp_loom))]
 
 use std::sync::{Arc, Mutex};

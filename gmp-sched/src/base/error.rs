@@ -61,7 +61,7 @@ impl JoinError {
         Self::Panicked(Panic::without_payload())
     }
 
-    /// Whether the G's body panicked.
+    /// Whether the body of the G panicked.
     #[must_use]
     pub const fn is_panic(&self) -> bool {
         matches!(self, Self::Panicked(_))
@@ -72,7 +72,8 @@ impl JoinError {
         *self != Self::Exited
     }
 
-    /// Panics: with the payload of the G's panic and without another message if there is one, otherwise with `message`.
+    /// Panics with the payload of the G's panic and without printing another message, if there is a payload, otherwise
+    /// with `message`.
     #[track_caller]
     pub(crate) fn propagate(self, message: &str) -> ! {
         #[cfg(feature = "std")]
@@ -83,10 +84,11 @@ impl JoinError {
     }
 }
 
-/// On a platform that unwinds.
+/// Methods for platforms that unwind.
 #[cfg(feature = "std")]
 impl JoinError {
-    /// Returns what the G panicked with, for `std::panic::resume_unwind` or to look into it. See [`JoinError`] for an example.
+    /// Returns the payload of the G's panic, for `std::panic::resume_unwind` or for inspection. See [`JoinError`] for
+    /// an example.
     ///
     /// # Panics
     ///
@@ -136,11 +138,11 @@ impl fmt::Display for JoinError {
 
 impl core::error::Error for JoinError {}
 
-/// The panic of a G. Contains the payload on platforms that unwind, and nothing on others.
+/// The panic of a G. It contains the payload on platforms that unwind, and nothing on others.
 ///
-/// If dropping a payload panics, that panic ends in the drop of this.
+/// If dropping the payload panics, that panic is caught in the drop of this.
 pub struct Panic {
-    /// Shared references may be on several threads, and the payload is not `Sync`.
+    /// In a lock, because this must be `Sync`, but the payload is not.
     #[cfg(feature = "std")]
     payload: Option<Box<Mutex<Box<dyn Any + Send>>>>,
 }
@@ -162,7 +164,7 @@ impl Panic {
 
 #[cfg(feature = "std")]
 impl Panic {
-    /// The panic that [`catch_unwind`] caught with this payload.
+    /// Makes the panic with the payload that [`catch_unwind`] returned.
     #[cfg(not(gmp_loom))]
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
         Self { payload: Some(Box::new(Mutex::new(payload))) }

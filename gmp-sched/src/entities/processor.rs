@@ -285,7 +285,8 @@ mod tests {
     use super::{GLOBAL_QUEUE_INTERVAL, Ordering, Processor};
     use crate::native::Native;
 
-    /// A G that yields alone on its P ends a tick each time, and g0 picks nothing meanwhile: 2^31 ticks take less than a minute.
+    /// A G that yields alone on its P ends a tick each time, without a pick by g0. So 2^31 ticks may pass within a
+    /// minute.
     #[test]
     fn slow_pick_stays_due_however_many_ticks_pass() {
         let processor = Processor::<Native>::new(0);

@@ -45,7 +45,7 @@ impl<P: Platform> Timed for Timer<P> {
     }
 }
 
-/// For the timers that are taken out to be [shuffled](Timers::shuffle_due).
+/// Due timers are linked to a list while they are [shuffled](Timers::shuffle_due).
 impl<P: Platform> Linked for Timer<P> {
     fn link(&self) -> &AtomicRef<Self> {
         self.entry.link()
@@ -244,8 +244,8 @@ impl<P: Platform> Timers<P> {
         self.earliest.store(wheel.earliest().as_nanos(), Ordering::Relaxed);
     }
 
-    /// Puts the timers that are due at `now` into a random order. `bit` returns a random bit. Afterwards all of them are due at
-    /// `now`, also those that were due earlier.
+    /// Puts the timers that are due at `now` into a random order. `bit` returns a random bit. Afterwards all of them
+    /// are due at `now`, even if they were due earlier.
     pub(crate) fn shuffle_due(&self, now: Instant, bit: impl FnMut() -> bool) {
         let mut wheel = self.wheel.lock();
         let mut due = List::<Timer<P>>::new();

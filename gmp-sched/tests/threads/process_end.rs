@@ -55,8 +55,8 @@ fn stack_overflow_names_goroutine_and_stack_size() {
     assert!(stderr.ends_with("fatal error: stack overflow\n"), "{stderr}");
 }
 
-/// What code that is written for threads of the standard library takes on its stack: a backtrace with symbols, a name of a
-/// host resolved by the C library, a recursion of 128 levels (serde_json's limit) with frames of more than 1 KiB.
+/// Uses as much stack as code for threads of the standard library may: prints a backtrace with symbols, resolves a host
+/// name by the C library, and recurses 128 levels deep (serde_json's limit) with frames of more than 1 KiB.
 #[test]
 fn code_written_for_threads_fits_the_default_stack() {
     fn nested(levels: usize) -> usize {

@@ -66,7 +66,8 @@ fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     assert_eq!(firsts.len(), 4, "only these were ever first: {firsts:?}");
 }
 
-/// A select that waits for timers gets the tick of the first that fires. As in Go, that is any of those that are due.
+/// A select that waits for timers gets the tick of the first that fires. As in Go, this may be any of the timers that
+/// are due.
 #[test]
 fn timers_due_at_the_same_instant_end_a_select_in_random_order() {
     fn chosen_of_two_timers() -> usize {

@@ -19,7 +19,7 @@ fn panics() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
 
-/// Whether `body` panics. The payload is not dropped: that may panic in turn.
+/// Whether `body` panics. The payload is not dropped, because that may panic, too.
 fn has_panicked(body: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(body)).map_err(mem::forget).is_err()
 }

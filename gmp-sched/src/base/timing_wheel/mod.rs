@@ -70,7 +70,8 @@ impl<T> WheelEntry<T> {
         self.next.load(Ordering::Relaxed).is_some()
     }
 
-    /// The link of a list that it is on while it is in no wheel. Empty when it is put in a wheel.
+    /// The link for a list that contains the element while it is in no wheel. It must be empty when the element is
+    /// inserted into a wheel.
     pub(crate) fn link(&self) -> &AtomicRef<T> {
         &self.next
     }
