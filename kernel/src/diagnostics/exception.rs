@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use gmp_sched::goroutine::GoroutineId;
 use x86_64::registers::control::{Cr2, Cr3};
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorErrorCode};
@@ -151,5 +152,20 @@ impl fmt::Display for GeneralRegisters<'_> {
         writeln!(f, "  r10 {:016x}  r11 {:016x}  r12 {:016x}  r13 {:016x}", r.r10, r.r11, r.r12, r.r13)?;
         let flags = RFlags::from_bits_truncate(r.rflags);
         writeln!(f, "  r14 {:016x}  r15 {:016x}  rflags {:x} ({flags:?})", r.r14, r.r15, r.rflags)
+    }
+}
+
+/// The report of a stack overflow.
+pub(crate) struct StackOverflow {
+    pub(crate) goroutine: GoroutineId,
+    pub(crate) slot: Slot,
+}
+
+impl fmt::Display for StackOverflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { goroutine, slot } = *self;
+        // The part reserved for preemption does not count.
+        let touched = slot.touched().min(slot.bytes()) / 1024;
+        write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
     }
 }

@@ -31,7 +31,7 @@ use gmp_sched::platform::Pinned;
 
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::diagnostics::backtrace::Backtrace;
-use crate::diagnostics::panic::StackOverflow;
+use crate::diagnostics::exception::StackOverflow;
 use crate::drivers::console;
 use crate::mm::stack::Slot;
 use crate::sched::platform::Kernel;

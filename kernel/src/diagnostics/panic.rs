@@ -16,7 +16,7 @@ use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::cpu::percpu::{self, CpuId};
 use crate::diagnostics::backtrace::Backtrace;
-use crate::diagnostics::exception::{Description, Registers};
+use crate::diagnostics::exception::{Description, Registers, StackOverflow};
 use crate::diagnostics::{inspection, isolation, snapshot};
 use crate::drivers::console::{self, Emergency};
 use crate::drivers::debug_exit;
@@ -81,21 +81,6 @@ pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Sl
         writeln!(console, "fatal error: stack overflow\n\ngoroutine {goroutine} [running] on CPU {cpu}:")?;
         write!(console, "{}", Frames(Backtrace::of(frame)))
     })
-}
-
-/// The report of a stack overflow.
-pub(crate) struct StackOverflow {
-    pub(crate) goroutine: GoroutineId,
-    pub(crate) slot: Slot,
-}
-
-impl fmt::Display for StackOverflow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { goroutine, slot } = *self;
-        // The part reserved for preemption does not count.
-        let touched = slot.touched().min(slot.bytes()) / 1024;
-        write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
-    }
 }
 
 /// Ends the machine because the program cannot continue, and no single G is the cause.
