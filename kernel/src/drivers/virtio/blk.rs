@@ -20,8 +20,8 @@ use core::slice;
 use virtio_drivers::device::blk::{BlkResp, VirtIOBlk};
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 
-use super::SetupError;
 use super::admission::{Admission, Grant, Slot, Waiter};
+use super::error::SetupError;
 use super::hal::DmaPool;
 use super::request::{Buffers, Direction, InFlight, Outcome, SLOT_PAGES};
 use super::transport::{self, Doorbell, MessageTransport};

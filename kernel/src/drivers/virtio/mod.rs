@@ -5,72 +5,29 @@
 //! | [`blk`] | the block device: blocking requests, completed by interrupt |
 //! | `request` | memory, completion table and outcome of a request |
 //! | `admission` | who waits when all slots of a queue are in use |
+//! | `error` | why a device could not be set up |
 //! | `transport` | interrupts and notifications, which virtio-drivers does not handle |
 //! | `hal` | the DMA pool and mapped registers, for virtio-drivers |
 
 mod admission;
 pub(crate) mod blk;
+mod error;
 mod hal;
 mod request;
 mod transport;
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use spin::Once;
 use virtio_drivers::transport::DeviceType;
 use virtio_drivers::transport::pci::virtio_device_type;
 
 use self::blk::BlockDevice;
-use crate::arch::x86_64::interrupts::NoVectorLeft;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
-use crate::drivers::pci::{self, PciError};
-use crate::mm::OutOfMemory;
+use crate::drivers::pci;
 
-/// Why a device could not be set up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SetupError {
-    /// It is on no bus: fewer devices were found than were announced.
-    Missing,
-    /// There is no memory for its queue and buffers.
-    OutOfMemory,
-    /// All interrupt vectors are in use.
-    NoVector,
-    /// The bus cannot access its registers or route its interrupts.
-    Pci(PciError),
-    /// It does not support virtio 1.
-    NotVirtio,
-    /// It refused the queue, or its interrupt.
-    Refused,
-}
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str("there is no such device"),
-            Self::OutOfMemory => OutOfMemory.fmt(f),
-            Self::NoVector => NoVectorLeft.fmt(f),
-            Self::Pci(error) => error.fmt(f),
-            Self::NotVirtio => f.write_str("the device does not speak virtio 1"),
-            Self::Refused => f.write_str("the device refused its set-up"),
-        }
-    }
-}
-
-impl core::error::Error for SetupError {}
-
-impl From<PciError> for SetupError {
-    fn from(error: PciError) -> Self {
-        Self::Pci(error)
-    }
-}
-
-impl From<OutOfMemory> for SetupError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
-}
+pub use self::error::SetupError;
 
 static BLOCK_DEVICES: Once<Vec<Result<BlockDevice, SetupError>>> = Once::new();
 

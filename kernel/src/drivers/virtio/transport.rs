@@ -17,7 +17,7 @@ use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Trans
 use virtio_drivers::{PhysAddr, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::SetupError;
+use super::error::SetupError;
 use super::hal::DmaPool;
 use crate::drivers::pci::{self, PciError, Registers};
 
