@@ -20,12 +20,12 @@
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
-use super::percpu::{CpuId, MAX_CPUS};
+use super::id::{CpuId, MAX_CPUS};
 
 /// A value of which each CPU has a copy. Made by [`cpu_local!`].
 #[derive(Debug)]
@@ -149,6 +149,14 @@ static BASES: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(NOT_UP) }; MAX
 cpu_local! {
     /// The value of GS base.
     static BASE: AtomicUsize = AtomicUsize::new(NOT_UP);
+    /// The number of this CPU.
+    static ID: AtomicU32 = AtomicU32::new(0);
+}
+
+/// The number of the CPU that runs this. One instruction.
+#[inline(always)]
+pub(super) fn id() -> CpuId {
+    CpuId::from_number(load!(ID as u32))
 }
 
 #[inline(always)]
@@ -196,7 +204,7 @@ impl CpuCopy {
         // SAFETY: this is a copy.
         unsafe { BASE.at(base) }.store(base, Ordering::Relaxed);
         // SAFETY: as above.
-        unsafe { super::percpu::ID.at(base) }.store(id.number(), Ordering::Relaxed);
+        unsafe { ID.at(base) }.store(id.number(), Ordering::Relaxed);
         Self { id, base }
     }
 

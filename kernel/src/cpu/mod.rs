@@ -2,6 +2,7 @@
 
 pub(crate) mod contexts;
 pub mod cpus;
+mod id;
 #[expect(unsafe_code, reason = "reaches per-CPU data through GS")]
 pub(crate) mod local;
 #[expect(unsafe_code, reason = "reads per-CPU words through GS")]

@@ -30,19 +30,14 @@
 //! `PREEMPT_NEED_RESCHED`, arch/x86/include/asm/preempt.h.) Every CPU starts with one pin, that of its idle loop.
 
 use core::arch::asm;
-use core::fmt;
 use core::marker::PhantomData;
 use core::panic::Location;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use x86_64::instructions::interrupts;
+use super::local::{self, change, cpu_local, load, store};
 
-use super::local::{change, cpu_local, load, store};
-use crate::cpu::contexts;
-
-/// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
-pub const MAX_CPUS: usize = 255;
+pub use super::id::{CpuId, MAX_CPUS};
 
 /// The preempt word's top bit: set while nothing is pending.
 const NOTHING_PENDING: u32 = 1 << 31;
@@ -55,45 +50,7 @@ pub(crate) const TRAPS: u32 = 0x1f * TRAP;
 const NMI: u32 = 1 << 29;
 pub(crate) const NMIS: u32 = 0b11 * NMI;
 
-/// The number of a CPU: 0 is the boot CPU, the others are numbered in the order in which they came up, without gaps.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(transparent)]
-pub struct CpuId(u32);
-
-impl CpuId {
-    /// The CPU that the firmware started.
-    pub const BOOT: Self = Self(0);
-
-    /// The CPU with this number, which need not be up.
-    ///
-    /// # Panics
-    /// If `index` is not below [`MAX_CPUS`].
-    pub const fn new(index: usize) -> Self {
-        assert!(index < MAX_CPUS, "no such CPU");
-        #[expect(clippy::cast_possible_truncation, reason = "checked above")]
-        Self(index as u32)
-    }
-
-    /// The number.
-    pub(crate) const fn number(self) -> u32 {
-        self.0
-    }
-
-    /// The number, for use as an index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for CpuId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 cpu_local! {
-    /// The number of this CPU.
-    pub(super) static ID: AtomicU32 = AtomicU32::new(0);
     /// The preempt word.
     static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
     /// The scheduler's word for what runs on this CPU.
@@ -125,7 +82,7 @@ pub(crate) fn is_in_trap(cpu: CpuId) -> bool {
 /// The CPU that runs this. One instruction. Unless preemption is off, the caller may be on another CPU when this returns.
 #[inline(always)]
 pub fn current() -> CpuId {
-    CpuId(load!(ID as u32))
+    local::id()
 }
 
 /// The scheduler's word for what runs on this CPU. One instruction.
@@ -140,9 +97,9 @@ pub(crate) fn set_current_machine(machine: usize) {
     store!(CURRENT_MACHINE, machine);
 }
 
-/// Notes which place has turned interrupts off on this CPU, and with `None` that they come back on. One instruction.
+/// Records where a lock has turned interrupts off on this CPU, and with `None` that they come back on. One instruction.
 #[inline(always)]
-fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
+pub(super) fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
     store!(INTERRUPTS_OFF_AT, place.map_or(ptr::null(), ptr::from_ref));
 }
 
@@ -246,50 +203,7 @@ pub(crate) fn leave_trap(is_nmi: bool) {
     }
 }
 
-/// The top bit of the count of `InterruptMutex`es: nobody holds so many, unless guards were leaked.
-const TOO_MANY_LOCKS: u32 = 0x80 * LOCK;
-
-/// The caller, who has turned interrupts off, takes an `InterruptMutex` at `place`; they come back on after the last one
-/// if `were_on`.
-///
-/// # Panics
-/// In a handler of a non-maskable interrupt; or 128 are held already.
-#[inline(always)]
-#[track_caller]
-pub(crate) fn enter_interrupt_lock(were_on: bool, place: &'static Location<'static>) {
-    let word = preempt_word();
-    if word & (contexts::REFUSING_INTERRUPT_MUTEX | TOO_MANY_LOCKS) != 0 {
-        contexts::refuse_interrupt_mutex();
-    }
-    add_to_preempt_word::<LOCK>();
-    if word & LOCKS == 0 {
-        set_interrupts_off_at(were_on.then_some(place));
-    }
-}
-
-/// The caller has freed an `InterruptMutex`. After the last one interrupts come back on if they were on before the first,
-/// whichever that was, and a request that came in between is honoured.
-#[inline(always)]
-pub(crate) fn leave_interrupt_lock() {
-    // Read before the count falls: a handler that takes a lock after that overwrites it.
-    let were_on = load!(INTERRUPTS_OFF_AT as usize) != 0;
-    subtract_from_preempt_word::<LOCK>();
-    if !were_on {
-        return;
-    }
-    let word = preempt_word();
-    if word & LOCKS != 0 {
-        return;
-    }
-    set_interrupts_off_at(None);
-    interrupts::enable();
-    // What is asked for from here on is asked for by an interrupt, whose return honours it.
-    if word == 0 {
-        gmp_honour_pending();
-    }
-}
-
-/// The counts of the preempt word, from which [`contexts`] derives the context of the caller.
+/// The counts of the preempt word, from which `contexts` derives the context of the caller.
 pub(crate) fn context_word() -> u32 {
     preempt_word() & !NOTHING_PENDING
 }
@@ -300,9 +214,34 @@ pub(crate) fn is_pending() -> bool {
     preempt_word() & NOTHING_PENDING == 0
 }
 
+/// The preempt word. One instruction.
 #[inline(always)]
-fn preempt_word() -> u32 {
+pub(super) fn preempt_word() -> u32 {
     load!(PREEMPT as u32)
+}
+
+/// Whether a lock has turned interrupts off on this CPU, and they were on before. One instruction.
+#[inline(always)]
+pub(super) fn has_lock_turned_interrupts_off() -> bool {
+    load!(INTERRUPTS_OFF_AT as usize) != 0
+}
+
+/// Counts an [`InterruptMutex`](crate::sync::InterruptMutex) that is taken. One instruction.
+#[inline(always)]
+pub(super) fn raise_lock_count() {
+    add_to_preempt_word::<LOCK>();
+}
+
+/// Counts an [`InterruptMutex`](crate::sync::InterruptMutex) that is released. One instruction.
+#[inline(always)]
+pub(super) fn lower_lock_count() {
+    subtract_from_preempt_word::<LOCK>();
+}
+
+/// Makes the switch that is pending. Called with preemption on.
+#[inline(always)]
+pub(super) fn honour_pending() {
+    gmp_honour_pending();
 }
 
 /// Makes a switch pending on this CPU.

@@ -11,6 +11,7 @@
 //! is one store to memory that is in the CPU's cache anyway.
 
 mod holder;
+mod interrupts_off;
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -23,7 +24,7 @@ use x86_64::instructions::interrupts;
 
 use self::holder::Holder;
 use crate::cpu::contexts;
-use crate::cpu::percpu::{self, CpuId, PreemptGuard};
+use crate::cpu::percpu::{CpuId, PreemptGuard};
 
 /// A lock that interrupt handlers may take. Interrupts are off on this CPU from the first such lock taken to the last
 /// released, in any order of release.
@@ -78,7 +79,7 @@ impl<T> InterruptMutex<T> {
             }
             return None;
         };
-        percpu::enter_interrupt_lock(were_on, Location::caller());
+        interrupts_off::enter(were_on, Location::caller());
         self.holder.set(Location::caller());
         Some(InterruptMutexGuard { guard: ManuallyDrop::new(guard), holder: &self.holder, not_send: PhantomData })
     }
@@ -121,7 +122,7 @@ impl<T> Drop for InterruptMutexGuard<'_, T> {
         self.holder.clear();
         // SAFETY: dropped here only, and not used afterwards. The lock must be released before interrupts are turned on.
         unsafe { ManuallyDrop::drop(&mut self.guard) };
-        percpu::leave_interrupt_lock();
+        interrupts_off::leave();
     }
 }
 

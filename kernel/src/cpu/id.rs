@@ -1,0 +1,47 @@
+//! The numbers of CPUs.
+
+use core::fmt;
+
+/// Most CPUs that are brought up: xAPIC ids have 8 bits and 255 is the broadcast.
+pub const MAX_CPUS: usize = 255;
+
+/// The number of a CPU: 0 is the boot CPU, the others are numbered in the order in which they came up, without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct CpuId(u32);
+
+impl CpuId {
+    /// The CPU that the firmware started.
+    pub const BOOT: Self = Self(0);
+
+    /// The CPU with this number, which need not be up.
+    ///
+    /// # Panics
+    /// If `index` is not below [`MAX_CPUS`].
+    pub const fn new(index: usize) -> Self {
+        assert!(index < MAX_CPUS, "no such CPU");
+        #[expect(clippy::cast_possible_truncation, reason = "checked above")]
+        Self(index as u32)
+    }
+
+    /// The CPU with this number.
+    pub(super) const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The number, for use as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
