@@ -8,9 +8,12 @@
 
 use core::ptr::NonNull;
 
-use super::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, physical_to_virtual};
-use crate::cpu::sync::InterruptMutex;
 use x86_64::structures::paging::PhysFrame;
+
+use super::address::{PAGE_SIZE, PhysAddr, VirtAddr, physical_to_virtual};
+use super::error::OutOfMemory;
+use super::frame;
+use crate::cpu::sync::InterruptMutex;
 
 /// Blocks the pool can hold: a disk takes three.
 const MAX_BLOCKS: usize = 128;

@@ -24,7 +24,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
 use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 
-use super::{OutOfMemory, PAGE_SIZE, PhysAddr, physical_to_virtual, stack};
+use super::address::{PAGE_SIZE, PhysAddr, physical_to_virtual};
+use super::error::OutOfMemory;
+use super::stack::ahead;
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 
 /// Block sizes: 1 to 1024 frames.
@@ -239,7 +241,7 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
 
 /// Takes the lock. The holder uses at most the next two pages of its stack, which are committed first.
 fn lock() -> InterruptMutexGuard<'static, Buddies> {
-    stack::touch_ahead();
+    ahead::touch_ahead();
     FRAMES.lock()
 }
 

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::VirtAddr;
+use super::address::VirtAddr;
 
 /// Virtual minus physical address of the image, as it is linked.
 pub(crate) const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;

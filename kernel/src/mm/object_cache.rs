@@ -10,7 +10,8 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::ptr::{self, NonNull};
 
-use super::{OutOfMemory, heap};
+use super::error::OutOfMemory;
+use super::large_heap;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::PreemptGuard;
 use crate::cpu::sync::PreemptMutex;
@@ -134,7 +135,7 @@ impl Span {
     /// Cuts a new span into objects.
     fn make(class: usize) -> Result<NonNull<Span>, OutOfMemory> {
         let size = SIZES[class];
-        let span = heap::allocate_large(SPAN_LAYOUT)?.cast::<Span>();
+        let span = large_heap::allocate_large(SPAN_LAYOUT)?.cast::<Span>();
         // Objects of a power of two start at a multiple of it.
         let first = size_of::<Span>().next_multiple_of(1 << size.trailing_zeros());
         let mut free = Objects::new();
@@ -303,7 +304,7 @@ fn give_back(class: usize) {
         let unused = with_cache(class, |objects| objects.pop().and_then(|object| SHARED[class].lock().give(object)));
         if let Some(span) = unused {
             // SAFETY: the span is off its list and all its objects are free, so nothing refers to it.
-            unsafe { heap::free_large(span, SPAN_LAYOUT) };
+            unsafe { large_heap::free_large(span, SPAN_LAYOUT) };
         }
     }
 }

@@ -15,22 +15,14 @@ use x86_64::structures::paging::{
     Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PageTableIndex, PhysFrame, Size2MiB, Size4KiB,
 };
 
+use super::address::{
+    DEVICES, ENTRY_BYTES, HEAP, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, STACKS, STACKS_BYTES,
+    VirtAddr, WINDOW_BYTES, physical_to_virtual,
+};
+use super::error::OutOfMemory;
 use super::frame::{self, Frames, Priority};
 use super::layout::{self, Access};
-use super::{OutOfMemory, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 
-/// Where device registers are mapped.
-const DEVICES: u64 = 0xffff_c000_0000_0000;
-/// Where [`super::stack`] has its slots.
-pub(super) const STACKS: u64 = 0xffff_d000_0000_0000;
-/// Bytes of that window.
-pub(super) const STACKS_BYTES: u64 = 9 * ENTRY_BYTES;
-/// Where [`super::heap`] grows.
-pub(super) const HEAP: u64 = 0xffff_e000_0000_0000;
-/// Bytes of that window, and of the window for devices.
-pub(super) const WINDOW_BYTES: u64 = ENTRY_BYTES;
-/// Bytes that one entry of the top table maps.
-const ENTRY_BYTES: u64 = 1 << 39;
 /// End of the physical addresses, on every processor.
 const PHYSICAL_END: u64 = 1 << 52;
 

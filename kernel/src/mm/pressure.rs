@@ -2,7 +2,9 @@
 
 use spin::Once;
 
-use super::{PAGE_SIZE, frame, stack};
+use super::address::PAGE_SIZE;
+use super::frame;
+use super::stack::class;
 use crate::cpu::contexts;
 
 /// The owner of stacks that are kept for later: the scheduler, whose dead Gs keep theirs.
@@ -45,7 +47,7 @@ pub(super) fn relieve(frames: usize) -> usize {
     }
     let mut freed = 0;
     while freed < frames {
-        freed += stack::give_back(frames - freed);
+        freed += class::give_back(frames - freed);
         if freed < frames && free_cached_stacks(STACKS_AT_ONCE) == 0 {
             break;
         }

@@ -1,6 +1,7 @@
 //! What the memory is used for.
 
-use super::{PAGE_SIZE, frame, heap, pressure, stack};
+use super::address::PAGE_SIZE;
+use super::{frame, large_heap, pressure, stack};
 
 /// What the memory of the machine is used for at one moment, in bytes unless noted otherwise.
 ///
@@ -32,7 +33,7 @@ pub fn usage() -> Usage {
     Usage {
         total: frame::total_frames() * PAGE_SIZE,
         free: frame::free_frames() * PAGE_SIZE,
-        heap: heap::bytes(),
+        heap: large_heap::bytes(),
         stacks_in_use: stacks.in_use.saturating_sub(kept_by_goroutines),
         stacks_cached: stacks.free + kept_by_goroutines,
         stacks_reserved: stacks.reserved_bytes,

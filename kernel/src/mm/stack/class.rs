@@ -20,8 +20,9 @@ use x86_64::structures::paging::PhysFrame;
 
 use super::slot::{CLASSES, Commit, Slot, capacity};
 use crate::cpu::sync::InterruptMutex;
+use crate::mm::error::OutOfMemory;
 use crate::mm::frame::{self, Priority};
-use crate::mm::{OutOfMemory, paging, tlb};
+use crate::mm::{paging, tlb};
 
 /// New stacks are made in batches of this size, each with its highest page: with one critical section of the frame
 /// allocator, and with page tables that are in the processor's caches. Their pages fill a block of frames.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `slot` | where they lie: the slot of an address, the address of a slot |
 //! | `class` | which are free, with memory and without |
+//! | `ahead` | touching pages before they are needed |
 //! | `touch` | the first touch of a page, by the handler of page faults |
 //!
 //! The stack of a G is a promise: it has one page when it is made, and gets the others when it touches them. All other
@@ -16,31 +17,27 @@
 //! | a G that touches a page | takes the stacks off dead Gs; if there are none it dies as of a panic |
 //! | code with preemption off | gets a frame that its CPU has put aside for this: it can neither search nor die |
 
-mod class;
+pub(super) mod ahead;
+pub(super) mod class;
 mod slot;
 mod touch;
 
 use core::sync::atomic::Ordering;
 
-use super::{OutOfMemory, PAGE_SIZE, pressure};
+use super::address::PAGE_SIZE;
+use super::error::OutOfMemory;
+use super::pressure;
 
 use class::{ALL, COMMITTED};
 use slot::Commit;
 
-pub(super) use class::give_back;
+pub(crate) use ahead::touch_pages_ahead;
+pub(crate) use slot::RESERVE;
 pub use slot::Slot;
-pub(super) use touch::touch_ahead;
-pub(crate) use touch::{Source, Touch, fill_last_frames, first_touch, touch_pages_ahead};
+pub(crate) use touch::{Source, Touch, fill_last_frames, first_touch};
 
 /// Bytes of the stack on which a CPU boots and later idles.
 pub(crate) const CPU_STACK_BYTES: usize = 64 * 1024;
-
-/// Bytes below a G's stack that are left to preemption: the red zone and the registers of the G, and the scheduler that is
-/// called below them.
-///
-/// Enough for unoptimised code, which takes six times as much as optimised code. A crate is not told at compile time how it
-/// is optimised, and the room takes nothing but addresses as long as it is not used. A test measures both.
-pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// A stack. Dropping it frees it; nothing may run on it then.
 #[derive(PartialEq, Eq, Debug)]

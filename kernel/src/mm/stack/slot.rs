@@ -15,9 +15,7 @@
 
 use core::fmt;
 
-use super::RESERVE;
-use crate::mm::paging::{self, STACKS, STACKS_BYTES};
-use crate::mm::{PAGE_SIZE, VirtAddr};
+use crate::mm::address::{PAGE_SIZE, STACKS, STACKS_BYTES, VirtAddr};
 
 /// Bytes of the smallest stacks.
 const SMALLEST: usize = 16 * 1024;
@@ -28,6 +26,13 @@ pub(super) const CLASSES: usize = 2 * SIZES;
 /// Address range of each class. For stacks of 64 KiB, the standard size, that is 3.8 million slots.
 const CLASS_BYTES: usize = 1 << 38;
 const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
+
+/// Bytes below a G's stack that are left to preemption: the red zone and the registers of the G, and the scheduler that is
+/// called below them.
+///
+/// Enough for unoptimised code, which takes six times as much as optimised code. A crate is not told at compile time how it
+/// is optimised, and the room takes nothing but addresses as long as it is not used. A test measures both.
+pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// When the pages of a stack get their frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,13 +104,6 @@ impl Slot {
     /// Whether `address` is in the guard page: a stack overflow.
     pub fn guard_contains(self, address: usize) -> bool {
         (self.lowest() - PAGE_SIZE..self.lowest()).contains(&address)
-    }
-
-    /// Bytes from the lowest page that has been touched to the top: the most that has been used since the stack got its
-    /// memory, including the room for preemption. Callable from everywhere.
-    pub fn touched(self) -> usize {
-        let lowest = self.pages().filter(|&page| paging::translate(page).is_some()).last();
-        lowest.map_or(0, |lowest| self.top() - lowest.as_u64() as usize)
     }
 
     /// The lowest address that can be used: the end of the guard page.

@@ -2,9 +2,8 @@
 //!
 //! Any code may touch any G's stack: its own, or another's, to hand over a result. So a page fault here may come at any
 //! moment, with any lock held but one: the handler takes that of the frame allocator. Who takes it elsewhere touches the
-//! next pages of its own stack before ([`touch_ahead`]), so that it cannot fault while it has it.
+//! next pages of its own stack before (`ahead`), so that it cannot fault while it has it.
 
-use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use x86_64::structures::paging::PhysFrame;
@@ -13,7 +12,9 @@ use super::class::COMMITTED;
 use super::slot::{Commit, Slot};
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
-use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging};
+use crate::mm::address::{PhysAddr, VirtAddr};
+use crate::mm::error::OutOfMemory;
+use crate::mm::{frame, paging};
 
 /// What came of a page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,25 +71,12 @@ fn is_in_use(slot: Slot) -> bool {
     paging::translate(slot.highest_page()).is_some()
 }
 
-/// Sees to it that the next two pages below the caller's stack pointer can be used without a page fault. The guard page
-/// is left alone: who gets there has overflowed the stack anyway.
-#[inline]
-pub(in crate::mm) fn touch_ahead() {
-    touch_pages_ahead(2);
-}
-
-/// [`touch_ahead`] for another number of pages.
-pub(crate) fn touch_pages_ahead(pages: usize) {
-    let here: usize;
-    // SAFETY: reads a register.
-    unsafe { asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags)) };
-    let Some(slot) = Slot::containing(here).filter(|slot| slot.commit() == Commit::OnTouch) else { return };
-    for page in 1..=pages {
-        let address = here - page * PAGE_SIZE;
-        if address >= slot.lowest() {
-            // SAFETY: a byte of the caller's own stack, below what is in use.
-            unsafe { core::ptr::with_exposed_provenance::<u8>(address).read_volatile() };
-        }
+impl Slot {
+    /// Bytes from the lowest page that has been touched to the top: the most that has been used since the stack got its
+    /// memory, including the room for preemption. Callable from everywhere.
+    pub fn touched(self) -> usize {
+        let lowest = self.pages().filter(|&page| paging::translate(page).is_some()).last();
+        lowest.map_or(0, |lowest| self.top() - lowest.as_u64() as usize)
     }
 }
 
