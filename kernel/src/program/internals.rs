@@ -16,7 +16,7 @@ use crate::traps::preempt;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
 pub use crate::cpu::percpu::CpuId;
-pub use crate::drivers::console::output::Stalled;
+pub use crate::drivers::console::state::Stalled;
 pub use crate::mm::stack::{Slot, Stack};
 pub use crate::sched::storm::Storm;
 pub use x86_64::structures::paging::PhysFrame;

@@ -6,8 +6,9 @@ use core::hint;
 use boot_protocol::console::INPUT_READY;
 use uart_16550::spec::registers::LSR;
 
-use super::output::{self, RING, RING_BYTES};
-use super::port::{Uart, config, send_from_ring, uart};
+use super::lost::{self, Lost};
+use super::output;
+use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
 /// Number of times that a port which takes nothing is polled, at least, before there is a clock. Longer than any port needs
@@ -35,12 +36,12 @@ impl Emergency {
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
         // The byte that enables input is not visible; it is sent before all others.
-        if !matches!(output::last_sent(), b'\n' | INPUT_READY) {
+        if !matches!(last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
         }
-        if let Some(lost) = output::lost() {
+        if lost::is_any() {
             // What the port does not take is dropped.
-            let _ = writeln!(console, "{lost}");
+            let _ = writeln!(console, "{}", Lost::now());
         }
         console
     }

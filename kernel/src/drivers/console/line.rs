@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
+use super::output;
 use crate::cpu::contexts;
 
 /// Bytes that are formatted on the caller's stack.
@@ -76,7 +77,7 @@ impl LineWriter {
     }
 
     fn send(&mut self) {
-        super::write(&self.0);
+        output::write(&self.0);
         self.0.clear();
     }
 }

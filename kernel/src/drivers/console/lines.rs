@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use boot_protocol::console::END_OF_INPUT;
 use gmp_sched::platform::OutOfResources;
 
-use super::input::{set_input_waker, try_read};
+use super::input::try_read;
+use super::received;
 use crate::cpu::sync::InterruptMutex;
 use crate::sched::blocking::block;
 use crate::sched::kthread::KernelThread;
@@ -25,7 +26,7 @@ static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::n
 ///
 /// The caller is not a G.
 pub fn read_line() -> Result<Option<String>, OutOfResources> {
-    set_input_waker(wake_reader);
+    received::set_waker(wake_reader);
     let mut line = Vec::new();
     loop {
         let byte = match try_read() {

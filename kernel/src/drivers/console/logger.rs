@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use super::history::History;
-use super::line;
+use super::{line, output};
 use crate::arch::x86_64::timer;
 
 /// The level that is kept, whatever is printed. Traces are left out, since there may be any number of them.
@@ -42,7 +42,7 @@ impl Log for Console {
         line::with_formatted(format_args!("[{seconds:3}.{micros:06}] {level}: {target}: {message}\n"), |text| {
             HISTORY.append(text);
             if is_printed {
-                super::write(text);
+                output::write(text);
             }
         });
     }

@@ -37,9 +37,13 @@ mod input;
 mod line;
 mod lines;
 mod logger;
-pub(crate) mod output;
+mod lost;
+mod output;
 mod port;
+mod received;
 mod ring;
+mod service;
+pub(crate) mod state;
 
 use core::fmt;
 use core::time::Duration;
@@ -51,9 +55,9 @@ pub use self::input::try_read;
 pub(crate) use self::line::LineWriter;
 pub use self::lines::read_line;
 pub(crate) use self::logger::write_history;
-pub(crate) use self::output::with_all_locked;
-pub(crate) use self::output::{Hold, Service, hold, serve, tick};
 pub use self::output::{flush, write};
+pub(crate) use self::service::{Service, serve, tick};
+pub(crate) use self::state::{Hold, hold, with_all_locked};
 pub use crate::{print, println};
 
 /// Prints to the console, like the macro of `std`.
@@ -71,7 +75,7 @@ macro_rules! println {
 
 /// Sets up the port, and the log.
 pub(crate) fn init() {
-    output::init();
+    state::locked(|console| console.port.init());
     logger::init();
 }
 

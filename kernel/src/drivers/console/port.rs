@@ -4,12 +4,14 @@
 //! handler first disables all reasons, which takes the line down, and enables those that are wanted when it is done: if one
 //! of them is present by then, the line goes up again.
 
+use core::sync::atomic::{AtomicU8, Ordering};
+
 use spin::Once;
 use uart_16550::backend::PioBackend;
 use uart_16550::spec::registers::{IER, LSR};
 use uart_16550::{BaudRate, Config, Uart16550};
 
-use super::output::{self, RING};
+use super::ring::Ring;
 use crate::arch::x86_64::{interrupts, ioapic};
 use crate::cpu::percpu::CpuId;
 
@@ -20,12 +22,21 @@ const IRQ: u8 = 4;
 /// Bytes that the port takes at once.
 const FIFO_BYTES: usize = 16;
 
+/// Bytes of the ring from which the port is fed.
+pub(super) const RING_BYTES: usize = 128 * 1024;
+
+/// Output that has not been sent. Changed under the console's lock.
+pub(super) static RING: Ring<RING_BYTES> = Ring::new();
+
+/// The last byte that was sent.
+static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
+
 pub(super) type Uart = Uart16550<PioBackend>;
 
 /// Whether the port answers. Without one output is dropped.
 static IS_THERE: Once<bool> = Once::new();
 
-/// The port, before its setup.
+/// The port's registers, before the setup.
 pub(super) const fn uart() -> Uart {
     // SAFETY: the port of the PC's first serial interface. Its users share it by the console's lock, except a panic, which
     // stops them.
@@ -92,8 +103,15 @@ pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> us
     let count = RING.peek(&mut bytes[..most.min(FIFO_BYTES)]);
     let sent = if is_there { uart.send_bytes(&bytes[..count]) } else { count };
     RING.skip(sent);
-    output::note_sent(&bytes[..sent]);
+    if let Some(last) = bytes[..sent].last() {
+        LAST_SENT.store(*last, Ordering::Relaxed);
+    }
     sent
+}
+
+/// The last byte that went to the port.
+pub(super) fn last_sent() -> u8 {
+    LAST_SENT.load(Ordering::Relaxed)
 }
 
 /// Bytes that can be between the ring and the wire.

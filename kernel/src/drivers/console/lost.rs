@@ -1,0 +1,49 @@
+//! Output that was dropped because the ring was full: counted here, and reported in its place.
+
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Messages and bytes that were dropped since the last report. Changed under the console's lock.
+static MESSAGES: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a message that is dropped.
+pub(super) fn count(message: &[u8]) {
+    MESSAGES.fetch_add(1, Ordering::Relaxed);
+    BYTES.fetch_add(message.len(), Ordering::Relaxed);
+}
+
+/// Whether there is a loss to report.
+pub(super) fn is_any() -> bool {
+    MESSAGES.load(Ordering::Relaxed) != 0
+}
+
+/// The loss since the last report.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    messages: usize,
+    bytes: usize,
+}
+
+impl Lost {
+    pub(super) fn now() -> Self {
+        Self { messages: MESSAGES.load(Ordering::Relaxed), bytes: BYTES.load(Ordering::Relaxed) }
+    }
+
+    /// Begins to count anew, and returns the loss so far.
+    pub(super) fn take() -> Self {
+        Self { messages: MESSAGES.swap(0, Ordering::Relaxed), bytes: BYTES.swap(0, Ordering::Relaxed) }
+    }
+
+    /// Number of bytes.
+    pub(super) fn bytes(self) -> usize {
+        self.bytes
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { messages, bytes } = self;
+        write!(f, "[the console was full: {messages} messages of {bytes} bytes are lost]")
+    }
+}

@@ -1,0 +1,91 @@
+//! Received bytes: the port's interrupt moves them into a ring.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use boot_protocol::console::INSPECT_KEY;
+use spin::Once;
+
+use super::port::Uart;
+use super::ring::Ring;
+use crate::cpu::sync::InterruptMutex;
+
+/// Bytes that were received and not read. Filled under the console's lock, emptied under [`TAKE`].
+static RING: Ring<4096> = Ring::new();
+static TAKE: InterruptMutex<()> = InterruptMutex::new(());
+/// Whether the port's interrupt reaches a CPU.
+static IS_ENABLED: AtomicBool = AtomicBool::new(false);
+/// Whether the ring is full and the port's interrupt off: the sender waits until some bytes have been read.
+static IS_PAUSED: AtomicBool = AtomicBool::new(false);
+/// What the interrupt calls when it has received bytes.
+static WAKER: Once<fn()> = Once::new();
+/// What prints the report that the inspection key requests.
+static INSPECTOR: Once<fn()> = Once::new();
+/// Whether that key was pressed and the report has not begun.
+static IS_INSPECTION_WANTED: AtomicBool = AtomicBool::new(false);
+/// Whether the last byte was that key.
+static WAS_KEY: AtomicBool = AtomicBool::new(false);
+
+/// Enables input. `inspect` prints a report of what the kernel is doing when the key for it is pressed; it is called on the
+/// interrupt's stack.
+pub(super) fn enable(inspect: fn()) {
+    INSPECTOR.call_once(|| inspect);
+    IS_ENABLED.store(true, Ordering::Relaxed);
+}
+
+/// Whether input can be received.
+pub(super) fn is_enabled() -> bool {
+    IS_ENABLED.load(Ordering::Relaxed)
+}
+
+/// Whether the port is to interrupt when it receives a byte. The caller has the console's lock.
+pub(super) fn is_wanted() -> bool {
+    is_enabled() && !is_paused()
+}
+
+/// Whether the ring was full when a byte was to be received. The port's interrupt is off then.
+pub(super) fn is_paused() -> bool {
+    IS_PAUSED.load(Ordering::Relaxed)
+}
+
+/// Sets the function that the interrupt calls, on its stack, after it has received input. Only the first call has an effect.
+pub(super) fn set_waker(waker: fn()) {
+    WAKER.call_once(|| waker);
+}
+
+/// Takes a byte out of the ring.
+pub(super) fn take() -> Option<u8> {
+    let _take = TAKE.lock();
+    let mut byte = [0];
+    let count = RING.peek(&mut byte);
+    RING.skip(count);
+    (count == 1).then_some(byte[0])
+}
+
+/// Passes on what [`receive`] has found. Called by the port's handler, without the lock.
+pub(super) fn notify() {
+    if IS_INSPECTION_WANTED.swap(false, Ordering::Relaxed)
+        && let Some(inspect) = INSPECTOR.get()
+    {
+        inspect();
+    }
+    if let Some(waker) = WAKER.get() {
+        waker();
+    }
+}
+
+/// Moves received bytes from the port into the ring, and pauses the input if the ring is full. The caller has the lock.
+pub(super) fn receive(uart: &mut Uart) {
+    while RING.room() > 0 {
+        let Ok(byte) = uart.try_receive_byte() else {
+            IS_PAUSED.store(false, Ordering::Relaxed);
+            return;
+        };
+        let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
+        if byte == INSPECT_KEY {
+            IS_INSPECTION_WANTED.store(true, Ordering::Relaxed);
+        } else if !(follows_key && matches!(byte, b'\n' | b'\r')) {
+            RING.put(&[byte]);
+        }
+    }
+    IS_PAUSED.store(true, Ordering::Relaxed);
+}

@@ -1,0 +1,231 @@
+//! What the console's lock guards: the port and the ring from which it is fed, and the invariant that holds while it is free.
+
+use core::fmt::Write as _;
+use core::hint;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+
+use gmp_sched::device_signals::Signal;
+use spin::Once;
+use uart_16550::spec::registers::IER;
+use x86_64::instructions::interrupts::without_interrupts;
+
+use super::lost::{self, Lost};
+use super::port::{Port, RING, RING_BYTES, Uart};
+use super::received;
+use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
+use crate::sched::kthread;
+use crate::sched::platform::{self, Kernel};
+
+/// The part of the ring that is left to callers that cannot wait.
+const RESERVE: usize = RING_BYTES / 2;
+/// A G that finds no room waits until there is that much of it, so that it, and the Gs after it, fill it at once.
+const WORTH_WAKING: usize = 16 * 1024;
+/// Time between two checks of a port without an interrupt, in ns.
+pub(super) const POLL: u64 = 1_000_000;
+/// Most bytes that are sent while the lock is held.
+pub(super) const BURST: usize = 128;
+
+static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
+/// Number of handlers that wait for the lock.
+static HANDLERS: AtomicUsize = AtomicUsize::new(0);
+/// How often the lock was taken and released: odd while it is held.
+static HOLDS: AtomicU64 = AtomicU64::new(0);
+/// Raised when there is room again for the G that waits for it.
+static ROOM: Once<Signal<Kernel>> = Once::new();
+/// Whether the port has no interrupt, so that timers check it.
+pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
+
+/// The state under the lock, besides the two ends of the ring.
+#[derive(Debug)]
+pub(super) struct Console {
+    pub(super) port: Port,
+    /// Whether the port interrupts.
+    pub(super) has_interrupt: bool,
+    /// The position in the ring that a G waits for to be sent, see [`Ring::taken`](super::ring::Ring::taken).
+    awaited: Option<usize>,
+    /// The last byte that was put into the ring.
+    last_put: u8,
+}
+
+impl Console {
+    const fn new() -> Self {
+        Self { port: Port::new(), has_interrupt: false, awaited: None, last_put: b'\n' }
+    }
+
+    fn put(&mut self, piece: &[u8]) {
+        RING.put(piece);
+        self.last_put = piece.last().copied().unwrap_or(self.last_put);
+    }
+
+    /// Puts a piece into the ring, if that leaves the reserve free and no loss has to be reported first. Otherwise [`ROOM`] is
+    /// raised when it is worth another try.
+    pub(super) fn put_waiting(&mut self, piece: &[u8]) -> bool {
+        let fits = !lost::is_any() && RING.room() >= piece.len() + RESERVE;
+        if fits {
+            self.put(piece);
+        } else {
+            // The position at which there is enough room.
+            let room = RESERVE + piece.len().max(WORTH_WAKING);
+            self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
+        }
+        fits
+    }
+
+    /// Puts a piece into the ring, or counts it as dropped. Returns whether it was put.
+    pub(super) fn put_or_lose(&mut self, piece: &[u8]) -> bool {
+        // After a loss nothing is put before it has been reported: so there is one gap, where the report is.
+        let fits = !lost::is_any() && RING.room() >= piece.len();
+        if fits {
+            self.put(piece);
+        } else {
+            lost::count(piece);
+        }
+        fits
+    }
+
+    /// Sends up to `most` bytes, as many as the port takes. Returns how many.
+    pub(super) fn send(&mut self, most: usize) -> usize {
+        let mut sent = 0;
+        while sent < most {
+            match self.port.send(most - sent) {
+                0 => break,
+                count => sent += count,
+            }
+        }
+        sent
+    }
+
+    /// Reports the loss, if there is room for more than the report.
+    fn report_loss(&mut self) {
+        if !lost::is_any() || RING.room() < RESERVE / 2 {
+            return;
+        }
+        let mut line = heapless::String::<128>::new();
+        let start = if self.last_put == b'\n' { "" } else { "\n" };
+        // There is room: two numbers have 40 digits.
+        let _ = writeln!(line, "{start}{}", Lost::take());
+        self.put(line.as_bytes());
+    }
+
+    /// Establishes the invariant that holds while the lock is free: if the ring is not empty, the port will interrupt, or a timer
+    /// will. Returns whether the G that waits for room can continue.
+    fn settle(&mut self) -> bool {
+        self.report_loss();
+        let is_more = !RING.is_empty();
+        let mut wanted = IER::empty();
+        if self.has_interrupt {
+            wanted.set(IER::THR_EMPTY, is_more && !self.port.is_stalled);
+            wanted.set(IER::DATA_READY, received::is_wanted());
+        } else if is_more && IS_POLLED.load(Ordering::Relaxed) {
+            kthread::arm(kthread::now() + Duration::from_nanos(POLL));
+        }
+        self.port.set_interrupts(wanted);
+        self.awaited.take_if(|position| RING.is_taken_to(*position)).is_some()
+    }
+}
+
+/// Takes the lock. Handlers have precedence, so each of them waits for at most one holder: other callers do not try while a
+/// handler waits, and leave interrupts on while they spin.
+fn lock() -> InterruptMutexGuard<'static, Console> {
+    if percpu::trap_depth() == 0 {
+        while HANDLERS.load(Ordering::Relaxed) != 0 {
+            hint::spin_loop();
+        }
+        return CONSOLE.lock();
+    }
+    HANDLERS.fetch_add(1, Ordering::Relaxed);
+    let console = CONSOLE.lock();
+    HANDLERS.fetch_sub(1, Ordering::Relaxed);
+    console
+}
+
+/// Calls `body` with the lock held, and wakes the G that waits for room if it can continue.
+pub(super) fn locked<R>(body: impl FnOnce(&mut Console) -> R) -> R {
+    hold_during(lock(), body)
+}
+
+/// [`locked`], if the lock is free.
+pub(super) fn try_locked<R>(body: impl FnOnce(&mut Console) -> R) -> Option<R> {
+    CONSOLE.try_lock().map(|console| hold_during(console, body))
+}
+
+fn hold_during<R>(mut console: InterruptMutexGuard<'_, Console>, body: impl FnOnce(&mut Console) -> R) -> R {
+    HOLDS.fetch_add(1, Ordering::Relaxed);
+    let result = body(&mut console);
+    let can_continue = console.settle();
+    HOLDS.fetch_add(1, Ordering::Relaxed);
+    drop(console);
+    if can_continue && let (Some(room), Some(scheduler)) = (ROOM.get(), platform::scheduler()) {
+        // Signals are raised as in a handler: this CPU must not be preempted meanwhile.
+        without_interrupts(|| room.raise(scheduler));
+    }
+    result
+}
+
+/// Blocks the calling G until there is room, after [`Console::put_waiting`] has found none.
+pub(super) fn wait_for_room() {
+    ROOM.call_once(Signal::new).wait();
+}
+
+/// Calls `body` with the port and the received bytes.
+pub(super) fn with_port<R>(body: impl FnOnce(&mut Uart) -> R) -> R {
+    locked(|console| body(&mut console.port.uart))
+}
+
+/// One period in which the console's lock was held, or was free: to be compared with a later one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hold(u64);
+
+/// The current period of the console's lock. Callable from everywhere.
+pub(crate) fn hold() -> Hold {
+    Hold(HOLDS.load(Ordering::Relaxed))
+}
+
+impl Hold {
+    /// A period in which the lock was free, long ago.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Whether the lock was held, and that period has not ended.
+    pub(crate) fn goes_on(self) -> bool {
+        self.0 % 2 == 1 && hold() == self
+    }
+
+    /// Whether the holder is `cpu`. The answer is valid only if the period has not ended.
+    pub(crate) fn is_of(self, cpu: CpuId) -> bool {
+        self.goes_on() && CONSOLE.is_held_by(cpu)
+    }
+}
+
+/// Calls `body` while no CPU can print and the ring is not emptied: for a test of what a panic can still print.
+pub(crate) fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
+    locked(|_| body())
+}
+
+/// The port takes nothing as long as this exists, as if nothing read it: for tests.
+#[derive(Debug)]
+pub struct Stalled(());
+
+impl Stalled {
+    /// Stalls the port.
+    #[expect(clippy::new_without_default, reason = "it has an effect")]
+    pub fn new() -> Self {
+        locked(|console| console.port.is_stalled = true);
+        Self(())
+    }
+
+    /// Number of bytes dropped since the last report.
+    pub fn lost(&self) -> usize {
+        Lost::now().bytes()
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        locked(|console| {
+            console.port.is_stalled = false;
+            console.send(BURST);
+        });
+    }
+}
