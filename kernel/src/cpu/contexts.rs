@@ -1,25 +1,27 @@
-//! What may be done in which context: one table, and the checks that it is kept.
+//! What may be done in which context: one table, and the checks that enforce it.
 //!
 #![doc = include_str!("contexts.md")]
 //!
-//! A context is the column; one inside of the other (a handler that came while a G was pinned) is the one further left.
-//! "Pinned" is a G, or the kernel, with preemption off: with a [`PreemptGuard`](crate::percpu::PreemptGuard), a
-//! `PreemptMutex`, or in the scheduler. Before the scheduler is up, every CPU is pinned. The reasons:
+//! The columns are contexts. If one context is inside another (a handler that interrupted a pinned G), the column further left
+//! applies. "Pinned" means with preemption off: a G or the kernel holds a [`PreemptGuard`](crate::percpu::PreemptGuard) or a
+//! `PreemptMutex`, or is in the scheduler. Before the scheduler is up, every CPU is pinned. The reasons:
 //!
-//! - An NMI comes also while its CPU holds an `InterruptMutex`: a handler that takes that one waits for itself.
-//! - Any other handler comes while its CPU holds a `PreemptMutex` or a lock of the scheduler, and would wait for itself.
-//! - The holder of an `InterruptMutex` that waits for a `PreemptMutex` waits for a CPU on which a handler may wait for the
-//!   `InterruptMutex`.
-//! - Who is pinned cannot leave the CPU; and a handler runs on the CPU's own stack, which the next one reuses.
+//! - An NMI also arrives while its CPU holds an `InterruptMutex`. If its handler took the same lock, it would wait for ever.
+//! - Any other handler may run while its CPU holds a `PreemptMutex` or a lock of the scheduler, and would wait for ever
+//!   likewise.
+//! - If the holder of an `InterruptMutex` waited for a `PreemptMutex`, a handler on the CPU that holds the `PreemptMutex` could
+//!   wait for the `InterruptMutex`: a deadlock.
+//! - Pinned code must stay on its CPU, so it cannot block. A handler runs on the CPU's interrupt stack, which the next handler
+//!   reuses.
 //!
-//! The preempt word of a CPU ([`percpu`]) says in which context it is, so that a check is one test of the word against a
-//! constant that is made of [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` provokes each combination that is refused.
+//! The preempt word of a CPU ([`percpu`]) encodes the context, so a check is one test of the word against a constant that is
+//! computed from [`is_allowed`]. `qemu-tests/guest/src/contexts.rs` tests each combination that is refused.
 
 use core::fmt;
 
 use crate::cpu::percpu::{self, LOCKS, NMIS, PINS, TRAPS};
 
-/// A column of the table, from the one in which most is refused.
+/// A column of the table. The first one allows least.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Context {
     NonMaskable,
@@ -48,11 +50,11 @@ const fn is_allowed(act: Act, context: Context) -> bool {
     }
 }
 
-/// The contexts that the preempt word tells apart, with their bits.
+/// The contexts that the preempt word distinguishes, with their bits.
 const CONTEXTS: [(Context, u32); 4] =
     [(Context::NonMaskable, NMIS), (Context::Handler, TRAPS), (Context::InterruptLock, LOCKS), (Context::Pinned, PINS)];
 
-/// The bits of the preempt word with which `act` is refused.
+/// The bits of the preempt word that refuse `act` if one of them is set.
 const fn refusing(act: Act) -> u32 {
     let (mut bits, mut index) = (0, 0);
     while index < CONTEXTS.len() {
@@ -66,7 +68,7 @@ const fn refusing(act: Act) -> u32 {
 }
 
 impl Context {
-    /// The one in which the caller is.
+    /// The context of the caller.
     fn here() -> Self {
         let word = percpu::context_word();
         CONTEXTS.iter().find(|(_, bits)| word & bits != 0).map_or(Self::Goroutine, |(context, _)| *context)
@@ -104,12 +106,12 @@ impl fmt::Display for Act {
     }
 }
 
-/// Whether the caller may allocate. Where it must not, what it does has to go without.
+/// Whether the caller may allocate memory.
 pub(crate) fn may_allocate() -> bool {
     !percpu::is_any_set::<{ refusing(Act::Allocate) }>()
 }
 
-/// The bits of the preempt word with which an `InterruptMutex` must not be taken, for where the word has been read.
+/// The bits of the preempt word that refuse an `InterruptMutex`, for callers that have loaded the word already.
 pub(crate) const REFUSING_INTERRUPT_MUTEX: u32 = refusing(Act::TakeInterruptMutex);
 
 /// # Panics
@@ -167,7 +169,7 @@ pub(crate) fn assert_may_block_pinned() {
 }
 
 /// # Panics
-/// Always: `act` is refused where the caller is.
+/// Always: `act` is not allowed in the context of the caller.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -175,7 +177,8 @@ pub(crate) fn refuse(act: Act) -> ! {
     panic!("{act} {}", Context::here())
 }
 
-// Where a context is inside of another, the check finds the bits of both: what the inner one allows the outer one does.
+// In nested contexts the bits of all of them are set. So whatever a context allows, the contexts that can be around it must
+// allow, too.
 const _: () = {
     let (acts, mut index) =
         ([Act::TakeInterruptMutex, Act::TakePreemptMutex, Act::Allocate, Act::Spawn, Act::Block], 0);

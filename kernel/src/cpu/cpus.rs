@@ -6,12 +6,12 @@ use crate::cpu::percpu::CpuId;
 
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
-/// How many CPUs run. Constant from the start of the program on: CPUs are neither added nor taken away later.
+/// How many CPUs are up. Constant once the program has started: CPUs are neither added nor removed later.
 pub fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// All CPUs that run, in the order of their numbers.
+/// All CPUs that are up, in the order of their numbers.
 pub fn all() -> impl Iterator<Item = CpuId> {
     (0..count()).map(CpuId::new)
 }

@@ -34,7 +34,7 @@ impl CpuId {
         self.0
     }
 
-    /// The number, for use as an index.
+    /// The number, as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

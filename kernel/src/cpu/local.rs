@@ -1,4 +1,4 @@
-//! Per-CPU data: statics of which every CPU has a copy of its own. Each module declares its own:
+//! Per-CPU data: statics of which every CPU has its own copy. Each module declares the ones it needs:
 //!
 //! ```text
 //! cpu_local! {
@@ -10,12 +10,12 @@
 //! DEADLINE.of(cpu).map(|it| it.load(Relaxed)); // that of another CPU, if it is up
 //! ```
 //!
-//! The linker puts these statics into a section of their own, `.cpu_local`. Nobody uses them there: the section is what each
-//! copy is at first. GS base of a CPU is the *distance* from the section to the CPU's copy, so `gs:[DEADLINE]` is the CPU's
-//! own `DEADLINE`: a word can be read or changed in **one instruction**, between whose parts no migration to another CPU
-//! can come. [`load!`], [`store!`] and [`change!`] are these instructions, and need no guard. [`CpuLocal::here`] is a
-//! load of the distance and an addition; its result is meaningful only while the caller cannot migrate. All data are atomics,
-//! or guard themselves, so a stale reference leads to a wrong answer, never to undefined behaviour.
+//! The linker puts these statics into a section of their own, `.cpu_local`. It is only the template from which each copy is
+//! initialised. The GS base of a CPU is the *distance* from the section to the CPU's copy, so `gs:[DEADLINE]` is the CPU's own
+//! `DEADLINE`, and a word can be read or changed in **one instruction**, during which the caller cannot migrate to another CPU.
+//! [`load!`], [`store!`] and [`change!`] are these instructions; they need no guard. [`CpuLocal::here`] is a load of the
+//! distance and an addition; its result is meaningful only while the caller cannot migrate. All values are atomics or have
+//! locks, so the use of a stale reference gets the data of another CPU, but is never undefined behaviour.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -34,7 +34,7 @@ pub(crate) struct CpuLocal<T>(T);
 
 impl<T: Sync> CpuLocal<T> {
     /// # Safety
-    /// It is the value of a static in the section `.cpu_local`, and can be copied byte by byte before its first use.
+    /// The result is the value of a static in the section `.cpu_local`, and can be copied byte by byte before its first use.
     pub(crate) const unsafe fn new(initial: T) -> Self {
         Self(initial)
     }
@@ -46,7 +46,7 @@ impl<T: Sync> CpuLocal<T> {
         unsafe { self.at(base()) }
     }
 
-    /// The copy of a CPU, `None` if that is not up.
+    /// The copy of a CPU, `None` if the CPU is not up.
     pub(crate) fn of(&'static self, cpu: CpuId) -> Option<&'static T> {
         // Ordering: Acquire; partner: the Release in `install`.
         match BASES[cpu.index()].load(Ordering::Acquire) {
@@ -61,12 +61,12 @@ impl<T: Sync> CpuLocal<T> {
     #[inline(always)]
     unsafe fn at(&'static self, base: usize) -> &'static T {
         let address = ptr::from_ref(self).addr().wrapping_add(base);
-        // SAFETY: copies are as large as the section, live as long as the machine, and are never borrowed mutably.
+        // SAFETY: copies are as large as the section, are never freed, and are never borrowed mutably.
         unsafe { &*ptr::with_exposed_provenance(address) }
     }
 }
 
-/// Declares per-CPU statics. What their type says of being shared holds for each copy.
+/// Declares per-CPU statics. Other CPUs may access a copy, so the type must be `Sync`.
 macro_rules! cpu_local {
     ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $initial:expr;)+) => {
         $(
@@ -74,20 +74,21 @@ macro_rules! cpu_local {
             #[expect(unsafe_code, reason = "per-CPU data have a section of their own")]
             #[unsafe(link_section = ".cpu_local")]
             $visibility static $name: $crate::cpu::local::CpuLocal<$type> =
-                // SAFETY: in that section, and made of words that are not addresses of each other.
+                // SAFETY: in that section; no value contains the address of another one.
                 unsafe { $crate::cpu::local::CpuLocal::new($initial) };
         )+
     };
 }
 pub(crate) use cpu_local;
 
-/// Loads a word of this CPU, of the size that is named. One instruction.
+/// Loads a word of this CPU, of the named size. One instruction.
 macro_rules! load {
     ($word:ident as u32) => { $crate::cpu::local::load!($word, u32, "mov {:e}, gs:[{word}]") };
     ($word:ident as usize) => { $crate::cpu::local::load!($word, usize, "mov {}, gs:[{word}]") };
     ($word:ident, $type:ty, $instruction:literal) => {{
         let value: $type;
-        // SAFETY: every CPU runs Rust only after `install`. Not `pure`: it is read anew after a switch.
+        // SAFETY: every CPU runs Rust only after `install`. Not `pure`, so that the word is loaded again after a context
+        // switch.
         unsafe {
             core::arch::asm!($instruction, out(reg) value, word = sym $word, options(nostack, preserves_flags, readonly));
         }
@@ -100,7 +101,7 @@ pub(crate) use load;
 macro_rules! store {
     ($word:ident, $value:expr) => {{
         let value = $value;
-        // SAFETY: as in `load!`; the word is only ever accessed as a whole.
+        // SAFETY: as in `load!`; all accesses are to the whole word.
         unsafe {
             core::arch::asm!("mov gs:[{word}], {}", in(reg) value, word = sym $word, options(nostack, preserves_flags));
         }
@@ -111,7 +112,7 @@ pub(crate) use store;
 /// Changes a word of 32 bits of this CPU by an instruction, with a constant as its operand if one is given.
 macro_rules! change {
     ($instruction:literal, $word:ident $(, $operand:expr)?) => {
-        // SAFETY: as in `load!`. Not `nomem`: what is before and after it stays there.
+        // SAFETY: as in `load!`. Not `nomem`, so that the compiler moves no memory access across it.
         unsafe {
             core::arch::asm!(
                 concat!($instruction, " dword ptr gs:[{word}]" $(, ", {operand}", $crate::cpu::local::nothing!($operand))?),
@@ -124,7 +125,7 @@ macro_rules! change {
 }
 pub(crate) use change;
 
-/// No text, for each operand.
+/// The empty string: it expands once for each operand.
 macro_rules! nothing {
     ($operand:expr) => {
         ""
@@ -140,7 +141,7 @@ unsafe extern "C" {
     static mut __boot_cpu_local: u8;
 }
 
-/// Not a distance: the copy of a CPU is not the section.
+/// In [`BASES`]: the CPU is not up. No distance is zero, since no copy is the section itself.
 const NOT_UP: usize = 0;
 
 /// The distance from the section to each CPU's copy.
@@ -177,7 +178,7 @@ fn section_bytes() -> usize {
 #[repr(C, align(128))]
 struct Line(MaybeUninit<[u8; 128]>);
 
-/// The copy of a CPU that is not up yet.
+/// The copy for a CPU that is not up yet.
 #[derive(Debug)]
 pub(crate) struct CpuCopy {
     id: CpuId,
@@ -191,14 +192,14 @@ impl CpuCopy {
         let mut memory = Vec::new();
         memory.try_reserve_exact(lines).ok()?;
         memory.resize(lines, Line(MaybeUninit::uninit()));
-        // SAFETY: fresh memory of at least that size, which is given up.
+        // SAFETY: new memory of at least that size, which is leaked.
         Some(unsafe { Self::fill(id, memory.leak().as_mut_ptr().cast()) })
     }
 
     /// # Safety
-    /// At `memory` there is room for a copy, for as long as the machine runs, that nobody uses.
+    /// `memory` is valid for a copy, is never freed, and is not used otherwise.
     unsafe fn fill(id: CpuId, memory: *mut u8) -> Self {
-        // SAFETY: the caller's promise; the section is only read, and memory of its own.
+        // SAFETY: the caller's promise; the section does not overlap with it.
         unsafe { ptr::copy_nonoverlapping(section(), memory, section_bytes()) };
         let base = memory.expose_provenance().wrapping_sub(section().addr());
         // SAFETY: this is a copy.
@@ -208,7 +209,8 @@ impl CpuCopy {
         Self { id, base }
     }
 
-    /// Makes it that of the calling CPU, and lets the others find it. Each copy is for one CPU.
+    /// Makes this the copy of the calling CPU, and publishes it to the other CPUs. Called once, on the CPU that the copy is
+    /// for.
     pub(crate) fn install(&self) {
         GsBase::write(VirtAddr::new(self.base as u64));
         // Ordering: Release; partner: the Acquire in `CpuLocal::of`.
@@ -216,14 +218,14 @@ impl CpuCopy {
     }
 }
 
-/// Gives the boot CPU its copy. The first thing that happens in Rust.
+/// Installs the copy of the boot CPU. This runs before all other Rust code.
 pub(crate) fn init_boot_cpu() {
     let memory = &raw mut __boot_cpu_local;
-    // SAFETY: the linker script keeps this memory for it, and nothing runs but this, once.
+    // SAFETY: the linker script reserves this memory for it, and nothing else runs yet.
     unsafe { CpuCopy::fill(CpuId::BOOT, memory) }.install();
 }
 
-/// Calls `body`, which loads segment registers and may change GS base, and then loads the base again.
+/// Calls `body`, which loads segment registers and may change the GS base, and then restores the base.
 pub(crate) fn keep_base(body: impl FnOnce()) {
     let base = base();
     body();

@@ -1,4 +1,4 @@
-//! What belongs to one CPU, and how code keeps others out: the layer below all others.
+//! Per-CPU data, locks, and the check of what may be done in which context: the lowest layer.
 
 pub(crate) mod contexts;
 pub mod cpus;

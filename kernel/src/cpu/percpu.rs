@@ -1,4 +1,4 @@
-//! CPU numbers, what runs on a CPU, and the preempt word: whether it may run something else.
+//! What runs on a CPU, and the preempt word: whether the CPU may switch to something else.
 //!
 //! # Terms
 //!
@@ -11,11 +11,11 @@
 //! | *preemption off* | the code is pinned or holds an [`InterruptMutex`](crate::sync::InterruptMutex): the CPU does not switch to another thread or G. Interrupts still come, unless they are off as well |
 //! | *pending* | a switch was asked for while preemption was off; it happens when preemption is on again |
 //!
-//! An `InterruptMutex` turns both off. A handler runs with interrupts off, and is not left before it returns.
+//! An `InterruptMutex` turns both off. A handler runs with interrupts off, and its CPU does not switch before it returns.
 //!
 //! # The preempt word
 //!
-//! One `u32` for each CPU that says in which context (`contexts`) the CPU is:
+//! One `u32` for each CPU, which encodes the context (`contexts`) of what the CPU runs:
 //!
 //! | bits | what |
 //! |---|---|
@@ -25,9 +25,10 @@
 //! | 29 and 30 | handlers of non-maskable interrupts among them |
 //! | 31 | set while *nothing* is pending |
 //!
-//! Zero thus means that preemption is on and a switch is pending: `preempt_enable` is a decrement and a jump if the result is
-//! zero. Whether a context forbids something is one test of the word against a constant. (Linux: `preempt_count` with
-//! `PREEMPT_NEED_RESCHED`, arch/x86/include/asm/preempt.h.) Every CPU starts with one pin, that of its idle loop.
+//! So the word is zero if preemption is on and a switch is pending, and `preempt_enable` is a decrement and a jump if the
+//! result is zero. A check whether the context allows something is one test of the word against a constant. (Linux:
+//! `preempt_count` with `PREEMPT_NEED_RESCHED`, arch/x86/include/asm/preempt.h.) Every CPU starts with one pin, that of its
+//! idle loop.
 
 use core::arch::asm;
 use core::marker::PhantomData;
@@ -41,7 +42,7 @@ pub use super::id::{CpuId, MAX_CPUS};
 
 /// The preempt word's top bit: set while nothing is pending.
 const NOTHING_PENDING: u32 = 1 << 31;
-/// The preempt word's counts: their units, and their bits.
+/// The counts in the preempt word: the value of one unit, and the bits of the count.
 pub(crate) const PINS: u32 = 0xffff;
 pub(crate) const LOCK: u32 = 1 << 16;
 pub(crate) const LOCKS: u32 = 0xff * LOCK;
@@ -53,12 +54,13 @@ pub(crate) const NMIS: u32 = 0b11 * NMI;
 cpu_local! {
     /// The preempt word.
     static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
-    /// The scheduler's word for what runs on this CPU.
+    /// The address of the M that runs on this CPU, 0 if none does.
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
     /// Where the outermost [`InterruptMutex`](crate::sync::InterruptMutex) held was taken, null if interrupts were off
     /// before or none is held.
     static INTERRUPTS_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
-    /// Where the preempt count was last raised from zero. Only noted in debug builds: elsewhere that is one instruction.
+    /// Where the preempt count was last raised from zero. Recorded in debug builds only: in others, raising it is one
+    /// instruction.
     static PREEMPT_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
 }
 
@@ -68,7 +70,7 @@ pub(crate) fn interrupts_off_at() -> Option<&'static Location<'static>> {
     unsafe { INTERRUPTS_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
 }
 
-/// Where preemption was last turned off on this CPU, if that was noted.
+/// Where preemption was last turned off on this CPU, if that is known.
 pub(crate) fn preempt_off_at() -> Option<&'static Location<'static>> {
     // SAFETY: only references to locations, which are constants, or null are stored.
     unsafe { PREEMPT_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
@@ -85,7 +87,7 @@ pub fn current() -> CpuId {
     local::id()
 }
 
-/// The scheduler's word for what runs on this CPU. One instruction.
+/// The address of the M that runs on this CPU, 0 if none does. One instruction.
 #[inline(always)]
 pub(crate) fn current_machine() -> usize {
     load!(CURRENT_MACHINE as usize)
@@ -104,14 +106,14 @@ pub(super) fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
 }
 
 unsafe extern "Rust" {
-    /// Called when preemption is on again and a switch is pending: switches. It belongs to a layer above this one
-    /// (`traps::preempt`), to which the linker connects it.
+    /// Called when preemption is on again and a switch is pending: switches. A hook, defined in a layer above this one
+    /// (`traps::preempt`) and connected by the linker, so that the call takes one instruction.
     #[cold]
     safe fn gmp_honour_pending();
 }
 
 /// Pins the caller: turns preemption off on this CPU until the matching [`preempt_enable`]. Nests. One instruction; debug
-/// builds also note the place. Callable from interrupts.
+/// builds also record the location of the caller. Callable from interrupts.
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn preempt_disable() {
@@ -122,7 +124,7 @@ pub(crate) fn preempt_disable() {
     }
 }
 
-/// Undoes one [`preempt_disable`] of the caller. If preemption is on then and a switch is pending, switches.
+/// Undoes one [`preempt_disable`] of the caller. If preemption is on afterwards and a switch is pending, switches.
 #[inline(always)]
 pub(crate) fn preempt_enable() {
     // SAFETY: as in `change!`.
@@ -136,19 +138,19 @@ pub(crate) fn preempt_enable() {
     }
 }
 
-/// Undoes one [`preempt_disable`] and leaves what is pending to the caller: an interrupt handler, or the scheduler.
+/// Undoes one [`preempt_disable`], but leaves a pending switch to the caller: an interrupt handler, or the scheduler.
 #[inline(always)]
 pub(crate) fn preempt_enable_quietly() {
     change!("dec", PREEMPT);
 }
 
-/// The preempt count of this CPU: the pins that are in force.
+/// The preempt count of this CPU: how many pins are in force.
 #[inline(always)]
 pub(crate) fn preempt_count() -> u32 {
     preempt_word() & PINS
 }
 
-/// Whether preemption is off on this CPU, for the code that runs or that the running handlers have interrupted.
+/// Whether preemption is off on this CPU: for the caller, or, in a handler, for the code that was interrupted.
 #[inline(always)]
 pub(crate) fn is_preemption_off() -> bool {
     preempt_word() & (PINS | LOCKS) != 0
@@ -183,7 +185,7 @@ fn subtract_from_preempt_word<const UNITS: u32>() {
     change!("sub", PREEMPT, UNITS);
 }
 
-/// A handler begins. Called with interrupts off, before anything else in it.
+/// Counts a handler that begins. Called with interrupts off, before anything else in the handler.
 #[inline(always)]
 pub(crate) fn enter_trap(is_nmi: bool) {
     if is_nmi {
@@ -193,7 +195,7 @@ pub(crate) fn enter_trap(is_nmi: bool) {
     }
 }
 
-/// A handler ends. Called with interrupts off.
+/// Counts a handler that ends. Called with interrupts off.
 #[inline(always)]
 pub(crate) fn leave_trap(is_nmi: bool) {
     if is_nmi {
@@ -250,19 +252,19 @@ pub(crate) fn set_pending() {
     change!("and", PREEMPT, i32::MAX);
 }
 
-/// Forgets the request noted by [`set_pending`].
+/// Withdraws the request of [`set_pending`].
 #[inline(always)]
 pub(crate) fn clear_pending() {
     change!("or", PREEMPT, i32::MIN);
 }
 
-/// How many handlers of interrupts and exceptions this CPU is in. One load.
+/// How many handlers of interrupts and exceptions are active on this CPU, one inside the other. One load.
 #[inline(always)]
 pub(crate) fn trap_depth() -> u32 {
     (preempt_word() & TRAPS) / TRAP
 }
 
-/// Preemption is off on this CPU as long as this exists.
+/// A guard: preemption is off on this CPU until it is dropped.
 #[derive(Debug)]
 #[must_use = "preemption comes back on when this is dropped"]
 pub struct PreemptGuard {

@@ -15,10 +15,10 @@ pub(crate) use x86_64::{PhysAddr, VirtAddr};
 /// Bytes in a page and in a frame.
 pub(crate) const PAGE_SIZE: usize = 4096;
 
-/// Virtual address of physical address 0. The rest of memory is mapped behind it.
+/// Virtual address of physical address 0. All physical memory is mapped from there on.
 pub(crate) const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
 
-/// Bytes of that mapping, which ends where the windows begin. Memory beyond is not used.
+/// Bytes of that mapping, which ends where the other windows begin. Physical memory beyond it is not used.
 pub(crate) const PHYSICAL_MAP_BYTES: u64 = 1 << 46;
 
 /// Where device registers are mapped.
@@ -34,7 +34,7 @@ pub(super) const WINDOW_BYTES: u64 = ENTRY_BYTES;
 /// Bytes that one entry of the top table maps.
 pub(super) const ENTRY_BYTES: u64 = 1 << 39;
 
-/// The virtual address of a physical address within the mapping. There need not be memory at that address.
+/// The virtual address of a physical address, which must be within the mapping. It need not be mapped.
 #[inline]
 pub(crate) const fn physical_to_virtual(physical: PhysAddr) -> VirtAddr {
     debug_assert!(physical.as_u64() < PHYSICAL_MAP_BYTES);

@@ -1,8 +1,8 @@
-//! The DMA pool: the only memory whose address is given to devices.
+//! The DMA pool: the only memory that devices may access.
 //!
-//! A device may write to memory that it was given at any time, also after its request was abandoned. So it never gets memory
-//! that Rust code uses otherwise: drivers copy ("bounce") between the caller's buffer and pages of this pool, which they
-//! hold as long as the device does. That also makes it safe to abandon a device: its pages stay allocated.
+//! A device may write to memory whose address it has at any time, also after its request was abandoned. So it never gets the
+//! address of memory that Rust code uses otherwise: drivers copy ("bounce") between the caller's buffer and pages of this pool,
+//! which stay allocated as long as the device may use them. So it is also safe to abandon a device.
 //!
 //! All functions may be called from everywhere and take leaf locks only.
 
@@ -15,7 +15,7 @@ use super::error::OutOfMemory;
 use super::frame;
 use crate::cpu::sync::InterruptMutex;
 
-/// Blocks the pool can hold: a disk takes three.
+/// Most blocks in the pool. A disk takes three.
 const MAX_BLOCKS: usize = 128;
 
 static POOL: InterruptMutex<heapless::Vec<Block, MAX_BLOCKS>> = InterruptMutex::new(heapless::Vec::new());
@@ -39,7 +39,7 @@ impl Block {
     }
 }
 
-/// Takes `pages` pages that are contiguous for devices, too, filled with zeros.
+/// Allocates `pages` physically contiguous pages, filled with zeros.
 ///
 /// # Errors
 /// If there are none, or the pool is full.
@@ -59,7 +59,7 @@ pub(crate) fn allocate(pages: usize) -> Result<NonNull<u8>, OutOfMemory> {
 /// Frees pages of [`allocate`].
 ///
 /// # Safety
-/// No device has the address of the pages any more, and nothing else uses them.
+/// No device uses the pages any more, and nothing else does.
 ///
 /// # Panics
 /// If there is no such block in the pool.
@@ -69,7 +69,7 @@ pub(crate) unsafe fn free(start: NonNull<u8>, pages: usize) {
         pool.iter().position(|block| block.start() == VirtAddr::from_ptr(start.as_ptr()) && block.pages == pages);
     let block = pool.swap_remove(index.expect("only what came from the DMA pool is given back to it"));
     drop(pool);
-    // SAFETY: it came from there, is no longer in the pool, and is not in use by the caller's promise.
+    // SAFETY: it came from `allocate_contiguous`, is no longer in the pool, and by the caller's promise is not in use.
     unsafe { frame::free_contiguous(block.first, block.pages) };
 }
 

@@ -14,8 +14,8 @@
 //!
 //! # When memory runs short
 //!
-//! Each request has a `Priority`. Some frames are kept from the heap, and twice as many from new stacks, so that the stacks
-//! of Gs can still be committed when nothing else can be allocated.
+//! Each request has a `Priority`. The heap must leave a reserve of frames, and new stacks twice as many, so that pages of
+//! existing stacks can be committed when nothing else can be allocated.
 
 use core::ptr;
 use core::slice;
@@ -63,7 +63,7 @@ pub(crate) enum Priority {
 
 /// A usable page below 1 MiB, or 0: where a CPU can start.
 static LOW_PAGE: AtomicU64 = AtomicU64::new(0);
-/// Where it may be: the interrupt table and data of loaders are below, and data of firmware above.
+/// Its range: below are the interrupt table and data of boot loaders, above is data of the firmware.
 const LOW_START: u64 = 0x1000;
 const LOW_END: u64 = 0x9_0000;
 
@@ -74,21 +74,21 @@ struct Links {
     next: Option<FrameNumber>,
 }
 
-/// Physical address divided by the page size. Never 0, since the first MiB is left out. Enough for 16 TiB.
+/// Physical address divided by the page size. Never 0, since the first MiB is not allocated. Enough for 16 TiB.
 type FrameNumber = core::num::NonZeroU32;
 
 /// Free blocks by order.
 #[derive(Debug)]
 struct Buddies {
     heads: [Option<FrameNumber>; ORDERS],
-    /// For each frame of the machine, whether a free block begins there.
+    /// For each frame, the order of the free block that begins there, or [`NOT_FREE`].
     states: &'static mut [u8],
-    /// For each frame of the machine, its links while a free block begins there; undefined otherwise.
+    /// For each frame, the links of the free block that begins there; undefined if none does.
     links: &'static mut [Links],
     free_frames: usize,
     /// Frames that only urgent requests get.
     reserve: usize,
-    /// Frames taken over so far.
+    /// Number of frames under this allocator, free or not.
     total_frames: usize,
 }
 
@@ -193,7 +193,7 @@ fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = 
     })
 }
 
-/// Takes over the usable memory below 4 GiB, which every boot protocol has mapped.
+/// Adds the usable memory below 4 GiB, which every boot protocol has mapped.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     if let Some((first, count)) = usable(regions, LOW_START, LOW_END).max() {
         LOW_PAGE.store(address(first + count - 1).as_u64(), Ordering::Relaxed);
@@ -206,7 +206,7 @@ pub(crate) fn init(regions: &[MemoryRegion]) {
         .expect("no room for the tables of frames");
     let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
     let states = links.wrapping_add(frames).cast::<u8>();
-    // SAFETY: usable memory, mapped, and not in the allocator: the loop below leaves it out.
+    // SAFETY: usable memory, mapped, and not in the allocator: the loop below skips it.
     unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
     let mut buddies = lock();
     // SAFETY: initialised by the line above and never allocated.
@@ -228,7 +228,7 @@ pub(crate) fn low_page() -> Option<PhysAddr> {
     (page != 0).then(|| PhysAddr::new(page))
 }
 
-/// Takes over the rest of the memory, after it has been mapped, and sets the reserve.
+/// Adds the rest of the memory, after it has been mapped, and sets the reserve.
 pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     for (first, count) in usable(regions, EARLY_END, u64::MAX) {
         lock().free_range(first, count);

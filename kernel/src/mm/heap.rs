@@ -19,7 +19,8 @@ use crate::cpu::contexts;
 #[derive(Debug)]
 pub(crate) struct KernelHeap;
 
-// SAFETY: memory is handed out once until it is freed, as large and aligned as asked for; see the two levels.
+// SAFETY: allocated memory belongs to one caller until it is freed, and has the requested size and alignment: see the two
+// levels.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         contexts::assert_may_allocate();
@@ -42,7 +43,7 @@ unsafe impl GlobalAlloc for KernelHeap {
     }
 }
 
-/// Puts a value on the heap for good.
+/// Puts a value on the heap and never frees it.
 ///
 /// # Errors
 /// If there is no memory for it.

@@ -16,17 +16,17 @@ const STEP_BYTES: usize = STEP_PAGES * PAGE_SIZE;
 
 static LARGE: PreemptMutex<LargeHeap> = PreemptMutex::new(LargeHeap(Heap::empty()));
 
-/// What holds everything beyond the small objects.
+/// Memory for spans of small objects, and for everything larger.
 struct LargeHeap(Heap);
 
 impl LargeHeap {
-    /// How many bytes from the end on memory that is aligned more than a step would leave unused.
+    /// How many bytes after the end of the heap an allocation with a large alignment would skip.
     ///
     /// # Errors
-    /// If it would not lie within the window.
+    /// If the allocation would not fit into the window.
     fn skipped_for(&self, layout: Layout) -> Result<usize, OutOfMemory> {
         let end = self.end() as usize;
-        // Neither overflows: `refuse_wrapping` has tried it with the end of the window.
+        // Neither of these overflows: `refuse_wrapping` has checked them with the end of the window.
         let start = end.next_multiple_of(layout.align());
         let is_in_window = (start + layout.size()) as u64 <= HEAP + WINDOW_BYTES;
         is_in_window.then_some((start - end) / STEP_BYTES * STEP_BYTES).ok_or(OutOfMemory)
@@ -49,7 +49,7 @@ impl LargeHeap {
             // SAFETY: the range was just mapped and nothing else uses this window.
             unsafe { self.0.init(bottom, pages * PAGE_SIZE) };
         } else {
-            // SAFETY: as above, right behind what the heap has.
+            // SAFETY: as above, and adjacent to the end of the heap.
             unsafe { self.0.extend(pages * PAGE_SIZE) };
         }
         Ok(())
@@ -64,7 +64,7 @@ fn refuse_wrapping(layout: Layout) -> Result<(), OutOfMemory> {
     aligned.and_then(|aligned| aligned.checked_add(layout.size())).map(drop).ok_or(OutOfMemory)
 }
 
-/// Takes memory from the large heap. Grows it in steps, with preemption possible in between.
+/// Allocates from the large heap. Grows it in steps, between which preemption is on.
 #[inline(never)]
 pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory> {
     refuse_wrapping(layout)?;
@@ -77,7 +77,7 @@ pub(super) fn allocate_large(layout: Layout) -> Result<NonNull<u8>, OutOfMemory>
             let skipped = large.skipped_for(layout)?;
             (layout.size() / PAGE_SIZE).saturating_sub(large.0.free() / PAGE_SIZE) + skipped / PAGE_SIZE
         };
-        // What cannot fit is refused before all memory is taken for it.
+        // A request that cannot succeed fails before the heap takes all memory for it.
         if pressure::frames_within_reach(wanted) < wanted {
             return Err(OutOfMemory);
         }
@@ -93,7 +93,7 @@ pub(super) fn bytes() -> usize {
     LARGE.lock().0.size()
 }
 
-/// Gives memory back to the large heap.
+/// Frees memory of the large heap.
 ///
 /// # Safety
 /// It must have come from [`allocate_large`] with the same layout and not be in use.

@@ -7,7 +7,7 @@ use super::address::VirtAddr;
 /// Virtual minus physical address of the image, as it is linked.
 pub(crate) const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 
-/// Defines functions that give the addresses of linker symbols.
+/// Defines functions that return the addresses of linker symbols.
 macro_rules! symbols {
     ($($(#[$attribute:meta])* $function:ident = $symbol:ident;)*) => {
         unsafe extern "C" {
@@ -44,7 +44,7 @@ pub(crate) fn text() -> Range<u64> {
     text_start()..text_end()
 }
 
-/// What kind of access a page of the image allows.
+/// The access that a page of the image allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     /// Code: read and execute.

@@ -25,7 +25,7 @@ pub use usage::{Usage, usage};
 pub(crate) use address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 pub use error::OutOfMemory;
 
-/// Takes over the memory: some frames first, then the kernel's own page tables, then the memory that only these map.
+/// Sets up memory: first some frames, then the kernel's own page tables, then the frames that only these map.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     frame::init(regions);
     paging::init(regions);

@@ -1,9 +1,9 @@
 //! Small objects by size class: a cache of free objects on each CPU, and spans that the CPUs share.
 //!
-//! A span is 32 KiB of the large heap, aligned to its size, with a header and objects of one class; so the span of an
-//! object is found by masking its address. A CPU takes and returns objects in batches (Go: `mcache.refill`,
-//! runtime/mcache.go), the shared list of each class keeps the spans that have free objects (Go: `mcentral`), and a
-//! span whose objects are all free goes back to the large heap unless it is the last of its class.
+//! A span is 32 KiB of the large heap, aligned to its size, with a header and objects of one class. So the span of an object is
+//! found by masking the object's address. A CPU takes and returns objects in batches (Go: `mcache.refill`, runtime/mcache.go).
+//! The shared list of each class has the spans with free objects (Go: `mcentral`). A span whose objects are all free is
+//! returned to the large heap, unless it is the last of its class.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -16,11 +16,11 @@ use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::PreemptGuard;
 use crate::cpu::sync::PreemptMutex;
 
-/// Sizes of objects. Powers of two and the steps half-way between, and the size of a G: there may be a million.
+/// Sizes of objects: powers of two, the steps half-way between them, and the size of a G, of which there may be a million.
 const SIZES: [usize; 15] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 448, 512, 768, 1024, 1536, 2048];
 const CLASSES: usize = SIZES.len();
 const LARGEST: usize = SIZES[CLASSES - 1];
-/// Requests are looked up in units of this.
+/// The unit of [`CLASS_OF`].
 const UNIT: usize = 16;
 /// The class of a size, by size / [`UNIT`], rounded up.
 const CLASS_OF: [u8; LARGEST / UNIT + 1] = class_table();
@@ -32,7 +32,7 @@ const SPAN_LAYOUT: Layout = match Layout::from_size_align(SPAN_BYTES, SPAN_BYTES
     Err(_) => panic!("a span has a layout"),
 };
 
-/// Whether objects of that size waste no memory.
+/// Whether there is a class of exactly that size.
 pub(crate) const fn is_size(bytes: usize) -> bool {
     let mut class = 0;
     while class < CLASSES {
@@ -68,8 +68,8 @@ pub(super) fn class_of(layout: Layout) -> Option<usize> {
     (size <= LARGEST).then(|| usize::from(CLASS_OF[size.div_ceil(UNIT)]))
 }
 
-/// How many objects of each class move between a CPU and the shared spans at once: a page full, but at least 2 and at
-/// most 32.
+/// How many objects of each class move between a CPU and the shared spans at a time: as many as fit into a page, but at least 2
+/// and at most 32.
 const BATCHES: [usize; CLASSES] = {
     let mut batches = [0; CLASSES];
     let mut class = 0;
@@ -102,14 +102,14 @@ impl Objects {
 
     fn pop(&mut self) -> Option<NonNull<Object>> {
         let object = NonNull::new(self.head)?;
-        // SAFETY: objects on a list are free memory of the list's owner, with the link that `push` wrote.
+        // SAFETY: objects on a list are free and belong to the list's owner, and `push` has written the link.
         self.head = unsafe { object.read() }.next;
         self.count -= 1;
         Some(object)
     }
 
     /// # Safety
-    /// `object` must be memory of this class that nobody uses.
+    /// `object` must be memory of this class that is not in use.
     unsafe fn push(&mut self, object: NonNull<Object>) {
         // SAFETY: the caller's promise; every class has room for the link.
         unsafe { object.write(Object { next: self.head }) };
@@ -148,7 +148,7 @@ impl Span {
             unsafe { free.push(object) };
         }
         let header = Span { previous: ptr::null_mut(), next: ptr::null_mut(), free, capacity };
-        // SAFETY: the header lies before the first object.
+        // SAFETY: the header is before the first object.
         unsafe { span.write(header) };
         Ok(span)
     }
@@ -159,14 +159,14 @@ struct SharedClass {
     partial: *mut Span,
 }
 
-// SAFETY: the spans belong to whoever holds the lock.
+// SAFETY: the spans belong to the holder of the lock.
 unsafe impl Send for SharedClass {}
 
 impl SharedClass {
     /// Moves up to `count` objects to `to`.
     fn take(&mut self, to: &mut Objects, count: usize) {
         for _ in 0..count {
-            // SAFETY: spans on the list are valid, and the holder of the lock has them for itself.
+            // SAFETY: spans on the list are valid, and only the holder of the lock accesses them.
             let Some(span) = (unsafe { self.partial.as_mut() }) else { return };
             if let Some(object) = span.free.pop() {
                 // SAFETY: a free object of this class.
@@ -178,12 +178,12 @@ impl SharedClass {
         }
     }
 
-    /// Takes one object back. Returns its span if that is now unused and should go.
+    /// Frees one object. Returns its span if that is unused now and is to be freed.
     fn give(&mut self, object: NonNull<Object>) -> Option<NonNull<u8>> {
-        // SAFETY: the object lies in a span of this class, whose header is valid and belongs to the holder of the lock.
+        // SAFETY: the object is in a span of this class, whose header is valid and belongs to the holder of the lock.
         let span = unsafe { &mut *Span::of(object) };
         let was_full = span.free.head.is_null();
-        // SAFETY: the caller gives the object up.
+        // SAFETY: the caller does not use the object any more.
         unsafe { span.free.push(object) };
         if was_full {
             self.link(span);
@@ -227,7 +227,7 @@ cpu_local! {
 /// The free objects of one CPU. Touched only by that CPU, with preemption off, and never by an interrupt handler.
 struct CpuCache(UnsafeCell<[Objects; CLASSES]>);
 
-// SAFETY: see above; `with_cache` is the only access.
+// SAFETY: `with_cache`, the only access, ensures that.
 unsafe impl Sync for CpuCache {}
 
 impl CpuCache {
@@ -242,14 +242,12 @@ impl fmt::Debug for CpuCache {
     }
 }
 
-/// Runs `work` on this CPU's free objects of a class, with preemption off. `work` must not use the heap through its
-/// global face.
+/// Calls `work` with this CPU's free objects of a class, with preemption off. `work` must not use the global allocator.
 #[inline(always)]
 fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
     let _preempt = PreemptGuard::new();
     let objects = CACHE.here().0.get();
-    // SAFETY: preemption is off, handlers do not come here, and no `work` below comes back here: this is the only
-    // reference.
+    // SAFETY: preemption is off, handlers do not allocate, and no `work` below calls this function: this is the only reference.
     work(&mut unsafe { &mut *objects }[class])
 }
 
@@ -275,12 +273,12 @@ fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
             return Ok(object.cast());
         }
         let mut span = Span::make(class)?;
-        // SAFETY: just made, and nobody else's before it is linked.
+        // SAFETY: just made, and not accessible to others before it is linked.
         SHARED[class].lock().link(unsafe { span.as_mut() });
     }
 }
 
-/// Gives an object back.
+/// Frees an object.
 ///
 /// # Safety
 /// It must have come from [`allocate`] with the same class and not be in use.

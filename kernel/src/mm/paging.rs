@@ -1,8 +1,8 @@
 //! The kernel's page tables: one address space for all CPUs.
 //!
-//! After their setup entries change by compare-exchange without a lock: a page fault handler may add a page while others do,
-//! and [`translate`] may be called at any moment. Tables are never freed. Pages are added, and removed again from stacks
-//! that are not in use; `super::tlb` describes how other CPUs flush their translations. Rights never change.
+//! After the setup, entries are changed by compare-exchange, without a lock: several page fault handlers may add pages at the
+//! same time, and [`translate`] may be called at any moment. Tables are never freed. Pages are added, and are removed from
+//! stacks that are not in use; `super::tlb` describes how other CPUs flush their translations. Access rights never change.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -29,18 +29,18 @@ const PHYSICAL_END: u64 = 1 << 52;
 /// Bits of a page table entry that hold the physical address.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// Rights of memory that holds data.
+/// Access rights of memory for data.
 pub(super) const DATA: PageTableFlags =
     PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
-/// Rights in upper tables; the last level decides.
+/// Access rights in upper tables; those of the last level decide.
 const TABLE: PageTableFlags = PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE);
 
 /// The top table.
 static TOP: Once<PhysFrame> = Once::new();
 static NEXT_DEVICE: AtomicU64 = AtomicU64::new(DEVICES);
 
-/// Builds the kernel's page tables from those in use and switches to them. Their frames come from below 4 GiB, since no
-/// other memory is available before.
+/// Builds the kernel's page tables from those in use and loads them. Their frames are below 4 GiB, since no other memory is
+/// available yet.
 pub(crate) fn init(regions: &[MemoryRegion]) {
     let frame = frame::allocate().expect("no memory for page tables");
     // SAFETY: the frame is mapped, and was allocated here.
@@ -63,7 +63,8 @@ pub(crate) fn load() {
     unsafe { Cr3::write(top, Cr3Flags::empty()) };
 }
 
-/// Puts the kernel's upper half into another top table. It stays complete: later mappings go into tables that both share.
+/// Copies the kernel's upper half into another top table. The copy stays complete: later mappings are made in tables that both
+/// share.
 pub(crate) fn copy_upper_half(to: &mut PageTable) {
     let top = top();
     for index in (256..512).map(PageTableIndex::new) {
@@ -152,8 +153,8 @@ pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Maps a frame at the page of `address`, unless one is mapped. Returns whether none was. Takes no lock but that of
-/// `allocate`, which is also called for page tables.
+/// Maps a frame at the page of `address`, unless one is mapped already. Returns whether it has mapped one. Takes no lock except
+/// that of `allocate`, which is also called for page tables.
 ///
 /// # Errors
 /// If `allocate` returns one.
@@ -198,7 +199,7 @@ pub(super) fn frame_of(value: u64) -> Option<PhysFrame> {
     is_present.then(|| PhysFrame::containing_address(PhysAddr::new(value & ADDRESS)))
 }
 
-/// Makes an empty entry map `frame`, and returns whether it did. If another CPU was faster, the frame is freed.
+/// Makes an empty entry map `frame`, and returns whether it has. If another CPU was faster, the frame is freed.
 fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
     // Ordering: Release, so that other CPUs see a new table cleared. The processor does not cache missing translations, so
     // there is nothing to flush.

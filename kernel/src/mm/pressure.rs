@@ -1,4 +1,4 @@
-//! What happens when frames run out: cached memory is freed.
+//! Freeing of cached memory when frames run out.
 
 use spin::Once;
 
@@ -7,18 +7,18 @@ use super::frame;
 use super::stack::class;
 use crate::cpu::contexts;
 
-/// The owner of stacks that are kept for later: the scheduler, whose dead Gs keep theirs.
+/// The owner of cached stacks: the scheduler, whose dead Gs keep their stacks. A hook, since the scheduler is in a layer above.
 #[derive(Debug)]
 pub(crate) struct StackCache {
     /// Frees up to that many stacks. Returns how many.
     pub(crate) free: fn(usize) -> usize,
-    /// How many stacks it keeps.
+    /// How many stacks it has.
     pub(crate) count: fn() -> usize,
 }
 
 static STACK_CACHE: Once<StackCache> = Once::new();
 
-/// Registers the owner of stacks that are kept for later. Called once, before Gs run.
+/// Registers the owner of cached stacks. Called once, before Gs run.
 pub(crate) fn set_stack_cache(cache: StackCache) {
     STACK_CACHE.call_once(|| cache);
 }
@@ -35,7 +35,7 @@ fn free_cached_stacks(at_most: usize) -> usize {
 
 /// Stacks of dead Gs taken from the scheduler at once.
 const STACKS_AT_ONCE: usize = 64;
-/// Frames requested by a G that has none for its stack: for this page and for others.
+/// How many frames a G frees that has none for a page of its stack: for that page and for later ones.
 const FRAMES_AT_ONCE: usize = 64;
 
 /// Frees `frames` frames of cached memory, or as many as there are, and returns their number. Takes locks of the scheduler,

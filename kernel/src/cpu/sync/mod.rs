@@ -6,9 +6,9 @@
 //! Both are test-and-test-and-set locks, by [`spin::mutex::SpinMutex`]. FIFO locks (ticket, MCS) collapse when virtual CPUs
 //! share host cores: the next waiter may not be running.
 //!
-//! A lock records its holder, and where it was taken: a CPU that waits for a lock which it holds itself panics with both
-//! locations, and does not hang. For the lockup detector the CPU records which lock has turned interrupts off. Each record
-//! is one store to memory that is in the CPU's cache anyway.
+//! A lock records its holder and where it was taken. So a CPU that waits for a lock which it holds itself panics with both
+//! locations instead of waiting for ever. For the watchdog the CPU records which lock has turned interrupts off. Each record is
+//! one store to memory that is already in the CPU's cache.
 
 mod holder;
 mod interrupts_off;
@@ -42,8 +42,8 @@ impl<T> InterruptMutex<T> {
         Self { holder: Holder::nobody(), mutex: SpinMutex::new(value) }
     }
 
-    /// Takes the lock and turns interrupts off. While it spins, interrupts stay as they were. Callable from everywhere
-    /// except handlers of non-maskable interrupts.
+    /// Takes the lock and turns interrupts off. While the caller spins, interrupts are on if they were on before. Callable from
+    /// everywhere except handlers of non-maskable interrupts.
     ///
     /// # Panics
     /// If this CPU holds the lock, or is in a handler of a non-maskable interrupt.
@@ -60,7 +60,7 @@ impl<T> InterruptMutex<T> {
         }
     }
 
-    /// Whether this CPU holds the lock. Only meaningful if that CPU is known to be stuck.
+    /// Whether `cpu` holds the lock. Only meaningful if that CPU is known to be stuck.
     pub(crate) fn is_held_by(&self, cpu: CpuId) -> bool {
         self.holder.is(cpu)
     }
@@ -99,7 +99,7 @@ impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
 pub struct InterruptMutexGuard<'a, T> {
     guard: ManuallyDrop<SpinMutexGuard<'a, T>>,
     holder: &'a Holder,
-    /// Turns interrupts on again on the CPU that took the lock.
+    /// Interrupts must come back on on the CPU that took the lock.
     not_send: PhantomData<*mut ()>,
 }
 

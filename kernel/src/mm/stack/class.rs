@@ -1,8 +1,8 @@
 //! The slots of one class, and their free lists: with memory and without.
 //!
-//! A free stack keeps its memory and is used again, last in, first out; it is not cleared. When memory is short it loses its
-//! frames ([`give_back`]). Then the slot is *bare*: it goes to the end of a queue, since other CPUs may still have
-//! translations of its pages, and is used again when an epoch has passed ([`tlb`]).
+//! A free stack keeps its memory and is reused, last in, first out; it is not cleared. When memory is short, free stacks lose
+//! their frames ([`give_back`]). Then the slot is *bare*: since other CPUs may still cache translations of its pages, it is put
+//! at the end of a queue, and reused when an epoch has passed ([`tlb`]).
 //!
 //! The lists need no memory: the link of a free stack is in its highest word, that of a bare slot in the page table entry of
 //! its highest page, whose other bits are unused while it is not present:
@@ -53,7 +53,7 @@ pub(super) struct Class {
 
 /// Free slots.
 struct Lists {
-    /// The free stack to be used next: its index plus 1, or 0 if there is none.
+    /// The free stack to be used next: its index plus 1; 0 if there is none.
     free: usize,
     free_count: usize,
     /// The first and the last bare slot.
@@ -119,7 +119,7 @@ impl Class {
             *slot = self.begin(*slot, first + index);
         }
         let mut lists = self.lists.lock();
-        // So that they are used from the first to the last.
+        // In reverse order, so that they are used from the first to the last.
         slots.iter().skip(1).rev().flatten().for_each(|&slot| lists.push_free(slot));
         slots[0].or_else(|| lists.pop_free(self.number)).ok_or(OutOfMemory)
     }
@@ -147,7 +147,7 @@ impl Class {
     fn begin(&self, slot: Option<Slot>, frame: PhysFrame) -> Option<Slot> {
         let entry = slot.and_then(|slot| paging::entry_for(slot.highest_page(), &mut frame::allocate).ok());
         match entry {
-            // Ordering: nothing is published here; the entry is passed on together with the stack.
+            // Ordering: nothing is published here; the entry is published together with the stack.
             Some(entry) => {
                 entry.store(paging::value(frame, paging::DATA), Ordering::Relaxed);
                 COMMITTED.fetch_add(1, Ordering::Relaxed);
@@ -169,8 +169,8 @@ impl Class {
             let Some(entry) = paging::find_entry(page) else { continue };
             if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
                 frames += 1;
-                // SAFETY: it was mapped here only. CPUs that still have the translation do not use the address before the
-                // slot is used again, which is after the epoch.
+                // SAFETY: it was mapped here only. CPUs that still cache the translation do not access the address before the
+                // slot is reused, which is after the epoch.
                 unsafe { frame::free(frame) };
             }
         }
@@ -197,7 +197,7 @@ impl Lists {
         self.free_count += 1;
     }
 
-    /// A slot without memory that no CPU has translations of.
+    /// A slot without memory of which no CPU caches translations.
     fn take_bare(&mut self, class: usize) -> Option<Slot> {
         self.pop_bare(class).or_else(|| self.make(class))
     }
@@ -237,8 +237,8 @@ impl Lists {
         Some(slot)
     }
 
-    /// Takes back a slot that did not get its first page. It may have no page table for a link: if other slots were made
-    /// since, its addresses are given up.
+    /// Undoes [`make`](Self::make) for a slot that did not get its first page. It may have no page table, and so no room for a
+    /// link: if other slots were made since, its addresses are never used.
     fn unmake(&mut self, slot: Slot) {
         if self.made == slot.index + 1 {
             self.made = slot.index;
@@ -256,7 +256,7 @@ fn bare_link(slot: Slot) -> &'static AtomicU64 {
     paging::find_entry(slot.highest_page()).expect("page tables are never freed")
 }
 
-/// Takes the memory from free stacks of Gs until `frames` frames are free, or there are no more. Returns how many.
+/// Takes the frames from free stacks of Gs until `frames` are freed, or there are no more. Returns how many.
 pub(in crate::mm) fn give_back(frames: usize) -> usize {
     let mut freed = 0;
     for class in ALL.iter().filter(|class| class.commit() == Commit::OnTouch) {

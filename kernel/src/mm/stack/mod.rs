@@ -2,20 +2,22 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `slot` | where they lie: the slot of an address, the address of a slot |
+//! | `slot` | their addresses: the slot of an address, the address of a slot |
 //! | `class` | which are free, with memory and without |
 //! | `ahead` | touching pages before they are needed |
 //! | `touch` | the first touch of a page, by the handler of page faults |
 //!
-//! The stack of a G is a promise: it has one page when it is made, and gets the others when it touches them. All other
-//! stacks (those of CPUs, interrupts, kernel threads, on which also the handler of page faults runs) are whole from the
-//! start.
+//! The stack of a G has one page at first, and gets the others when they are touched. All other stacks (those of CPUs,
+//! interrupts and kernel threads) have all their pages from the start, since the page fault handler, or code that it calls, may
+//! run on them.
 //!
-//! | | who goes without memory |
+//! When there are no frames:
+//!
+//! | who needs one | what happens |
 //! |---|---|
-//! | spawn | gets an error while there are still frames for the stacks there are (`frame::Priority`) |
-//! | a G that touches a page | takes the stacks off dead Gs; if there are none it dies as of a panic |
-//! | code with preemption off | gets a frame that its CPU has put aside for this: it can neither search nor die |
+//! | spawn | returns an error, while there are still frames for existing stacks (`frame::Priority`) |
+//! | a G that touches a page | the stacks of dead Gs are freed; if there are none the G panics |
+//! | code with preemption off | gets a frame from the reserve of its CPU, since it can neither free stacks nor end |
 
 pub(super) mod ahead;
 pub(super) mod class;
@@ -44,8 +46,8 @@ pub(crate) const CPU_STACK_BYTES: usize = 64 * 1024;
 pub struct Stack(Slot);
 
 impl Stack {
-    /// A stack for a G, of at least `bytes` bytes, with whatever is in it, committed as it is touched. Not callable from
-    /// interrupt handlers.
+    /// A stack for a G, of at least `bytes` bytes. Its pages are committed as they are touched, and are not cleared. Not
+    /// callable from interrupt handlers.
     ///
     /// # Errors
     /// If memory is short, or more than 4 MiB are asked for.
@@ -70,7 +72,7 @@ impl Stack {
         slot.map(Self)
     }
 
-    /// The lowest address of what was asked for.
+    /// The lowest address of the stack, without the room for preemption.
     pub(crate) fn bottom(&self) -> usize {
         self.0.bottom()
     }
@@ -80,17 +82,17 @@ impl Stack {
         self.0.top()
     }
 
-    /// Gives the stack up without freeing it: its [`top`](Self::top) stands for it.
+    /// Leaks the stack. Returns its [`top`](Self::top), from which [`from_raw`](Self::from_raw) makes the stack again.
     pub(crate) fn into_raw(self) -> usize {
         let top = self.top();
         core::mem::forget(self);
         top
     }
 
-    /// The stack that [`into_raw`](Self::into_raw) gave up.
+    /// The stack that [`into_raw`](Self::into_raw) has leaked.
     ///
     /// # Safety
-    /// `top` must come from `into_raw` and be used for this once.
+    /// `top` must come from `into_raw`, and must not be passed to this function twice.
     ///
     /// # Panics
     /// If it cannot come from there.
@@ -106,7 +108,7 @@ impl Drop for Stack {
     }
 }
 
-/// Stacks at one moment.
+/// Numbers of stacks and of their bytes at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Figures {
     pub(super) in_use: usize,

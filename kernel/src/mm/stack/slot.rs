@@ -27,11 +27,11 @@ pub(super) const CLASSES: usize = 2 * SIZES;
 const CLASS_BYTES: usize = 1 << 38;
 const _: () = assert!(CLASS_BYTES as u64 * CLASSES as u64 <= STACKS_BYTES);
 
-/// Bytes below a G's stack that are left to preemption: the red zone and the registers of the G, and the scheduler that is
-/// called below them.
+/// Bytes below a G's stack that are reserved for preemption: for the red zone and the registers of the G, and for the scheduler
+/// that is called below them.
 ///
-/// Enough for unoptimised code, which takes six times as much as optimised code. A crate is not told at compile time how it
-/// is optimised, and the room takes nothing but addresses as long as it is not used. A test measures both.
+/// Enough for unoptimised code, which takes six times as much as optimised code. A crate cannot know at compile time how it is
+/// optimised, and room that is not used takes only addresses. A test measures both.
 pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 
 /// When the pages of a stack get their frames.
@@ -77,7 +77,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The slot that an address is in, guard page included, whether or not it is in use. Callable from everywhere.
+    /// The slot that contains an address, guard page included, whether or not it is in use. Callable from everywhere.
     pub fn containing(address: usize) -> Option<Self> {
         let offset = address.checked_sub(STACKS as usize)?;
         let class = offset / CLASS_BYTES;
@@ -91,7 +91,7 @@ impl Slot {
         SMALLEST << (self.class % SIZES)
     }
 
-    /// The stack's lowest address. Below it a G has some room in which it can be preempted, but not call anything.
+    /// The stack's lowest address. Below it a G has room for preemption only.
     pub fn bottom(self) -> usize {
         self.lowest() + reserve(self.class)
     }

@@ -1,8 +1,8 @@
 //! The first touch of a page of a stack.
 //!
-//! Any code may touch any G's stack: its own, or another's, to hand over a result. So a page fault here may come at any
-//! moment, with any lock held but one: the handler takes that of the frame allocator. Who takes it elsewhere touches the
-//! next pages of its own stack before (`ahead`), so that it cannot fault while it has it.
+//! Any code may touch the stack of any G: its own, or that of another G to store a result. So a page fault may occur at any
+//! moment, with any lock held, except the one that the handler takes: that of the frame allocator. Other code touches the next
+//! pages of its stack before it takes that lock (`ahead`), so that it cannot fault while it holds it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,16 +16,16 @@ use crate::mm::address::{PhysAddr, VirtAddr};
 use crate::mm::error::OutOfMemory;
 use crate::mm::{frame, paging};
 
-/// What came of a page fault.
+/// The outcome of a page fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touch {
-    /// The page is there now; the instruction can be tried again.
+    /// The page is mapped; the instruction can be executed again.
     Committed,
     /// The address is in the guard page of a stack that is in use.
     Overflow(Slot),
-    /// The page should get a frame, and there is none.
+    /// There is no frame for the page.
     OutOfMemory,
-    /// The address is not of a stack that is committed on touch.
+    /// The address is not in a stack that is committed on touch.
     Elsewhere,
 }
 
@@ -34,12 +34,12 @@ pub(crate) enum Touch {
 pub(crate) enum Source {
     /// The frame allocator.
     Allocator,
-    /// What this CPU has put aside.
+    /// The reserve of this CPU.
     LastFrames,
 }
 
-/// `address` was touched and nothing is mapped there: gives its page a frame if it is of a stack. Called by the handler
-/// of page faults, with interrupts off.
+/// Maps a frame at the page of `address`, which was touched while nothing was mapped there, if it is in a stack. Called by the
+/// handler of page faults, with interrupts off.
 pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     let Some(slot) = Slot::containing(address).filter(|slot| is_in_use(*slot)) else { return Touch::Elsewhere };
     if slot.guard_contains(address) {
@@ -55,7 +55,7 @@ pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     };
     match added {
         Ok(added) => {
-            // If another CPU was faster, it has counted the page.
+            // If another CPU was faster, that CPU has counted the page.
             COMMITTED.fetch_add(usize::from(added), Ordering::Relaxed);
             if source == Source::Allocator {
                 last_frames.fill();
@@ -66,7 +66,7 @@ pub(crate) fn first_touch(address: usize, source: Source) -> Touch {
     }
 }
 
-/// Whether a slot has its highest page: it is somebody's stack, or free with its memory.
+/// Whether a slot has its highest page: it is in use, or free with its memory.
 fn is_in_use(slot: Slot) -> bool {
     paging::translate(slot.highest_page()).is_some()
 }
@@ -80,20 +80,20 @@ impl Slot {
     }
 }
 
-/// Frames that each CPU puts aside: enough for the pages that code with preemption off, or a G that dies of the lack of
-/// memory, comes to touch, and for their page tables.
+/// Frames in the reserve of each CPU: enough for the pages that code with preemption off, or a G that ends for lack of memory,
+/// may touch, and for their page tables.
 const LAST_FRAMES_COUNT: usize = 12;
 
 cpu_local! {
     static LAST_FRAMES: LastFrames = LastFrames::new();
 }
 
-/// Puts frames aside for every CPU. Called before Gs run.
+/// Fills the reserve of every CPU. Called before Gs run.
 pub(crate) fn fill_last_frames() {
     cpus::all().filter_map(|cpu| LAST_FRAMES.of(cpu)).for_each(LastFrames::fill);
 }
 
-/// Frames put aside by a CPU, for pages of stacks when there is no other frame. 0 is none.
+/// The reserve of a CPU: frames for pages of stacks when there is no other frame. 0 is none.
 #[derive(Debug)]
 struct LastFrames([AtomicU64; LAST_FRAMES_COUNT]);
 
@@ -104,14 +104,14 @@ impl LastFrames {
 
     fn take(&self) -> Option<PhysFrame> {
         self.0.iter().map(|place| place.swap(0, Ordering::Relaxed)).find(|&frame| frame != 0).map(|frame| {
-            // Every frame was put there by `fill`.
+            // The address is of a frame, since `fill` has stored it.
             PhysFrame::containing_address(PhysAddr::new(frame))
         })
     }
 
-    /// Puts frames aside where there is room. Called with interrupts off, or before the CPU runs Gs.
+    /// Fills the empty entries. Called with interrupts off, or before the CPU runs Gs.
     fn fill(&self) {
-        // `take` begins at the first place, and this ends there: a look at that one says whether any is empty.
+        // `take` begins with the first entry, and this loop ends with it: so if the first entry is full, all are.
         if self.0[0].load(Ordering::Relaxed) != 0 {
             return;
         }
