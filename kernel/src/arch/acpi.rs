@@ -1,4 +1,4 @@
-//! What the firmware's tables say about CPUs, interrupt controllers and clocks, and of how to turn the machine off.
+//! The firmware's tables (ACPI): CPUs, interrupt controllers, clocks, and how to turn the computer off.
 
 use core::ptr::NonNull;
 use core::slice;
@@ -14,24 +14,24 @@ use x86_64::instructions::port::Port;
 use crate::cpu::percpu::MAX_CPUS;
 use crate::mm::{self, PAGE_SIZE, PHYSICAL_MAP_BYTES, PhysAddr, paging};
 
-/// Most I/O APICs that are noted.
+/// Most I/O APICs that are used.
 pub(crate) const MAX_IO_APICS: usize = 8;
 /// There are 16 interrupts on the ISA bus.
 const ISA_INTERRUPTS: usize = 16;
 
-/// In the flags of a CPU: it can be used.
+/// In the flags of a CPU: the CPU can be used.
 const CPU_ENABLED: u32 = 1;
 
 static TABLES: Once<Tables> = Once::new();
 
-/// What is of use to the kernel.
+/// The part of the tables that the kernel uses.
 #[derive(Default, Debug)]
 pub(crate) struct Tables {
     /// Ids of the local APICs of all usable CPUs, the boot CPU included.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
     /// The I/O APICs.
     pub io_apics: heapless::Vec<IoApic, MAX_IO_APICS>,
-    /// Where ISA interrupts differ from what the bus defines.
+    /// ISA interrupts whose number, polarity or trigger differ from the bus's standard.
     overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
     /// Registers of the high precision event timer.
     pub hpet: Option<PhysAddr>,
@@ -46,7 +46,7 @@ struct Power {
     /// The ports of the registers PM1a and, if there is one, PM1b.
     control_a: u16,
     control_b: Option<u16>,
-    /// The port and value by which the firmware is told to hand these registers over, if it has to be.
+    /// If the firmware has to be asked to hand over these registers: the port, and the value to write.
     hand_over: Option<(u16, u8)>,
 }
 
@@ -59,28 +59,28 @@ pub(crate) struct IoApic {
     pub first_interrupt: u32,
 }
 
-/// How a device signals.
+/// Which level of the line is active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Polarity {
-    /// By a high level, or going high.
+    /// The high level, or the rising edge.
     ActiveHigh,
-    /// By a low level, or going low.
+    /// The low level, or the falling edge.
     ActiveLow,
 }
 
-/// What of a signal counts.
+/// Which part of a signal raises the interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trigger {
-    /// Its beginning.
+    /// The edge at its beginning.
     Edge,
-    /// As long as it lasts.
+    /// The level, as long as it is active.
     Level,
 }
 
 /// An interrupt of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Interrupt {
-    /// The input of the I/O APICs, counted through all of them.
+    /// The number of the input, counted through all I/O APICs.
     pub number: u32,
     /// See [`Polarity`].
     pub polarity: Polarity,
@@ -89,20 +89,20 @@ pub(crate) struct Interrupt {
 }
 
 impl Tables {
-    /// Where an interrupt of the ISA bus arrives.
+    /// The input at which an interrupt of the ISA bus arrives.
     pub(crate) fn isa_interrupt(&self, irq: u8) -> Interrupt {
         let standard = Interrupt { number: u32::from(irq), polarity: Polarity::ActiveHigh, trigger: Trigger::Edge };
         self.overrides.iter().find(|(source, _)| *source == irq).map_or(standard, |(_, interrupt)| *interrupt)
     }
 
-    /// Notes a CPU, which some firmware lists twice: as one with an xAPIC and as one with an x2APIC.
+    /// Adds a CPU. Some firmware lists a CPU twice: with an xAPIC and with an x2APIC.
     fn add_cpu(&mut self, apic_id: u32) {
         if !self.apic_ids.contains(&apic_id) {
             let _ = self.apic_ids.push(apic_id);
         }
     }
 
-    /// Notes one entry of the MADT. What does not fit is left unused.
+    /// Adds one entry of the MADT. Entries for which there is no room are ignored.
     fn add(&mut self, entry: &MadtEntry<'_>) {
         match entry {
             MadtEntry::LocalApic(cpu) if cpu.flags & CPU_ENABLED != 0 => {
@@ -115,8 +115,7 @@ impl Tables {
                 let _ = self.io_apics.push(IoApic { address, first_interrupt });
             }
             MadtEntry::InterruptSourceOverride(source) => {
-                // Two bits each; zero means as the bus has it, which for ISA is active high, edge (ACPI 6.5, table
-                // 5.26).
+                // Two bits each; zero means the bus's standard, which for ISA is active high, edge (ACPI 6.5, table 5.26).
                 let polarity = if source.flags & 0b11 == 0b11 { Polarity::ActiveLow } else { Polarity::ActiveHigh };
                 let trigger = if source.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
                 let interrupt = Interrupt { number: source.global_system_interrupt, polarity, trigger };
@@ -127,7 +126,7 @@ impl Tables {
     }
 }
 
-/// Reads the tables. Without them the machine has one CPU and no interrupts from the board.
+/// Reads the tables. Without them the kernel uses one CPU and no interrupts of the board.
 pub(crate) fn init(rsdp: Option<u64>) {
     TABLES.call_once(|| {
         read(rsdp).unwrap_or_else(|reason| {
@@ -137,17 +136,17 @@ pub(crate) fn init(rsdp: Option<u64>) {
     });
 }
 
-/// What the firmware's tables say.
+/// The firmware's tables.
 ///
 /// # Panics
-/// If it is called early in the boot.
+/// If the tables have not been read yet.
 pub(crate) fn tables() -> &'static Tables {
     TABLES.get().expect("the firmware's tables have been read")
 }
 
 fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
     let rsdp = usize::try_from(rsdp.ok_or("the boot loader has found none")?).expect("64 bits");
-    // SAFETY: the boot protocol says that the root pointer is there.
+    // SAFETY: the boot protocol has passed the address of the root pointer.
     let acpi = unsafe { AcpiTables::from_rsdp(PhysicalMemory, rsdp) }.map_err(|_| "their root is damaged")?;
     let madt = acpi.find_table::<Madt>().map_err(|_| "there is no MADT")?;
     let mut tables = Tables::default();
@@ -161,9 +160,9 @@ fn read(rsdp: Option<u64>) -> Result<Tables, &'static str> {
 
 fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
     let dsdt = acpi.dsdt().ok()?;
-    // SAFETY: the firmware's table says that it is there, with this length.
+    // SAFETY: address and length are from the firmware's table.
     let code = unsafe { PhysicalMemory.map_physical_region::<u8>(dsdt.address, usize::try_from(dsdt.length).ok()?) };
-    // SAFETY: mapped above, for good; nobody writes to the firmware's tables.
+    // SAFETY: mapped above, and never unmapped; nothing writes to the firmware's tables.
     let code = unsafe { slice::from_raw_parts(code.virtual_start().as_ptr(), code.region_length()) };
     let types = soft_off::find(code)?;
     let fadt = acpi.find_table::<Fadt>().ok()?;
@@ -181,8 +180,8 @@ fn read_power(acpi: &AcpiTables<PhysicalMemory>) -> Option<Power> {
     })
 }
 
-/// Turns the machine off. Returns if that is not known to be possible, or does not happen within about a second. Callable
-/// from everywhere.
+/// Turns the computer off. Returns if the tables do not describe how, or if it is still on after about a second. Callable from
+/// everywhere.
 pub(crate) fn power_off() {
     let Some(power) = TABLES.get().and_then(|tables| tables.power) else { return };
     let mut control_a = Port::<u16>::new(power.control_a);
@@ -191,14 +190,14 @@ pub(crate) fn power_off() {
     if !soft_off::is_acpi_on(content)
         && let Some((port, value)) = power.hand_over
     {
-        // SAFETY: the port and the value that the firmware's table gives for this.
+        // SAFETY: the port and the value are from the firmware's table.
         unsafe { Port::<u8>::new(port).write(value) };
         // SAFETY: as above.
         wait_until(|| soft_off::is_acpi_on(unsafe { control_a.read() }));
     }
     // SAFETY: as above.
     let content = unsafe { control_a.read() };
-    // SAFETY: this ends the machine, which is what the caller wants.
+    // SAFETY: this turns the computer off, as the caller asks.
     unsafe { control_a.write(soft_off::control(content, power.types.a)) };
     if let Some(port) = power.control_b {
         let mut control_b = Port::<u16>::new(port);
@@ -210,9 +209,10 @@ pub(crate) fn power_off() {
     wait_until(|| false);
 }
 
-/// Waits about a second at most: no clock is needed, since an access to a port takes about a microsecond.
+/// Waits until `done`, for about a second at most. It counts accesses to a port, which take about a microsecond each, so that
+/// no clock is needed.
 fn wait_until(mut done: impl FnMut() -> bool) {
-    /// Where nothing is but the codes that firmware shows while it starts.
+    /// The port to which firmware writes its progress while it starts.
     const DELAY_PORT: u16 = 0x80;
     for _ in 0..1_000_000 {
         if done() {
@@ -231,7 +231,7 @@ impl AcpiHandler for PhysicalMemory {
     unsafe fn map_physical_region<T>(&self, physical_address: usize, size: usize) -> PhysicalMapping<Self, T> {
         let size = size.max(size_of::<T>()).max(1);
         let is_in_map = (physical_address as u64).checked_add(size as u64).is_some_and(|end| end <= PHYSICAL_MAP_BYTES);
-        // The trait has no way to say so. The firmware's tables are elsewhere than it says: nothing of them can be relied on.
+        // The trait has no error for this. If an address is wrong, none of the tables can be relied on.
         assert!(is_in_map, "the firmware says that a table of {size} bytes is at {physical_address:#x}");
         let physical = PhysAddr::new(physical_address as u64);
         let mapped = mm::physical_to_virtual(physical);
@@ -239,10 +239,10 @@ impl AcpiHandler for PhysicalMemory {
         let pointer = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {
             NonNull::new(mapped.as_mut_ptr()).expect("not null")
         } else {
-            // In a region that the memory map does not name.
+            // In a region that the memory map does not list.
             paging::map_device(physical, size).expect("no memory to map the firmware's tables")
         };
-        // SAFETY: `size` bytes are mapped there, for good.
+        // SAFETY: `size` bytes are mapped there, and are never unmapped.
         unsafe { PhysicalMapping::new(physical_address, pointer.cast(), size, size, self.clone()) }
     }
 

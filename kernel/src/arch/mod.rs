@@ -1,4 +1,4 @@
-//! The hardware below the devices: the processor, and what the firmware says of the machine.
+//! The processor and its interrupt controllers, and the firmware's description of the computer.
 
 #[expect(unsafe_code, reason = "reads firmware tables from physical memory")]
 pub(crate) mod acpi;

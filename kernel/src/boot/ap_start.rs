@@ -1,13 +1,13 @@
-//! Start of the other CPUs ("application processors", SDM 9.4).
+//! The start of the other CPUs ("application processors", SDM 9.4).
 //!
-//! All of them at once: INIT to each, a wait of 10 ms that is spent on measuring the clocks, a start-up message to
-//! each, another one 200 us later if some have not begun. A CPU starts in real mode in a page below 1 MiB
-//! (`trampoline.s`), on page tables of its own, which add that page to the kernel's upper half; so the kernel's tables
-//! need no low mapping, and a CPU that comes too late finds its code as long as the machine runs.
+//! All of them start at the same time: an INIT to each, a wait of 10 ms in which the clocks are measured, a start-up message to
+//! each, and another one 200 us later if some have not begun. A CPU starts in real mode in a page below 1 MiB (`trampoline.s`),
+//! with page tables that map this page and the kernel's upper half. So the kernel's own tables need no low mapping, and a CPU
+//! that starts too late still finds its code.
 //!
-//! A ticket drawn in the trampoline decides which stack a CPU gets, and an entry in [`ENTERED`] which number. The boot
-//! CPU waits for a bounded time, then closes the entry: who has entered is up, all others stop. So the numbers have no
-//! holes, and nothing that is late can do harm.
+//! In the trampoline a CPU takes a ticket, which selects its stack; then it increments [`ENTERED`], which determines its
+//! number. The boot CPU waits for a bounded time and then sets [`CLOSED`]: CPUs that have entered before are up, later ones
+//! halt. So CPU numbers have no gaps, and a late CPU does no harm.
 
 use alloc::vec::Vec;
 use core::arch::global_asm;
@@ -40,7 +40,7 @@ unsafe extern "C" {
     static trampoline_long_mode: u8;
 }
 
-/// What the trampoline is told, in its copy.
+/// The data of the trampoline, in its copy.
 #[repr(C)]
 struct Data {
     stacks: *const u64,
@@ -50,35 +50,36 @@ struct Data {
     ticket: AtomicU32,
 }
 
-/// How long a start-up message may go unheard before it is sent again (SDM 9.4.4).
+/// How long to wait before a start-up message is sent again (SDM 9.4.4).
 const SECOND_MESSAGE_NS: u64 = 200_000;
-/// How long the boot CPU waits for the others. Generous, since a busy host may run them late; it is only used up if one
-/// is missing.
+/// How long the boot CPU waits for the other CPUs. Long, since a busy host may run them late; the time only passes if a CPU
+/// does not start.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// How many CPUs have entered; with [`CLOSED`], none may any more.
+/// How many CPUs have entered. With the bit [`CLOSED`] no more may.
 static ENTERED: AtomicU32 = AtomicU32::new(0);
 const CLOSED: u32 = 1 << 31;
 /// How many are up.
 static UP: AtomicU32 = AtomicU32::new(0);
 
 cpu_local! {
-    /// What the clock was when this CPU came up, in ns.
+    /// The clock when this CPU came up, in ns.
     static STARTED_AT: AtomicU64 = AtomicU64::new(0);
 }
 
-/// What a CPU needs, made ready for it before it starts: it cannot fail any more.
+/// What a CPU needs to start, allocated before, so that its start cannot fail.
 #[derive(Debug)]
 struct Prepared {
     local: CpuCopy,
     tables: &'static gdt::Tables,
 }
 
-// On the heap: arrays for all CPUs would be moved through the boot CPU's stack, several times in a build without optimisation.
+// On the heap, since a build without optimisation would copy arrays for all CPUs through the boot CPU's stack several times.
 static PREPARED: Once<Vec<Prepared>> = Once::new();
 static STACKS: Once<Vec<u64>> = Once::new();
 
-/// The trampoline's page tables, one of each level. In the image, which lies below 4 GiB, as CR3 in real mode demands.
+/// The trampoline's page tables, one of each level. They are in the image, which is below 4 GiB, so that a 32-bit CR3 can hold
+/// the address.
 static TABLES: SpinMutex<[PageTable; 4]> = SpinMutex::new([const { PageTable::new() }; 4]);
 
 /// The APIC ids of the CPUs that are to start.
@@ -96,7 +97,7 @@ pub(crate) fn send_init() -> Processors {
     processors
 }
 
-/// Starts the CPUs that [`send_init`] has reset, and returns when all are up or the patience is over.
+/// Starts the CPUs that [`send_init`] has reset. Returns when all are up, or when the time for that is over.
 pub(crate) fn start(processors: Processors) {
     if processors.is_empty() {
         return;
@@ -120,12 +121,12 @@ pub(crate) fn start(processors: Processors) {
     send_all();
     wait(SECOND_MESSAGE_NS, || data.ticket.load(Ordering::Relaxed) >= expected);
     if data.ticket.load(Ordering::Relaxed) < expected {
-        // CPUs that have begun ignore it.
+        // CPUs that have begun ignore the second message.
         send_all();
     }
     wait(PATIENCE_NS, || ENTERED.load(Ordering::Relaxed) >= expected);
     let entered = ENTERED.fetch_or(CLOSED, Ordering::Relaxed);
-    // Ordering: pairs with the addition in `ap_main`; what the others set up is visible to whoever runs after this.
+    // Ordering: Acquire; partner: the addition in `ap_main`. What the other CPUs have set up is visible after it.
     wait(PATIENCE_NS, || UP.load(Ordering::Acquire) == entered);
     assert!(UP.load(Ordering::Acquire) == entered, "a CPU began to start but does not finish");
     if entered < expected {
@@ -141,7 +142,7 @@ pub(crate) fn start(processors: Processors) {
     check_clocks(begin);
 }
 
-/// Waits until `done`, but not longer than `ns`.
+/// Waits until `done`, for `ns` at most.
 fn wait(ns: u64, done: impl Fn() -> bool) {
     let end = timer::now() + ns;
     while !done() && timer::now() < end {
@@ -149,8 +150,8 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
     }
 }
 
-/// Makes ready what `count` CPUs need. Returns for how many there was memory: what the scheduler needs for them, and a
-/// little for the program, is left.
+/// Allocates what `count` CPUs need. Returns for how many there was memory. It leaves the memory that the scheduler needs for
+/// those CPUs, and a little for the program.
 fn prepare(count: usize) -> usize {
     let (mut prepared, mut stacks) = (Vec::new(), Vec::new());
     for index in 1..=count {
@@ -168,7 +169,7 @@ fn prepare(count: usize) -> usize {
     STACKS.call_once(|| stacks).len()
 }
 
-/// What [`prepare_one`] takes at most, in frames: stacks for the CPU and its interrupts, and page tables for them.
+/// Frames that [`prepare_one`] takes at most: stacks for the CPU and its interrupts, and their page tables.
 const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
@@ -178,7 +179,7 @@ fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {
     Ok((Prepared { local, tables }, stack.into_raw() as u64))
 }
 
-/// Copies the trampoline to `page` and fills in what it is told.
+/// Copies the trampoline to `page` and fills in its data.
 fn install_trampoline(page: PhysAddr) -> &'static Data {
     let start = &raw const trampoline_start;
     let offset_of = |symbol: *const u8| symbol.addr() - start.addr();
@@ -204,7 +205,7 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
     };
     // SAFETY: inside the copy, aligned, and no CPU has started.
     unsafe { data.write(contents) };
-    // SAFETY: written above, and from now on only read, but for the ticket.
+    // SAFETY: written above, and from now on only read, except for the ticket, which is atomic.
     unsafe { &*data }
 }
 
@@ -212,7 +213,8 @@ fn page_address(page: PhysAddr) -> u32 {
     u32::try_from(page.as_u64()).expect("below 1 MiB")
 }
 
-/// Page tables for the trampoline: the kernel's upper half, and `page` where it is. Returns what goes into CR3.
+/// Builds the page tables of the trampoline: the kernel's upper half, and `page` at its physical address. Returns the value for
+/// CR3.
 fn start_tables(page: PhysAddr) -> u32 {
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE;
     let [top, third, second, first] = SpinMutexGuard::leak(TABLES.lock());
@@ -226,7 +228,7 @@ fn start_tables(page: PhysAddr) -> u32 {
     u32::try_from(physical(top).as_u64()).expect("the image lies below 4 GiB")
 }
 
-/// Where a started CPU enters Rust, on its stack but without per-CPU data.
+/// Where a started CPU enters Rust: on its stack, but without per-CPU data.
 extern "C" fn ap_main() -> ! {
     let enter = |entered| (entered & CLOSED == 0).then_some(entered + 1);
     let Ok(index) = ENTERED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter) else {
@@ -247,8 +249,8 @@ extern "C" fn ap_main() -> ! {
     unsafe { startup::cpu_main() }
 }
 
-/// Says so if the clock of a CPU was not between what the boot CPU read before and after its start: then [`timer::now`]
-/// is not monotonic over CPUs.
+/// Logs a warning if the clock of a CPU was not between the readings of the boot CPU before and after the start. In that case
+/// [`timer::now`] is not monotonic across CPUs.
 fn check_clocks(begin: u64) {
     let end = timer::now();
     for started_at in cpus::all().filter(|&cpu| cpu != CpuId::BOOT).filter_map(|cpu| STARTED_AT.of(cpu)) {

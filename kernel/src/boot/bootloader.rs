@@ -1,7 +1,7 @@
 //! The entry for the rust-osdev `bootloader`, which can put the same ELF on a BIOS or UEFI disk.
 //!
-//! Only the PVH path is exercised by the tests: building a disk image needs a nightly compiler. By hand, `tour` was booted
-//! from a BIOS disk image of bootloader 0.11.17 in QEMU, and ran as it does by PVH. This path carries no command line.
+//! The tests use only the PVH path, since building a disk image needs a nightly compiler. `tour` was once booted by hand from a
+//! BIOS disk image of bootloader 0.11.17 in QEMU, and ran as with PVH. This path has no command line.
 
 use core::arch::naked_asm;
 
@@ -10,8 +10,8 @@ use bootloader_api::{BootInfo, BootloaderConfig};
 
 use crate::mm;
 
-/// What the bootloader is asked for. Dynamic mappings find no free level-4 entry beside a kernel at -2 GiB, so all are
-/// fixed.
+/// What the bootloader is asked for. All mappings have fixed addresses, since the bootloader finds no free level-4 entry for
+/// dynamic ones beside a kernel at -2 GiB.
 const CONFIG: BootloaderConfig = {
     let mut config = BootloaderConfig::new_default();
     config.kernel_stack_size = 64 * 1024;
@@ -27,8 +27,8 @@ const CONFIG: BootloaderConfig = {
 #[unsafe(link_section = ".bootloader-config")]
 static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serialize();
 
-/// Where the bootloader jumps to, in long mode. `bootloader_api::entry_point!` would make this a Rust function, but the
-/// BIOS stages leave SSE off.
+/// Where the bootloader jumps to, in long mode. `bootloader_api::entry_point!` would make this a Rust function, but the BIOS
+/// stages leave SSE off, which Rust code needs.
 #[unsafe(naked)]
 #[unsafe(export_name = "_start")]
 unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
@@ -41,7 +41,8 @@ unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
         "mov rax, cr4",
         "or eax, 0x600",
         "mov cr4, rax",
-        // Whether there is a return address on the stack is not said; the zero frame pointer ends backtraces.
+        // The stack pointer is aligned, since it is not specified whether there is a return address. The zero frame pointer
+        // ends backtraces.
         "and rsp, -16",
         "xor ebp, ebp",
         "call {main}",
@@ -50,7 +51,7 @@ unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
     )
 }
 
-/// Checked by the compiler to be what `entry_point!` asks for.
+/// Has the signature that `entry_point!` requires.
 extern "C" fn bootloader_main(boot_info: &'static mut BootInfo) -> ! {
     assert!(
         boot_info.physical_memory_offset.into_option() == Some(mm::PHYSICAL_OFFSET),

@@ -1,7 +1,7 @@
-//! From the first instruction of Rust to a machine with all its CPUs, memory and devices.
+//! The boot: from the first instruction of Rust to a running scheduler, with all CPUs, memory and devices.
 //!
-//! Two boot protocols end in [`start`] with the same [`BootInfo`]: PVH (`pvh`, what QEMU's `-kernel` does) and the
-//! rust-osdev bootloader (`bootloader`). Nothing after this module knows which one it was.
+//! Two boot protocols end in [`start`] with the same [`BootInfo`]: PVH (`pvh`, what QEMU's `-kernel` does) and the rust-osdev
+//! bootloader (`bootloader`). Later code does not depend on which one it was.
 
 mod ap_start;
 mod bootloader;
@@ -73,7 +73,7 @@ extern "C" fn start_devices() -> ! {
     interrupts::init();
     apic::init();
     ioapic::init();
-    // The reset takes as long as measuring the clocks, which is done meanwhile.
+    // The clocks are measured during the reset, which takes as long.
     let processors = ap_start::send_init();
     timer::calibrate(options::timer());
     timer::init_cpu();
@@ -81,7 +81,7 @@ extern "C" fn start_devices() -> ! {
     console::serve(options::console_service(), || inspection::write("the console"));
     disk::init(args::options(DISK));
     isolation::init(options::panic());
-    // SAFETY: on the stack of this CPU, once, with interrupts off.
+    // SAFETY: called once, on the boot CPU's stack, with interrupts off.
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }
 }
 

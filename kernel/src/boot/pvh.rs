@@ -57,22 +57,22 @@ struct MemoryMapEntry {
 /// E820 type of memory that is free for use.
 const E820_RAM: u32 = 1;
 
-/// More regions than any firmware reports; what does not fit is left unused.
+/// More regions than any firmware reports. Regions for which there is no room are not used.
 const MAX_REGIONS: usize = 128;
 
 static REGIONS: SpinMutex<[MemoryRegion; MAX_REGIONS]> = SpinMutex::new([MemoryRegion::empty(); MAX_REGIONS]);
 static BOOT_INFO: SpinMutex<Option<BootInfo>> = SpinMutex::new(None);
 
-/// Where the stub enters Rust: translates the start info to a [`BootInfo`].
+/// Where the stub enters Rust: converts the start info to a [`BootInfo`].
 extern "C" fn pvh_main(start_info: u32) -> ! {
     let start_info = mm::physical_to_virtual(PhysAddr::new(u64::from(start_info))).as_ptr::<StartInfo>();
-    // SAFETY: the loader puts the start info in memory that nothing has overwritten yet, and the stub has mapped it.
+    // SAFETY: the loader has put the start info into memory that has not been overwritten, and the stub has mapped it.
     let start_info = unsafe { &*start_info };
     assert!(start_info.magic == START_INFO_MAGIC, "the PVH start info is not there");
     assert!(start_info.version >= 1, "the PVH start info has no memory map (version {})", start_info.version);
 
     let map = mm::physical_to_virtual(PhysAddr::new(start_info.memory_map)).as_ptr::<MemoryMapEntry>();
-    // SAFETY: as above; the loader gives address and length of the table.
+    // SAFETY: as above; address and length of the table are from the loader.
     let map = unsafe { slice::from_raw_parts(map, start_info.memory_map_entries as usize) };
     let regions = SpinMutexGuard::leak(REGIONS.lock());
     let count = copy_memory_map(map, regions);

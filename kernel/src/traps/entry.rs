@@ -1,9 +1,9 @@
 //! Entry and exit of interrupts and exceptions.
 //!
-//! Each of the 256 vectors has a stub of 16 bytes that pushes its number, and a zero where the processor pushes no
-//! error code, so that all of them find the same [`TrapFrame`]. The frame lies on a stack of the interrupt stack table,
-//! never on the interrupted one (SDM 6.14.5). It has all registers that Rust code may change, SSE included; the
-//! handlers run with interrupts off.
+//! Each of the 256 vectors has a stub of 16 bytes that pushes its number, and a zero where the processor pushes no error code,
+//! so that all of them find the same [`TrapFrame`]. The frame is on a stack of the interrupt stack table, never on the
+//! interrupted one (SDM 6.14.5). It has all registers that Rust code may change, SSE included. The handlers run with interrupts
+//! off.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -35,7 +35,7 @@ pub(super) fn stub(vector: Vector) -> u64 {
     stubs as *const () as u64 + u64::from(vector.0) * STUB_BYTES
 }
 
-/// The stubs, one behind the other.
+/// The stubs, one after the other.
 #[unsafe(naked)]
 extern "C" fn stubs() {
     naked_asm!(
@@ -45,7 +45,7 @@ extern "C" fn stubs() {
         ".if .Lvector >= 32 || (({with_error_code} >> .Lvector) & 1) == 0",
         "push 0",
         ".endif",
-        // push .Lvector: the assembler would take the name for a memory operand
+        // `push .Lvector`, encoded by hand: the assembler would take the name for a memory operand.
         ".byte 0x68",
         ".long .Lvector",
         "jmp {enter}",
@@ -57,7 +57,8 @@ extern "C" fn stubs() {
     )
 }
 
-/// The part that all stubs share: saves the registers, calls [`dispatch`], loads them and returns from the interrupt.
+/// The part that all stubs share: saves the registers, calls [`dispatch`], restores the registers and returns from the
+/// interrupt.
 #[unsafe(naked)]
 extern "C" fn enter() {
     naked_asm!(
@@ -73,8 +74,8 @@ extern "C" fn enter() {
         "movups [rsp + 0xe0], xmm14", "movups [rsp + 0xf0], xmm15",
         "cld",
         "mov rdi, rsp",
-        // Link the frame pointers, so that a backtrace goes on in the interrupted code. Backtraces take return
-        // addresses, which lie behind the call, and look one byte before them: hence plus 1.
+        // Link the frame pointers, so that a backtrace continues in the interrupted code. Backtraces subtract 1 from a return
+        // address to get an address within the call, so 1 is added here.
         "mov rax, [rsp + {rip}]", "inc rax", "push rax", "push rbp", "mov rbp, rsp",
         "call {dispatch}",
         "add rsp, 16",
@@ -97,8 +98,7 @@ extern "C" fn enter() {
     )
 }
 
-/// Handles whatever has happened. Only interrupts, which come between instructions of any code, may end in a
-/// preemption.
+/// Handles an interrupt or exception. Only an interrupt may be followed by a preemption.
 extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     let vector = frame.vector();
     let is_nmi = vector == Vector::NON_MASKABLE;
@@ -119,7 +119,7 @@ extern "sysv64" fn dispatch(frame: &mut TrapFrame) {
     }
 }
 
-/// Handles an exception: only page faults may be served, so any other ends the machine with a report.
+/// Handles an exception. Only page faults can be served; any other exception stops the kernel with a report.
 fn handle_exception(frame: &mut TrapFrame) {
     match frame.vector() {
         Vector::PAGE_FAULT => page_fault::handle(frame),

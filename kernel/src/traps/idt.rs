@@ -1,5 +1,5 @@
-//! The interrupt descriptor table: one for all CPUs, a gate for each of the 256 vectors, each with a stack of its own
-//! kind.
+//! The interrupt descriptor table: one for all CPUs, with a gate for each of the 256 vectors, which selects the handler and the
+//! stack.
 
 use spin::Once;
 use x86_64::VirtAddr;
@@ -24,11 +24,11 @@ pub(crate) fn load() {
 
 fn build() -> InterruptDescriptorTable {
     let mut table = InterruptDescriptorTable::new();
-    /// Fills one gate. The fields of the table differ in the type of their handlers, which are all the same stub here.
+    /// Fills one gate. A macro, since the fields of the table differ in the type of their handlers.
     macro_rules! set {
         ($entry:expr, $vector:expr) => {{
             let vector = $vector;
-            // SAFETY: the stub of this vector, which knows whether there is an error code.
+            // SAFETY: the stub of this vector, which expects an error code if the processor pushes one.
             let options = unsafe { $entry.set_handler_addr(VirtAddr::new(entry::stub(vector))) };
             // SAFETY: every CPU has all stacks of `TrapStack` in its task segment before it loads this table.
             unsafe { options.set_stack_index(stack(vector) as u16) };

@@ -1,5 +1,5 @@
-//! Interrupts and exceptions: how they enter Rust, and what each of them does. Control begins here, as it does in `boot`, so this
-//! is a layer above what it calls.
+//! Interrupts and exceptions: how they enter Rust, and what each of them does. The processor calls this layer, and this layer
+//! calls those below.
 //!
 //! | file | what |
 //! |---|---|

@@ -32,8 +32,8 @@
 //!   └──────────────────────────────┘
 //! ```
 //!
-//! That is 831 bytes at most before the call; `mm::stack::RESERVE` has room for them and for the scheduler below the end of
-//! every G's stack.
+//! That is 831 bytes at most before the call. `mm::stack::RESERVE` is the room below every G's stack for these bytes and for
+//! the scheduler.
 //!
 //! A G for whose stack there is no memory is diverted in the same way, see `page_fault`.
 
@@ -76,17 +76,17 @@ cpu_local! {
 /// The System V ABI's red zone.
 const RED_ZONE: u64 = 128;
 
-/// Code in which the red zone is not skipped, so that a test can show that it would be missed: none, but for that test.
+/// The code in which the red zone is not skipped: empty, except in a test which shows that skipping is necessary.
 static UNSKIPPED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Has preemptions inside of `code` write into the red zone of what they interrupt, which loses what is kept there. For
-/// the test of the tests.
+/// Makes preemptions inside `code` overwrite the red zone of the interrupted code. For a test which shows that the others
+/// detect this.
 pub(crate) fn leave_red_zone_unprotected_in(code: Range<u64>) {
     UNSKIPPED[0].store(code.start, Ordering::Relaxed);
     UNSKIPPED[1].store(code.end, Ordering::Relaxed);
 }
 
-/// Bytes below the stack pointer that belong to code interrupted at `rip`.
+/// How many bytes below the stack pointer the code at `rip` may use.
 fn red_zone(rip: u64) -> u64 {
     let unskipped = UNSKIPPED[0].load(Ordering::Relaxed)..UNSKIPPED[1].load(Ordering::Relaxed);
     if unskipped.contains(&rip) { 0 } else { RED_ZONE }
@@ -97,30 +97,30 @@ pub(super) const INTERRUPT_FLAG: u64 = 1 << 9;
 const DIRECTION_FLAG: u64 = 1 << 10;
 const NESTED_TASK: u64 = 1 << 14;
 const ALIGNMENT_CHECK: u64 = 1 << 18;
-/// What interrupted code may have set, and functions expect not to be.
+/// Flags that interrupted code may have set, but functions expect to be clear.
 pub(super) const MODES: u64 = TRAP_FLAG | DIRECTION_FLAG | NESTED_TASK | ALIGNMENT_CHECK;
 
-/// Called at the end of every interrupt, after the end-of-interrupt, on the interrupt stack, with interrupts off. May
-/// change where the interrupted code continues.
+/// Preempts the interrupted G if that is pending and possible, by changing where it continues. Called at the end of every
+/// interrupt, after the end-of-interrupt, on the interrupt stack, with interrupts off.
 pub(crate) fn on_interrupt_return(frame: &mut TrapFrame) {
     if percpu::is_pending() {
         divert(frame, give_way);
     }
 }
 
-/// Has the interrupted G call `function` as if by itself, and then give way as long as that is asked for, if it is in user
-/// code and its stack has room. Returns whether it will. `function` is called with interrupts on and pinned once, and
-/// returns pinned once, perhaps on another CPU. Called at the end of a handler, with interrupts off.
+/// Makes the interrupted G call `function`, and then give way as long as that is requested, if it is in user code and its stack
+/// has room. Returns whether it will. `function` is called with interrupts on and pinned once, and returns pinned once, perhaps
+/// on another CPU. Called at the end of a handler, with interrupts off.
 pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> bool {
     if percpu::is_preemption_off() {
         return false;
     }
-    // Else each preemption could put another set of registers below the last one, until the stack overflows.
+    // Otherwise each preemption could put another set of registers below the last one, until the stack overflows.
     assert!(!is_in_entry(frame.rip), "a G is diverted that has not come back from the last time");
     let Some(goroutine) = goroutines::interrupted() else { return false };
     let stack = goroutine.stack();
-    // Below a stack there is room for the entry and what it calls (`mm::stack::RESERVE`). Who is in there is about to
-    // overflow.
+    // The room below a stack (`mm::stack::RESERVE`) is for the entry and what it calls. A G whose stack pointer is there
+    // already is about to overflow its stack.
     if !(stack.start as u64..=stack.end as u64).contains(&frame.rsp) {
         return false;
     }
@@ -136,33 +136,33 @@ pub(super) fn divert(frame: &mut TrapFrame, function: extern "sysv64" fn()) -> b
     true
 }
 
-/// Where a diverted G goes on: on its own stack, below its red zone, with interrupts off and a preempt count of one. All
-/// registers but `rip`, `rsp` and `rflags` are the G's.
+/// Where a diverted G continues: on its own stack, below its red zone, with interrupts off and a preempt count of one. All
+/// registers except `rip`, `rsp` and `rflags` have the G's values.
 #[unsafe(naked)]
 extern "C" fn entry() {
     naked_asm!(
-        // The frame for `iretq`. The stack pointer is not aligned; `iretq` does not mind.
+        // The frame for `iretq`, which need not be aligned.
         "push {data_selector}",
         "push qword ptr gs:[{diverted} + {rsp}]",
         "push qword ptr gs:[{diverted} + {rflags}]",
         "push {code_selector}",
         "push qword ptr gs:[{diverted} + {rip}]",
         "push rbp",
-        // From here on it looks like a function called from where the G was, so that backtraces go on there.
+        // From here on this is like a function that the G has called, so that backtraces continue in the interrupted code.
         "mov rbp, rsp",
         "push rax", "push rcx", "push rdx", "push rbx", "push rsi", "push rdi",
         "push r8", "push r9", "push r10", "push r11", "push r12", "push r13", "push r14", "push r15",
-        // All of x87 and SSE, 512 bytes, aligned; rbx keeps the unaligned stack pointer, being the callee's to save.
+        // All of x87 and SSE, 512 bytes, aligned. rbx, which functions preserve, keeps the unaligned stack pointer.
         "mov rbx, rsp",
         "sub rsp, 528",
         "and rsp, -16",
         "fxsave64 [rsp]",
-        // What functions expect at their entry: an empty x87 stack, default control words.
+        // Functions expect an empty x87 stack and default control words.
         "fninit",
         "mov dword ptr [rsp + 512], {default_mxcsr}",
         "ldmxcsr [rsp + 512]",
         "mov rdi, gs:[{diverted} + {function}]",
-        // The slots are consumed: the next interrupt may come.
+        // The slots have been read, so the next interrupt may come.
         "sti",
         "call {run_diverted}",
         // Interrupts are off and the count is zero from here to `iretq`.
@@ -196,9 +196,9 @@ fn is_in_entry(rip: u64) -> bool {
     (entry as *const () as u64..(&raw const preempt_entry_end).addr() as u64).contains(&rip)
 }
 
-/// What [`entry`] calls, pinned: `function`, and then gives way as long as that is asked for. Returns with the pin lowered
-/// and interrupts off. They must not come back on before `iretq`: the next preemption would find the G in the entry, with
-/// another set of registers below this one, and so on.
+/// Called by [`entry`], pinned: calls `function`, and then gives way as long as that is requested. Returns with the pin lowered
+/// and interrupts off. Interrupts must stay off until `iretq`: another preemption before it would put another set of registers
+/// on the stack, and so could the next one, until the stack overflows.
 extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
     function();
     interrupts::disable();
@@ -210,10 +210,10 @@ extern "sysv64" fn run_diverted(function: extern "sysv64" fn()) {
     percpu::preempt_enable_quietly();
 }
 
-/// Gives way once, pinned.
+/// Makes the G give way once. Called pinned, and returns pinned.
 extern "sysv64" fn give_way() {
     percpu::clear_pending();
-    // SAFETY: pinned by the caller, which lowers the pin.
+    // SAFETY: the caller is pinned, and lowers the pin.
     let pinned = preemption::give_way(unsafe { Pinned::adopt() });
     core::mem::forget(pinned);
 }
@@ -222,8 +222,8 @@ extern "sysv64" fn give_way() {
 #[cold]
 #[unsafe(export_name = "gmp_honour_pending")]
 fn honour_pending() {
-    // A handler, whose return deals with the request, does not come here, since it counts itself. With interrupts off the
-    // caller cannot be left.
+    // Handlers do not come here: they raise the count themselves, and the return from the interrupt honours the request. With
+    // interrupts off the CPU must not switch.
     if !interrupts::are_enabled() {
         return;
     }
@@ -235,7 +235,7 @@ fn honour_pending() {
             percpu::preempt_enable_quietly();
             return;
         }
-        // SAFETY: raised above; lowered below, without the look at what is pending, which is the loop's.
+        // SAFETY: the pin is raised above and lowered below. The loop checks for a request that has become pending meanwhile.
         let pinned = preemption::give_way(unsafe { Pinned::adopt() });
         core::mem::forget(pinned);
         percpu::preempt_enable_quietly();

@@ -1,7 +1,7 @@
 //! The local APIC: end of interrupt, interrupts to other CPUs, the timer's registers (SDM 11).
 //!
 //! In xAPIC mode, by registers in memory, unless the firmware left the x2APIC mode on or a CPU has an id beyond 254.
-//! What is written, and what it means, stands in [`kernel_formats::local_apic`]; here is the bus to the hardware.
+//! [`kernel_formats::local_apic`] encodes what is written; this module writes it to the hardware.
 
 use core::arch::x86_64::{__cpuid, _mm_lfence, _mm_mfence};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -25,13 +25,14 @@ const REGISTER_BYTES: usize = 4096;
 /// In the register of the base: the address.
 const BASE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// A pending send is given up after this many looks: a panic must not hang here. It takes less than one on any machine.
+/// How often the APIC is polled before a pending send is abandoned, so that a panic cannot hang here. On hardware the first
+/// poll succeeds.
 const SEND_LOOKS: u32 = 1_000_000;
 
 /// Where the registers are mapped, at the same address for every CPU; null where they are not in memory, in x2APIC mode.
 static REGISTERS: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The registers of this CPU's APIC. Only in reach after [`init`].
+/// The registers of this CPU's APIC. Accessible only after [`init`].
 #[derive(Clone, Copy)]
 struct Hardware {
     registers: *mut u8,
@@ -59,7 +60,7 @@ impl Bus for Hardware {
 
     #[inline]
     fn read_msr(&self, number: u32) -> u64 {
-        // SAFETY: `LocalApic` names only registers that are there in the mode chosen.
+        // SAFETY: `LocalApic` accesses only registers that exist in the chosen mode.
         unsafe { Msr::new(number).read() }
     }
 
@@ -121,7 +122,7 @@ fn mode() -> Mode {
     if REGISTERS.load(Ordering::Relaxed).is_null() { Mode::X2Apic } else { Mode::XApic }
 }
 
-/// Whether a CPU with this id can be reached in the mode chosen.
+/// Whether a CPU with this id can be interrupted in the chosen mode.
 pub(crate) fn is_in_reach(id: u32) -> bool {
     mode() == Mode::X2Apic || id <= LAST_XAPIC_ID
 }
@@ -131,7 +132,7 @@ pub(crate) fn id() -> u32 {
     local_apic().id()
 }
 
-/// Tells the APIC that the handler of the interrupt in service is done.
+/// Signals the end of the interrupt in service to the APIC.
 #[inline]
 pub(crate) fn end_of_interrupt() {
     local_apic().end_of_interrupt();
@@ -151,7 +152,7 @@ pub(crate) fn send(to: CpuId, vector: Vector) {
 
 /// Interrupts all CPUs but the calling one, by one command. Callable from everywhere.
 pub(crate) fn send_to_others(vector: Vector) {
-    // Not for non-maskable interrupts: they would also reach CPUs that were left out, which have nowhere to take them.
+    // Not for non-maskable interrupts: those would also reach CPUs that have not been started, which have no handler.
     if cpus::count() > 1 {
         command(To::Others, Command::Interrupt(vector.0));
     }
@@ -164,12 +165,12 @@ pub(crate) fn send_nmi(to: CpuId) {
     }
 }
 
-/// Resets the CPU with this APIC id: it then waits for [`send_startup`].
+/// Resets the CPU with this APIC id, which then waits for [`send_startup`].
 pub(crate) fn send_init(apic_id: u32) {
     command(To::Id(apic_id), Command::Init);
 }
 
-/// Starts a CPU that was reset, in real mode at the beginning of `page`, the number of a page below 1 MiB.
+/// Starts a CPU that was reset: in real mode, at the start of the page with the number `page`, below 1 MiB.
 pub(crate) fn send_startup(apic_id: u32, page: u8) {
     command(To::Id(apic_id), Command::Startup(page));
 }
@@ -187,7 +188,7 @@ fn command(to: To, command: Command) {
     });
 }
 
-/// Notes what the APIC reports. Called on the interrupt stack.
+/// Logs the error that the APIC reports. Called on the interrupt stack.
 pub(crate) fn report_error() {
     log::error!("local APIC of CPU {}: error status {:#x}", percpu::current(), local_apic().take_errors());
 }
@@ -220,7 +221,7 @@ pub(super) fn stop_timer(mode: TimerMode) {
     local_apic().stop_timer(mode);
 }
 
-/// What is left of the timer's counts, in one-shot mode.
+/// The remaining counts of the timer, in one-shot mode.
 pub(super) fn timer_counts() -> u32 {
     local_apic().read(Register::TimerCurrent)
 }

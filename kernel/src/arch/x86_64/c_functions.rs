@@ -1,8 +1,8 @@
-//! What the compiler expects to find when there is no C library: the memory functions, and the names of unwinding.
+//! Functions that compiled code calls and that a C library would define: memory functions, and symbols of unwinding.
 //!
-//! Bytes are moved by eights with `rep movsq` and a tail. `rep movsb`, fast on real processors, is 11 times slower
-//! under QEMU's TCG. None of these functions may contain a loop that the compiler could recognise and turn into a call
-//! of itself.
+//! Bytes are moved eight at a time with `rep movsq`, the rest singly. `rep movsb` is fast on real processors, but 11 times
+//! slower under QEMU's TCG. None of these functions may contain a loop that the compiler could recognise and replace by a call
+//! of the same function.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int};
@@ -35,13 +35,13 @@ unsafe extern "C" fn memcpy(destination: *mut u8, source: *const u8, count: usiz
 /// As in C.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usize) -> *mut u8 {
-    // Forwards is right unless the destination begins inside the source.
+    // Copying forwards is correct unless the destination begins inside the source.
     if destination.addr().wrapping_sub(source.addr()) >= count {
         // SAFETY: the caller's promise; going forwards, no byte is overwritten before it is read.
         return unsafe { memcpy(destination, source, count) };
     }
-    // SAFETY: the caller's promise; going backwards from the last byte, no byte is overwritten before it is read. The
-    // tail goes first, byte by byte, then RDI and RSI step back from the last byte to the last whole word.
+    // SAFETY: the caller's promise; going backwards from the last byte, no byte is overwritten before it is read. The tail is
+    // copied first, byte by byte; then RDI and RSI are moved from its last byte to the last whole word.
     unsafe {
         asm!(
             "std",

@@ -1,8 +1,8 @@
 //! Segments, and the stacks on which interrupts and exceptions enter (GDT and TSS, one of each per CPU).
 //!
-//! Every vector enters on a stack from the interrupt stack table, because the prebuilt `core` has a red zone: the
-//! processor must not push onto the stack it interrupts. What can come in the middle of another handler has a stack of
-//! its own: a second entry on the same stack would overwrite the first.
+//! Every vector enters on a stack of the interrupt stack table, because the prebuilt `core` has a red zone: the processor must
+//! not push onto the stack that it interrupts. A vector that can interrupt another handler has a stack of its own, since a
+//! second entry on the same stack would overwrite the first.
 
 use core::cell::UnsafeCell;
 
@@ -22,11 +22,11 @@ use crate::mm::{OutOfMemory, heap};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub(crate) enum TrapStack {
-    /// All interrupts: they run with interrupts off, so one at a time.
+    /// All interrupts. Their handlers run with interrupts off, so there is one at a time.
     Interrupt,
-    /// Exceptions that have no stack of their own: they may hit an interrupt handler, and then end the machine.
+    /// Exceptions that have no stack of their own. They may occur in an interrupt handler, and stop the kernel then.
     Exception,
-    /// Page faults, which any code may cause, handlers of other exceptions included.
+    /// Page faults. Any code may cause one, handlers of other exceptions included.
     PageFault,
     /// Double faults.
     DoubleFault,
@@ -38,19 +38,19 @@ pub(crate) enum TrapStack {
 
 const TRAP_STACKS: usize = 6;
 
-/// Selector of the 64-bit code segment, for those who build a frame for `iretq`.
+/// Selector of the 64-bit code segment, as in a frame for `iretq`.
 pub(crate) const KERNEL_CODE: u16 = 0x08;
 /// Selector of the data segment.
 pub(crate) const KERNEL_DATA: u16 = 0x10;
 
-/// Bytes of each: enough to format the report of a panic.
+/// Bytes of each stack: enough to format the report of a panic.
 const TRAP_STACK_BYTES: usize = 32 * 1024;
 
-/// The stack of all vectors before memory management is up, when every exception is the end.
+/// The stack of all vectors before memory management is up, when every exception stops the kernel.
 #[repr(C, align(16))]
 struct EarlyStack(UnsafeCell<[u8; TRAP_STACK_BYTES]>);
 
-// SAFETY: only the processor writes to it, as the stack of one CPU.
+// SAFETY: accessed only as the stack of the boot CPU.
 unsafe impl Sync for EarlyStack {}
 
 static EARLY_STACK: EarlyStack = EarlyStack(UnsafeCell::new([0; TRAP_STACK_BYTES]));
@@ -90,7 +90,7 @@ impl Tables {
     }
 }
 
-/// Loads tables for the boot CPU on which every vector has the same stack.
+/// Loads tables for the boot CPU in which all vectors have the same stack.
 pub(crate) fn load_early() {
     let task = EARLY_TASK.call_once(|| {
         let mut task = TaskStateSegment::new();
@@ -101,9 +101,9 @@ pub(crate) fn load_early() {
     load(EARLY_TABLES.call_once(|| Tables::new(task)));
 }
 
-/// Loads the tables of the calling CPU. They must not be in use on another one.
+/// Loads tables on the calling CPU. They must not be in use on another CPU.
 pub(crate) fn load(tables: &'static Tables) {
-    // Some boot paths leave a selector in GS: the base must outlive this.
+    // Some boot paths leave a selector in GS, so the GS base is restored afterwards.
     local::keep_base(|| load_registers(tables));
 }
 

@@ -8,21 +8,21 @@ use x86_64::instructions::port::Port;
 
 pub use super::trap::Vector;
 
-/// First of the vectors given out by [`allocate`]. Those before it stay free for the legacy interrupt controllers,
-/// whose spurious interrupts cannot be masked.
+/// First of the vectors that [`allocate`] returns. The vectors below are left to the legacy interrupt controllers, whose
+/// spurious interrupts cannot be masked.
 const FIRST_DEVICE: u8 = 0x30;
 const DEVICES: usize = 0xf0 - FIRST_DEVICE as usize;
 
 /// The local APIC's timer.
 pub(crate) const TIMER: Vector = Vector(0xf0);
-/// Another CPU asks this one to look for work.
+/// Sent by another CPU: a thread is ready, a G is to be preempted, or this CPU is to check the sender.
 pub(crate) const RESCHEDULE: Vector = Vector(0xf1);
 /// The local APIC found an error.
 pub(crate) const ERROR: Vector = Vector(0xfe);
 /// The interrupt that was signalled is gone.
 pub(crate) const SPURIOUS: Vector = Vector(0xff);
 
-/// What to call for a vector, on the interrupt stack, with interrupts off.
+/// A function and its argument, called on the interrupt stack, with interrupts off.
 type Handler = (fn(usize), usize);
 
 static HANDLERS: [Once<Handler>; DEVICES] = [const { Once::new() }; DEVICES];
@@ -41,11 +41,12 @@ impl fmt::Display for NoVectorLeft {
 
 impl core::error::Error for NoVectorLeft {}
 
-/// Takes a vector for good: `handler` is called with `argument` on whichever CPU gets the interrupt, with interrupts
-/// off, and may take only interrupt-safe locks and not allocate. The end-of-interrupt follows by itself.
+/// Allocates a vector, which is never freed. `handler` is called with `argument` on the CPU that gets the interrupt, with
+/// interrupts off. It must not allocate, and may take only interrupt-safe locks. The caller of the handler signals the end of
+/// the interrupt.
 ///
 /// # Errors
-/// If all are taken.
+/// If all are allocated.
 pub(crate) fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, NoVectorLeft> {
     let index = ALLOCATED
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < DEVICES).then_some(count + 1))
@@ -54,12 +55,12 @@ pub(crate) fn allocate(handler: fn(usize), argument: usize) -> Result<Vector, No
     Ok(Vector(FIRST_DEVICE + u8::try_from(index).expect("fewer than 256 vectors")))
 }
 
-/// How many interrupts came that nobody had asked for, spurious ones included.
+/// How many interrupts without a handler have come, spurious ones included.
 pub(crate) fn unexpected_count() -> usize {
     UNEXPECTED.load(Ordering::Relaxed)
 }
 
-/// Silences the legacy interrupt controllers (two 8259s), which may deliver on the vectors of exceptions.
+/// Masks the legacy interrupt controllers (two 8259s), which might deliver on the vectors of exceptions.
 pub(crate) fn init() {
     for (base, vector, cascade) in [(0x20, 0x20_u8, 4_u8), (0xa0, 0x28, 2)] {
         let (mut command, mut data) = (Port::<u8>::new(base), Port::<u8>::new(base + 1));

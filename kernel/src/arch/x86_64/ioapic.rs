@@ -1,7 +1,6 @@
 //! The I/O APIC: which CPU gets the interrupt of a device on the board, and on which vector.
 //!
-//! Only interrupts of the ISA bus are routed (the serial port); PCI devices send messages to the local APICs by
-//! themselves.
+//! Only interrupts of the ISA bus (the serial port) are routed here; PCI devices send messages to the local APICs directly.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -31,7 +30,7 @@ const MAX_CONTROLLERS: usize = acpi::MAX_IO_APICS;
 
 static CONTROLLERS: InterruptMutex<heapless::Vec<IoApic, MAX_CONTROLLERS>> = InterruptMutex::new(heapless::Vec::new());
 
-/// One controller, with a run of the system's interrupt numbers.
+/// One controller, which has consecutive interrupt numbers of the system.
 #[derive(Debug)]
 struct IoApic {
     registers: NonNull<u8>,
@@ -67,7 +66,7 @@ impl IoApic {
     }
 }
 
-/// No I/O APIC has this interrupt, or the CPU is not up, or out of reach for its id.
+/// No I/O APIC has this interrupt, the CPU is not up, or its APIC id does not fit into an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NoSuchInterrupt;
 
@@ -103,7 +102,7 @@ pub(crate) fn init() {
 /// If there is no such interrupt.
 pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuchInterrupt> {
     let source = acpi::tables().isa_interrupt(irq);
-    // Eight bits are all that an I/O APIC has for the receiver.
+    // An entry has eight bits for the destination.
     let apic_id = apic::id_of(cpu).and_then(|id| u8::try_from(id).ok()).ok_or(NoSuchInterrupt)?;
     let mut controllers = CONTROLLERS.lock();
     let (controller, entry) = controllers
@@ -120,7 +119,7 @@ pub(crate) fn route_isa(irq: u8, vector: Vector, cpu: CpuId) -> Result<(), NoSuc
     if source.trigger == Trigger::Level {
         low |= LEVEL;
     }
-    // The destination first: writing the low half unmasks.
+    // The destination is written first, since the write of the low half unmasks the entry.
     controller.write(FIRST_ENTRY + 2 * entry + 1, u32::from(apic_id) << 24);
     controller.write(FIRST_ENTRY + 2 * entry, low);
     Ok(())

@@ -1,7 +1,7 @@
-//! Machine checks: errors that the hardware has found in itself (SDM 3B, chapter 16). They end the machine, with what the
-//! processor has noted of them: without CR4.MCE it would reset without a word.
+//! Machine checks: errors that the hardware detects in itself (SDM 3B, chapter 16). They stop the kernel with a report of what
+//! the processor has recorded. Without CR4.MCE the processor would reset instead.
 //!
-//! The processor notes errors in banks, of four registers each. The meaning of most bits is the model's.
+//! The processor records errors in banks of four registers each. The meaning of most bits depends on the model.
 
 use core::arch::x86_64::__cpuid;
 use core::fmt;
@@ -40,12 +40,12 @@ fn has_banks() -> bool {
 }
 
 fn read(number: u32) -> u64 {
-    // SAFETY: the callers name registers of which the processor says that they are there; reading has no side effect.
+    // SAFETY: the callers read only registers that the processor reports to have; reading has no side effect.
     unsafe { Msr::new(number).read() }
 }
 
 fn write(number: u32, value: u64) {
-    // SAFETY: as above; they only control what errors are reported.
+    // SAFETY: as above; the registers only control which errors are reported.
     unsafe { Msr::new(number).write(value) }
 }
 
@@ -58,8 +58,8 @@ fn banks() -> Range<u32> {
     0..u32::try_from(count).expect("eight bits")
 }
 
-/// Has this CPU report every error that it can find, once CR4.MCE is set. What its banks hold is of the firmware's time, and
-/// is forgotten.
+/// Makes this CPU report every error that it can detect, once CR4.MCE is set. Clears the banks, whose errors are from before
+/// the boot.
 pub(super) fn init() {
     if has_banks() && read(GLOBAL_CAPABILITIES) & HAS_GLOBAL_CONTROL != 0 {
         write(GLOBAL_CONTROL, u64::MAX);
@@ -72,14 +72,14 @@ pub(super) fn init() {
     }
 }
 
-/// Whether the control register of bank 0 is not to be written: on the oldest models it is the firmware's.
+/// Whether the control register of bank 0 must not be written: on the oldest models it is reserved for the firmware.
 fn is_first_control_of_firmware() -> bool {
     let signature = __cpuid(1).eax;
     let (family, model) = (signature >> 8 & 0xf, signature >> 12 & 0xf0 | signature >> 4 & 0xf);
     family == 6 && model < 0x1a
 }
 
-/// What the banks of this CPU hold: `Display` for the report of a machine check.
+/// The errors in the banks of this CPU: `Display` for the report of a machine check.
 pub(crate) struct Errors;
 
 impl fmt::Display for Errors {

@@ -37,7 +37,7 @@ pub(super) enum ReferenceClock {
 }
 
 impl ReferenceClock {
-    /// Starts the best clock that there is.
+    /// Starts the HPET if there is one, otherwise the PIT.
     pub(super) fn start(hpet: Option<PhysAddr>) -> Self {
         hpet.and_then(Self::start_hpet).unwrap_or_else(Self::start_pit)
     }
@@ -71,7 +71,7 @@ impl ReferenceClock {
     /// Ticks so far, modulo 2^32 or 2^16.
     pub(super) fn read(&mut self) -> u64 {
         match self {
-            // The lower half is enough, and all that some have.
+            // The lower half is sufficient, and some HPETs have no upper half.
             Self::Hpet(registers, _) => u64::from(read(*registers, HPET_COUNTER)),
             Self::Pit => {
                 let (mut channel, mut command) = (Port::<u8>::new(0x42), Port::<u8>::new(0x43));

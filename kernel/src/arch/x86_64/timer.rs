@@ -1,11 +1,13 @@
 //! Time: a monotonic clock that is the same on all CPUs, and a one-shot timer on each.
 //!
-//! The clock is the time stamp counter, the timer the local APIC's; neither says how fast it counts. A hypervisor may
-//! know; else both are measured against a clock that does, the HPET or the PIT. All rates are 32.32 fixed-point factors.
+//! The clock is the time stamp counter; the timer is that of the local APIC. The rates of both are unknown at first. A
+//! hypervisor may report them; otherwise both are measured against a clock with a known rate, the HPET or the PIT. All rates
+//! are 32.32 fixed-point factors.
 //!
-//! The timer's counter has 32 bits, 4.29 s at 1 GHz: later deadlines are reached in hops. It never fires early: an
-//! interrupt before the deadline, by a hop or by the error of the measurement, starts it again. With the kernel option
-//! `timer=tsc-deadline` the timer waits for a value of the time stamp counter instead, where the processor can do that.
+//! The timer's counter has 32 bits, which is 4.29 s at 1 GHz. For later deadlines it is started several times. No deadline is
+//! reported early: if the interrupt comes before the deadline, because the counter is too short or the measurement inexact, the
+//! timer is started again. With the kernel option `timer=tsc-deadline` the timer waits for a value of the time stamp counter
+//! instead, if the processor supports that.
 
 use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use core::hint::black_box;
@@ -19,45 +21,44 @@ use super::reference_clock::ReferenceClock;
 use crate::arch::acpi;
 use crate::cpu::local::cpu_local;
 
-/// How long the clocks are compared: also how long a CPU needs after an INIT (SDM 9.4.4).
+/// How long the clocks are compared. A CPU needs the same time after an INIT (SDM 9.4.4).
 const MEASURE_NS: u64 = 10_000_000;
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// The CPUID leaf that says whether there is a hypervisor, and up to which leaf it answers.
+/// The first CPUID leaf of hypervisors, which has the number of the last one.
 const HYPERVISOR: u32 = 0x4000_0000;
-/// The leaf with the rates of the two counters in kHz, as VMware defined it and others took it over.
+/// The leaf with the rates of the two counters in kHz. Defined by VMware and adopted by other hypervisors.
 const HYPERVISOR_RATES: u32 = 0x4000_0010;
 /// In ECX of leaf 1: there is a hypervisor.
 const HAS_HYPERVISOR: u32 = 1 << 31;
 
 /// The time stamp at which the clock was zero.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
-/// Nanoseconds per tick of the time stamp counter. Zero before the measurement: the clock stands still.
+/// Nanoseconds per tick of the time stamp counter. Zero before the measurement, so that the clock does not advance.
 static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 /// Ticks of the time stamp counter per nanosecond.
 static TICKS_PER_NS: AtomicU64 = AtomicU64::new(0);
 /// Counts of the APIC's timer per nanosecond.
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
-/// The timers wait for a time stamp, in place of counting down.
+/// Whether the timers wait for a time stamp instead of counting down.
 static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 
-/// Nanoseconds since the start of the machine's clock. A read on any CPU is never less than one that happened before it
-/// on this or another. Callable from everywhere.
+/// Nanoseconds since the clock was started. Monotonic across CPUs: a read never returns less than a read that happened before
+/// it, on any CPU. Callable from everywhere.
 #[inline]
 pub fn now() -> u64 {
     let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
     scale(ticks, NS_PER_TICK.load(Ordering::Relaxed))
 }
 
-/// Nanoseconds since the machine was switched on: the time stamp counter starts from zero then. Callable from
-/// everywhere.
+/// Nanoseconds since the computer was switched on, when the time stamp counter starts from zero. Callable from everywhere.
 pub fn since_power_on() -> u64 {
     scale(time_stamp(), NS_PER_TICK.load(Ordering::Relaxed))
 }
 
-/// The time stamp counter, not read ahead of what the program did before.
+/// The time stamp counter, read after all earlier loads of the program.
 #[inline]
 fn time_stamp() -> u64 {
     // SAFETY: every x86_64 processor has SSE2.
@@ -84,12 +85,12 @@ struct Reading {
     time_stamp: u64,
     /// Counts down.
     timer: u32,
-    /// How long it took, in ticks of the time stamp counter.
+    /// How long the reading took, in ticks of the time stamp counter.
     width: u64,
 }
 
-/// Reads the three clocks as close together as it goes: the best of a few times, since the host may take the CPU away
-/// in between.
+/// Reads the three clocks at nearly the same moment: the shortest of several readings, since the host may preempt the CPU
+/// during one.
 fn read_clocks(clock: &mut ReferenceClock) -> Reading {
     (0..8)
         .map(|_| {
@@ -114,8 +115,8 @@ struct Rates {
     counts: u64,
 }
 
-/// Finds out the rates of the two counters on the boot CPU, which takes 10 ms in any case, and starts the clock. `kind` is the
-/// value of the kernel option `timer`.
+/// Determines the rates of the two counters on the boot CPU and starts the clock. Takes at least 10 ms. `kind` is the value of
+/// the kernel option `timer`.
 pub(crate) fn calibrate(kind: Option<&str>) {
     let begin = time_stamp();
     let (source, rates) = known_rates().map_or_else(measure, |rates| ("hypervisor", rates));
@@ -132,7 +133,7 @@ pub(crate) fn calibrate(kind: Option<&str>) {
     choose_timer(kind);
 }
 
-/// The rates, if a hypervisor says them.
+/// The rates, if a hypervisor reports them.
 fn known_rates() -> Option<Rates> {
     if __cpuid(1).ecx & HAS_HYPERVISOR == 0 || __cpuid(HYPERVISOR).eax < HYPERVISOR_RATES {
         return None;
@@ -142,7 +143,7 @@ fn known_rates() -> Option<Rates> {
     is_known.then_some(Rates { ns: 1_000_000, ticks: u64::from(leaf.eax), counts: u64::from(leaf.ebx) })
 }
 
-/// Chooses the kind of timer that is asked for, if the processor has it.
+/// Chooses the requested kind of timer, if the processor has it.
 fn choose_timer(kind: Option<&str>) {
     match kind {
         None | Some("one-shot") => {}
@@ -156,15 +157,14 @@ fn timer_mode() -> TimerMode {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) { TimerMode::Deadline } else { TimerMode::OneShot }
 }
 
-/// Measures the rates against a clock that is known; says which.
+/// Measures the rates against a clock with a known rate. Returns its name, too.
 fn measure() -> (&'static str, Rates) {
     let mut clock = ReferenceClock::start(acpi::tables().hpet);
     apic::set_timer(TimerMode::OneShot);
     apic::start_timer(u32::MAX);
     let first = read_clocks(&mut clock);
     while clock.ns_since(first.reference) < MEASURE_NS {
-        // Device registers are slow to read in a virtual machine, and each read takes a lock there: not in a tight
-        // loop.
+        // In a virtual machine a read of a device register is slow and takes a lock of the host, so the reads are spaced out.
         for count in 0..2000 {
             black_box(count);
         }
@@ -193,9 +193,9 @@ pub(crate) fn init_cpu() {
     apic::set_timer(timer_mode());
 }
 
-/// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or at once if that is over; an earlier deadline is
-/// forgotten. Its interrupt then finds the deadline [expired](expire). Callable from everywhere; the caller should not be able to
-/// migrate.
+/// Makes this CPU's timer fire once at `deadline`, in ns of [`now`], or immediately if that has passed. It replaces the
+/// deadline set before. Its interrupt finds the deadline [expired](expire). Callable from everywhere; the caller should not be
+/// able to migrate.
 pub(crate) fn arm(deadline: u64) {
     without_interrupts(|| {
         DEADLINE.here().store(deadline, Ordering::Relaxed);
@@ -203,7 +203,7 @@ pub(crate) fn arm(deadline: u64) {
     });
 }
 
-/// Starts the timer towards `deadline`, as far as it goes.
+/// Starts the timer, for the time until `deadline` or for as long as it can count.
 fn start(deadline: u64) {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
         let ticks = scale(deadline, TICKS_PER_NS.load(Ordering::Relaxed));
@@ -215,8 +215,8 @@ fn start(deadline: u64) {
     apic::start_timer(u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
 }
 
-/// Has this CPU's timer fire as soon as it takes interrupts, whatever its deadline, which holds afterwards. For the handler
-/// of a non-maskable interrupt; if that has interrupted the arming of the timer, nothing happens.
+/// Makes this CPU's timer fire as soon as the CPU takes interrupts. The deadline remains set. For the handler of a non-maskable
+/// interrupt; without effect if that has interrupted code that was arming the timer.
 pub(crate) fn fire_soon() {
     if WAITS_FOR_TIME_STAMP.load(Ordering::Relaxed) {
         apic::start_timer_at(1);
@@ -232,8 +232,8 @@ pub(crate) struct Expired {
     pub(crate) now: u64,
 }
 
-/// The deadline of this CPU's timer, if it is over: the timer is not armed any more then. If it is not over, because the timer
-/// cannot count so far at once, the timer is started again. Called by the timer's handler.
+/// Takes the deadline of this CPU's timer if it has passed: the timer is not armed afterwards. If it has not passed, because
+/// the timer's counter was too short, starts the timer again. Called by the timer's handler.
 pub(crate) fn expire() -> Option<Expired> {
     let (deadline, now) = (deadline(), now());
     if deadline == NEVER {

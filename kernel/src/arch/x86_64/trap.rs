@@ -37,8 +37,8 @@ impl Vector {
     pub const FIRST_INTERRUPT: u8 = 32;
 }
 
-/// What was interrupted: the registers, in the order in which the entry stores them. The code continues with what
-/// stands here.
+/// The registers of the interrupted code, in the order in which the entry stores them. The handler may change them: the code
+/// continues with the values in the frame.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct TrapFrame {
@@ -67,21 +67,21 @@ pub(crate) struct TrapFrame {
     pub ss: u64,
 }
 
-// The processor aligns the stack; the entry relies on the frame keeping it aligned.
+// The processor aligns the stack, and the entry relies on the frame to keep it aligned.
 const _: () = assert!(size_of::<TrapFrame>().is_multiple_of(16));
 
 impl TrapFrame {
-    /// How many words stand behind the SSE registers.
+    /// How many words follow the SSE registers.
     pub(crate) const GENERAL: usize = (size_of::<Self>() - offset_of!(Self, r15)) / size_of::<u64>();
 
     /// All but the SSE registers, in the order of the fields.
     pub(crate) fn general(&self) -> &[u64; Self::GENERAL] {
         let words = core::ptr::from_ref(self).wrapping_byte_add(offset_of!(Self, r15)).cast();
-        // SAFETY: from there on the fields are nothing but words.
+        // SAFETY: from there on all fields are words.
         unsafe { &*words }
     }
 
-    /// What [`general`](Self::general) gave, with zeros for the SSE registers.
+    /// A frame with the words of [`general`](Self::general), and zeros for the SSE registers.
     pub(crate) fn from_general(words: [u64; Self::GENERAL]) -> Self {
         #[repr(C)]
         struct Parts {
