@@ -1,7 +1,7 @@
 //! Backtraces by frame pointers, of running and of interrupted code.
 //!
-//! All code, the prebuilt `core` included, keeps frame pointers: RBP points at the caller's RBP, and the return address is
-//! above it. A word is read only if the page tables map it, so a broken chain only ends the backtrace.
+//! All code, the prebuilt `core` included, is compiled with frame pointers: RBP points at the caller's RBP, and the return
+//! address is above it. A word is read only if the page tables map it, so a broken chain ends the backtrace and does no harm.
 
 use core::arch::asm;
 
@@ -10,10 +10,10 @@ use x86_64::VirtAddr;
 use crate::arch::x86_64::trap::TrapFrame;
 use crate::mm::{layout, paging, physical_to_virtual};
 
-/// Most frames in a backtrace; equal consecutive ones count once.
+/// Most frames in a backtrace; consecutive equal ones count once.
 const MAX_FRAMES: usize = 64;
 
-/// Most steps of a backtrace: the chain may be a cycle.
+/// Most steps along the chain, which may be a cycle.
 const MAX_DEPTH: usize = 1 << 17;
 
 /// The program counters of a chain of calls, innermost first.
@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 1 << 17;
 pub(crate) struct Backtrace {
     /// The program counter of the innermost frame, if it is known.
     innermost: Option<u64>,
-    /// The return address of the innermost frame, if the chain does not have it.
+    /// The return address of the innermost frame, if it is not in the chain.
     caller: Option<u64>,
     frame_pointer: u64,
     /// The previous return address.
@@ -55,7 +55,7 @@ impl Backtrace {
     }
 }
 
-/// Yields addresses as the host tools look them up: the exact one of the innermost frame, then return addresses minus one.
+/// Yields addresses as the host tools expect them: the program counter of the innermost frame, then return addresses minus one.
 impl Iterator for Backtrace {
     type Item = u64;
 
@@ -86,12 +86,12 @@ fn read(address: u64) -> Option<u64> {
     if !address.is_multiple_of(8) {
         return None;
     }
-    // An aligned word is within one page. It is read through the permanent mapping of memory, since a free stack may lose
-    // its pages in between. Addresses without memory are not mapped there.
+    // An aligned word is within one page. It is read through the permanent mapping of physical memory, since a free stack may
+    // lose its pages at any time. Device memory is not mapped there.
     let physical = paging::translate(VirtAddr::try_new(address).ok()?)?;
     let mapped = physical_to_virtual(physical);
     paging::translate(mapped)?;
     let pointer = mapped.as_ptr::<u64>();
-    // SAFETY: mapped and aligned. The value may be meaningless, which the caller expects.
+    // SAFETY: mapped and aligned. The caller expects that the value may be meaningless.
     Some(unsafe { pointer.read_volatile() })
 }

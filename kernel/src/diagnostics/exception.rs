@@ -1,4 +1,4 @@
-//! What an exception means, in words.
+//! The text that describes an exception or a stack overflow.
 
 use core::fmt;
 
@@ -42,11 +42,11 @@ fn name(vector: Vector) -> (&'static str, &'static str) {
     }
 }
 
-/// What happened, in a line or two: `Display` of an exception's frame.
+/// An exception in a line or two of text: `Display` of its frame.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
     frame: &'a TrapFrame,
-    /// The address of a page fault, as it was when the report began.
+    /// The address of a page fault, read before another one could change it.
     fault_address: u64,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Description<'a> {
         self.overflow(f, self.fault_address)
     }
 
-    /// Adds what an access to a guard page, to another page of a stack, or to the first page, means.
+    /// Adds an explanation if the address is in a guard page, in another page of a stack, or in the first page.
     fn overflow(&self, f: &mut fmt::Formatter<'_>, address: u64) -> fmt::Result {
         if address < 4096 {
             return f.write_str(" (a null pointer)");
@@ -116,7 +116,7 @@ impl fmt::Display for Description<'_> {
         write!(f, "{name} ({abbreviation}, vector {})", vector.0)?;
         match vector {
             Vector::PAGE_FAULT => self.page_fault(f),
-            // A push into a guard page whose fault could not be delivered ends here, too.
+            // The cause may be a push into a guard page whose page fault could not be delivered.
             Vector::DOUBLE_FAULT => self.overflow(f, self.frame.rsp.saturating_sub(8)),
             Vector::GENERAL_PROTECTION | Vector::INVALID_TSS | Vector::SEGMENT_NOT_PRESENT | Vector::STACK_SEGMENT => {
                 self.selector(f)
@@ -127,7 +127,7 @@ impl fmt::Display for Description<'_> {
     }
 }
 
-/// The registers of a frame and those of this CPU that say more of an exception, in lines.
+/// The registers of a frame, and the control registers of this CPU that describe an exception, in lines.
 #[derive(Debug)]
 pub(crate) struct Registers<'a>(pub(crate) &'a TrapFrame);
 
@@ -164,7 +164,7 @@ pub(crate) struct StackOverflow {
 impl fmt::Display for StackOverflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { goroutine, slot } = *self;
-        // The part reserved for preemption does not count.
+        // The room for preemption is not part of the stack's size.
         let touched = slot.touched().min(slot.bytes()) / 1024;
         write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
     }

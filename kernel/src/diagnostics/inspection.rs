@@ -1,11 +1,11 @@
-//! Looking at a machine that runs: where its CPUs are, and what every M, P and G does, printed on the console while all goes
-//! on.
+//! Inspection of a running kernel: a report of where each CPU is, and of the state of every M, P and G, while all of them
+//! continue.
 //!
-//! Somebody at the console asks by a key, [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY); somebody outside by a
-//! non-maskable interrupt, which also gets through to a machine that does not read its console (`nmi` in QEMU's monitor,
-//! Ctrl-\ in `boot`). That handler may not print, since it may have interrupted somebody who prints: it has the CPU's timer
-//! fire, and the first CPU that takes an interrupt does it. If for a while none has, and the question comes again, every CPU
-//! has interrupts off for good, and the machine ends as by an exception.
+//! The report is requested by a key on the console, [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY), or by a non-maskable
+//! interrupt from outside (`nmi` in QEMU's monitor, Ctrl-\ in `boot`), which also works if the program does not read the
+//! console. The handler of that interrupt must not print, since it may have interrupted code that prints. So it makes the CPU's
+//! timer fire, and the first CPU that takes a timer interrupt writes the report. If no CPU has done so for a while and a second
+//! request comes, every CPU has interrupts off, and the kernel stops as for an exception.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,21 +16,23 @@ use crate::diagnostics::snapshot;
 use crate::drivers::console::LineWriter;
 use crate::sched::platform;
 
-/// How long a CPU has to answer, in ns: much longer than any has interrupts off.
+/// How long to wait for the report before a second request stops the kernel, in ns. No CPU should have interrupts off for so
+/// long.
 const PATIENCE: u64 = 500_000_000;
 
-/// Questions that have come. Each reaches every CPU, but not at the same time: who has seen fewer is late for an old one.
+/// Number of requests. Each one interrupts every CPU, but not at the same time: a CPU that has counted fewer is seeing an old
+/// request.
 static QUESTIONS: AtomicU32 = AtomicU32::new(0);
 cpu_local! {
-    /// How many of them have reached this CPU.
+    /// How many of them this CPU has counted.
     static SEEN: AtomicU32 = AtomicU32::new(0);
 }
 
-/// When a non-maskable interrupt asked, in ns, and was not answered; zero if none did.
+/// When the report was requested that has not been written, in ns; zero if there is none.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// A non-maskable interrupt has come that nobody in here has sent: asks for an answer. Returns whether there is hope for
-/// one. Called in the handler of that interrupt.
+/// Requests a report, for a non-maskable interrupt that no CPU has sent. Returns `false` if an earlier request has not been
+/// served in time. Called in the handler of that interrupt.
 pub(crate) fn ask() -> bool {
     let now = timer::now().max(1);
     let seen = SEEN.here().fetch_add(1, Ordering::Relaxed) + 1;
@@ -48,7 +50,7 @@ pub(crate) fn ask() -> bool {
     has_hope
 }
 
-/// Answers a question that [`ask`] noted. Called by the timer's handler.
+/// Writes the report that [`ask`] has requested, if there is one. Called by the timer's handler.
 #[inline]
 pub(crate) fn answer() {
     let asked = ASKED.load(Ordering::Relaxed);
@@ -57,8 +59,8 @@ pub(crate) fn answer() {
     }
 }
 
-/// Prints what there is to be seen: whole lines, which what others print may stand between. Does not wait; what the console
-/// has no room for is lost. Callable from everywhere but the handler of a non-maskable interrupt.
+/// Writes the report, line by line; other output may come between the lines. Does not wait: lines for which the console has no
+/// room are lost. Callable from everywhere but the handler of a non-maskable interrupt.
 pub(crate) fn write(asked_by: &str) {
     // The console has no errors.
     let _ = write_to(&mut LineWriter::new(), asked_by);

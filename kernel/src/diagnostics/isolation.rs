@@ -1,23 +1,23 @@
 //! `panic=isolate`: a panic or a stack overflow ends only the G that it happens in.
 //!
-//! Without that option both end the machine, as in Go. With it the G's report is printed, its joiner gets
-//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the other Gs continue. There is no unwinding on this
-//! machine, so nothing that the G owned is dropped: a lock that it held is never released, a value that it was to send is
-//! never sent, and its stack, which others may have references into, is never used again.
+//! Without that option both stop the kernel, as in Go. With it the G's report is printed, its joiner gets
+//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the other Gs continue. There is no unwinding here, so nothing
+//! that the G owned is dropped: a lock that it held is never released, a value that it was to send is never sent, and its
+//! stack, into which other Gs may have references, is never used again.
 //!
-//! The children of the scopes that the G has open continue, and may borrow from its frames, and from those of its ancestors.
-//! So for its joiner the G ends after the last of them, as it would if it could unwind. If they wait for something that it
-//! held, it never ends.
+//! The children of the G's open scopes continue, and may borrow from its frames and from those of its ancestors. So its joiner
+//! gets the error after the last of them has ended, as it would with unwinding. If a child waits for something that the G held,
+//! that never happens.
 //!
-//! A G that has overflowed its stack ends on another stack of 16 KiB, which is not used again either.
+//! A G that has overflowed its stack ends on another stack, of 16 KiB, which is not used again either.
 //!
-//! The machine still ends if more than one G is affected:
+//! The kernel still stops if more than one G is affected:
 //!
 //! - the main G panics: there is no program without it;
 //! - the panic is in the scheduler, in a handler, or with preemption or interrupts off: shared data may be inconsistent;
 //! - the G is in a system call: its M does not belong to it alone;
 //! - there is a second panic during the report of the first;
-//! - there is no memory for the other stack on which a G ends that has overflowed its own.
+//! - there is no memory for the other stack, after an overflow.
 
 use core::fmt;
 use core::panic::PanicInfo;
@@ -36,7 +36,7 @@ use crate::drivers::console;
 use crate::mm::stack::Slot;
 use crate::sched::platform::Kernel;
 
-/// Set once, before the first G runs.
+/// Whether a panic ends only its G. Set once, before the first G runs.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// Chooses what a panic ends. `what` is the value of the kernel option `panic`.
@@ -71,14 +71,14 @@ pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
 /// Ends the calling G without unwinding.
 fn leave(reason: JoinError) -> ! {
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: on this machine only children of a G's scopes borrow from its frames, and `abandon` waits for them.
+    // SAFETY: only children of a G's scopes borrow from its frames, and `abandon` waits for them.
     unsafe {
         abandon::<Kernel>(reason)
     }
 }
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
-    // A panic in here, for example while formatting the message, is with preemption off: it ends the machine.
+    // With preemption off a panic in here, for example while formatting the message, stops the kernel.
     let _off = PreemptGuard::new();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
     console::print(format_args!("{report}"));

@@ -1,4 +1,4 @@
-//! What the machine says about itself: when it ends, when it is asked, and when a CPU seems to be stuck.
+//! Reports: of a panic or exception, on request, and of a CPU that seems to be stuck.
 
 #[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
 pub(crate) mod backtrace;

@@ -1,7 +1,7 @@
-//! The end of a broken machine: panics and exceptions.
+//! Panics and exceptions that stop the kernel.
 //!
-//! The first CPU to get here stops all others by a non-maskable interrupt, which also reaches CPUs with interrupts off. Then
-//! it prints the reason and the state of every CPU, and ends the machine. It takes no lock and does not allocate.
+//! The first CPU that panics stops all others by a non-maskable interrupt, which also reaches CPUs with interrupts off. Then it
+//! prints the reason and the state of every CPU, or of every G, and stops the kernel. It takes no lock and does not allocate.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -23,19 +23,19 @@ use crate::drivers::debug_exit;
 use crate::mm::stack::Slot;
 use crate::sched::goroutines;
 
-/// The CPU that ends the machine, or [`NOBODY`].
+/// The CPU that reports and stops the kernel, or [`NOBODY`].
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
 
-/// Exit status of a program that panicked or cannot go on, as in Go.
+/// Exit status of a program that has panicked or cannot continue, as in Go.
 const STATUS_FATAL: u8 = 2;
 
-/// What the report shows besides the reason.
+/// What the report shows in addition to the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
-    /// The program counter and backtrace of every CPU: a fault of the kernel.
+    /// The program counter and backtrace of every CPU, for a fault of the kernel.
     Cpus,
-    /// The state of every G: a fault of the program.
+    /// The state of every G, for a fault of the program.
     Goroutines,
 }
 
@@ -64,7 +64,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     })
 }
 
-/// Ends the machine because of an exception without a handler.
+/// Stops the kernel because of an exception that cannot be handled.
 pub(crate) fn exception(frame: &TrapFrame) -> ! {
     let description = Description::new(frame);
     end(EXCEPTION, Some(frame), Show::Cpus, |console, cpu| {
@@ -74,7 +74,7 @@ pub(crate) fn exception(frame: &TrapFrame) -> ! {
     })
 }
 
-/// Ends the machine because a G has overflowed its stack. Called on another stack.
+/// Stops the kernel because a G has overflowed its stack. Called on another stack.
 pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Slot) -> ! {
     end(STATUS_FATAL, Some(frame), Show::Goroutines, |console, cpu| {
         writeln!(console, "{}", StackOverflow { goroutine, slot })?;
@@ -83,7 +83,7 @@ pub(crate) fn stack_overflow(frame: &TrapFrame, goroutine: GoroutineId, slot: Sl
     })
 }
 
-/// Ends the machine because the program cannot continue, and no single G is the cause.
+/// Stops the kernel because the program cannot continue, and no single G is the cause.
 pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
     end(STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
@@ -94,7 +94,7 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}
         NOBODY => exception(frame),
-        // Whatever has sent it, the report continues.
+        // The report continues, whatever has sent the interrupt.
         ending if ending as usize == percpu::current().index() => {}
         _ => {
             snapshot::answer_for_good(frame);
@@ -103,21 +103,22 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     }
 }
 
-/// Ends the machine; `report` writes the reason. Only the first CPU to get here does so: reasons of others at the same time
-/// are lost, except their program counters. `frame` is the interrupted code, if that is the reason.
+/// Stops the kernel; `report` writes the reason. Only the first CPU that calls this does so: of other CPUs that call it at the
+/// same time, the program counter is reported, but not the reason. `frame` is the interrupted code, if there is any.
 fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
     interrupts::disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
     match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        // A panic while the report of the first one is printed: it may have any reason, so only this is printed.
+        // A panic during the report of the first one: its cause may be the report itself, so it is not described.
         Err(first) if first == number => {
             let _ = Emergency::new().write_str("panic while panicking\n");
             debug_exit::end_qemu(status);
             cpu::halt()
         }
-        // While a non-maskable interrupt is handled, a further one is held back.
+        // If this CPU is handling a non-maskable interrupt, the one that asks it for its state is held back. So it records its
+        // state here.
         Err(_) => {
             if let Some(frame) = frame {
                 snapshot::answer_for_good(frame);

@@ -1,8 +1,8 @@
-//! Where CPUs are: each says so when a non-maskable interrupt asks it, which also reaches one that has interrupts off,
-//! and goes on.
+//! Where each CPU is. A CPU is asked by a non-maskable interrupt, which also reaches it with interrupts off; it records its
+//! state and continues.
 //!
-//! A question is a number in the memory of the CPU that is asked, the answer the same number behind what it has put
-//! there; so an interrupt that somebody else sent is told from a question, and whoever asks need not wait.
+//! A request is a number in the asked CPU's per-CPU data. That CPU records its state there, and then stores the same number as
+//! the answer. So an interrupt with another cause is distinguished from a request, and the asking CPU need not wait.
 
 use core::fmt;
 use core::hint::spin_loop;
@@ -22,41 +22,41 @@ use crate::cpu::sync::InterruptMutex;
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::exception::GeneralRegisters;
 
-/// Looks at a CPU that does not answer before it is given up.
+/// How often a CPU that does not answer is polled before it is reported as not answering.
 const LOOKS: usize = 20_000_000;
 
 /// Longer backtraces are cut.
 const MAX_FRAMES: usize = 48;
 
-/// The answer of a CPU that has stopped for good, whatever the question.
+/// The answer of a CPU that has stopped for ever, to any request.
 const STOPPED: u32 = u32::MAX;
 
-/// Held by who waits for answers: a CPU has room for one.
+/// Held while waiting for answers, since a CPU has room for one.
 static ASKING: InterruptMutex<()> = InterruptMutex::new(());
 
 cpu_local! {
     static SNAPSHOT: Snapshot = Snapshot::new();
 }
 
-/// What a CPU has answered last; `None` if it is not up.
+/// The last answer of a CPU; `None` if it is not up.
 pub(crate) fn of(cpu: CpuId) -> Option<&'static Snapshot> {
     SNAPSHOT.of(cpu)
 }
 
-/// Where a CPU was when it was last asked. Written by that CPU, in its handler.
+/// Where a CPU was when it was last asked. Written by the CPU itself, in its handler.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// The number of the last question, and of the last one answered.
+    /// The number of the last request, and of the last one that was answered.
     asked: AtomicU32,
     answered: AtomicU32,
-    /// Interrupts that may still come though their questions have been answered together with an earlier one.
+    /// How many interrupts may still come for requests that have been answered together with an earlier one.
     left_over: AtomicU32,
     preempt_count: AtomicU32,
-    /// Handlers that were interrupted, one in the other.
+    /// How many nested handlers were interrupted.
     trap_depth: AtomicU32,
-    /// The lock that had turned interrupts off, null if that was something else.
+    /// Where a lock had turned interrupts off, null if no lock had.
     interrupts_off_at: AtomicPtr<Location<'static>>,
-    /// Where preemption had been turned off, null if it was on or nothing is known of that.
+    /// Where preemption had been turned off, null if it was on or that is not known.
     preempt_off_at: AtomicPtr<Location<'static>>,
     registers: [AtomicU64; TrapFrame::GENERAL],
     frames: [AtomicU64; MAX_FRAMES],
@@ -79,28 +79,28 @@ impl Snapshot {
         }
     }
 
-    /// Whether the CPU has answered the last question. The rest of this is what it said, until it is asked again.
+    /// Whether the CPU has answered the last request. If so, the other fields are its answer, until it is asked again.
     pub(crate) fn is_answered(&self) -> bool {
-        // Ordering: pairs with the stores in `answer` and `answer_for_good`: what was noted before is visible.
+        // Ordering: pairs with the stores in `answer` and `answer_for_good`: what was recorded before them is visible.
         let answered = self.answered.load(Ordering::Acquire);
         answered == STOPPED || answered == self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether the CPU was where no interrupt could reach it: in a handler, or with interrupts off.
+    /// Whether the CPU could not take interrupts: it was in a handler, or had interrupts off.
     pub(crate) fn had_interrupts_off(&self) -> bool {
         self.trap_depth.load(Ordering::Relaxed) != 0
             || !RFlags::from_bits_truncate(self.registers().rflags).contains(RFlags::INTERRUPT_FLAG)
     }
 
-    /// How many reasons there were not to switch.
+    /// The CPU's preempt count (its preemption-disable depth).
     pub(crate) fn preempt_count(&self) -> u32 {
         self.preempt_count.load(Ordering::Relaxed)
     }
 
-    /// Notes where this CPU is: `frame` is what the interrupt, or exception, being handled has interrupted.
+    /// Records where this CPU is. `frame` is what the current interrupt or exception has interrupted.
     fn note(&self, frame: &TrapFrame) {
         self.preempt_count.store(percpu::preempt_count(), Ordering::Relaxed);
-        // Without the one that this runs in.
+        // Without the handler that calls this.
         self.trap_depth.store(percpu::trap_depth().saturating_sub(1), Ordering::Relaxed);
         let preempt_off_at = percpu::preempt_off_at().filter(|_| percpu::preempt_count() != 0);
         for (to, place) in
@@ -111,7 +111,7 @@ impl Snapshot {
         for (to, from) in self.registers.iter().zip(frame.general()) {
             to.store(*from, Ordering::Relaxed);
         }
-        // Now, since the stack changes as soon as the CPU goes on.
+        // The backtrace is taken here, since the stack changes as soon as the CPU continues.
         let mut count = 0;
         for (to, address) in self.frames.iter().zip(Backtrace::of(frame)) {
             to.store(address, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Snapshot {
     }
 }
 
-/// In lines: what state the CPU was in, its registers, and its backtrace.
+/// In lines: the CPU's state, registers and backtrace.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let registers = self.registers();
@@ -149,29 +149,29 @@ fn write_place(f: &mut fmt::Formatter<'_>, place: &AtomicPtr<Location<'static>>)
 /// Asks a CPU where it is. Does not wait. Callable from everywhere.
 pub(crate) fn ask(cpu: CpuId) {
     if let Some(snapshot) = of(cpu) {
-        // Ordering: before the command to the APIC, which is to memory of a device.
+        // Ordering: SeqCst, so that the request is visible before the command to the APIC, which is a write to device memory.
         snapshot.asked.fetch_add(1, Ordering::SeqCst);
         apic::send_nmi(cpu);
     }
 }
 
-/// The number of the last question that a CPU has answered; 0 if it is not up.
+/// The number of the last request that a CPU has answered; 0 if it is not up.
 pub(crate) fn answers(cpu: CpuId) -> u32 {
     of(cpu).map_or(0, |snapshot| snapshot.answered.load(Ordering::Relaxed))
 }
 
-/// Serves a non-maskable interrupt on this CPU, if it is a question. Returns whether it was.
+/// Answers the request of a non-maskable interrupt on this CPU. Returns whether there was one.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = SNAPSHOT.here();
     let asked = snapshot.asked.load(Ordering::Acquire);
     let new = asked.wrapping_sub(snapshot.answered.load(Ordering::Relaxed));
-    // Only this CPU writes to it, and such interrupts do not interrupt each other.
+    // Only this CPU writes to it, and non-maskable interrupts do not nest.
     let left_over = snapshot.left_over.load(Ordering::Relaxed);
     if new == 0 {
         snapshot.left_over.store(left_over.saturating_sub(1), Ordering::Relaxed);
         return left_over > 0;
     }
-    // Those of the other questions may be on their way, or may have become one with this one.
+    // The interrupts of the other requests may still come, or may have been merged with this one.
     snapshot.left_over.store(left_over.saturating_add(new - 1), Ordering::Relaxed);
     snapshot.note(frame);
     // Ordering: pairs with the load in `is_answered`.
@@ -179,7 +179,7 @@ pub(crate) fn answer(frame: &TrapFrame) -> bool {
     true
 }
 
-/// Notes where this CPU is, which then stops.
+/// Records where this CPU is, for a CPU that then stops for ever.
 pub(crate) fn answer_for_good(frame: &TrapFrame) {
     let snapshot = SNAPSHOT.here();
     snapshot.note(frame);
@@ -187,8 +187,8 @@ pub(crate) fn answer_for_good(frame: &TrapFrame) {
     snapshot.answered.store(STOPPED, Ordering::Release);
 }
 
-/// Asks all other CPUs, and waits until they have answered; one that does not is not waited for any longer after a few
-/// seconds. Takes no lock: two callers at a time would get each other's answers.
+/// Asks all other CPUs, and waits until they have answered, for a few seconds at most. Takes no lock: two callers at the same
+/// time would get each other's answers.
 pub(crate) fn ask_others() {
     for (cpu, _) in others() {
         ask(cpu);
@@ -215,9 +215,9 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
     Ok(())
 }
 
-/// Writes where every CPU is: whether interrupts are on there, its preempt count, registers and backtrace. The machine
-/// goes on. Waits for the other CPUs with interrupts off, for microseconds, or some seconds if one does not answer.
-/// Callable from everywhere but the handler of a non-maskable interrupt.
+/// Writes where every CPU is: whether interrupts are on, its preempt count, registers and backtrace. All CPUs continue. Waits
+/// for the other CPUs with interrupts off, for microseconds, or for some seconds if one does not answer. Callable from
+/// everywhere but the handler of a non-maskable interrupt.
 ///
 /// # Errors
 /// Those of `out`.

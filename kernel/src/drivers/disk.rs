@@ -63,7 +63,7 @@ impl From<RequestError> for DiskError {
     }
 }
 
-/// A disk of the machine: the bytes of a file on the host.
+/// A disk: the bytes of a file on the host.
 #[derive(Debug)]
 pub struct Disk {
     name: String,
@@ -86,7 +86,7 @@ pub(crate) fn init(mut options: impl Iterator<Item = &'static str>) {
     let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
     let mut disks: Vec<Disk> =
         devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();
-    // A disk that `boot` has announced and that is missing cannot be read.
+    // A disk that `boot` has announced but that is missing is listed, and cannot be read.
     disks.extend(options.enumerate().map(|(index, option)| Disk::new(index, Err(SetupError::Missing), Some(option))));
     DISKS.call_once(|| disks);
 }
@@ -122,15 +122,15 @@ impl Disk {
         self.device.is_ok_and(BlockDevice::is_read_only)
     }
 
-    /// Reads from `offset` on; returns how many bytes, which is less than the size of the buffer only at the end of the
+    /// Reads from `offset` on. Returns the number of bytes, which is less than the size of the buffer only at the end of the
     /// disk.
     ///
     /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. `OutOfRange`, `OutOfResources` and `Unusable` are returned before anything is read; after the
-    /// others the beginning of the buffer may have been overwritten.
+    /// See [`DiskError`]. `OutOfRange`, `OutOfResources` and `Unusable` are returned before anything is read; after other
+    /// errors the beginning of the buffer may have been overwritten.
     ///
     /// # Panics
     ///
@@ -163,7 +163,7 @@ impl Disk {
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. After `Request` some of the sectors may have been written; after the others nothing has been.
+    /// See [`DiskError`]. After `Request` some of the sectors may have been written; after other errors nothing has been.
     ///
     /// # Panics
     ///
@@ -206,15 +206,14 @@ fn split(offset: u64) -> (u64, usize) {
     (offset / size, usize::try_from(offset % size).expect("less than a sector"))
 }
 
-/// A device whose requests take `duration` and transfer nothing: blocks the calling G and its M for that long, while the P
-/// is handed off at once. Unlike a disk it takes the same time in each run, so it shows handoff deterministically.
+/// Acts as a device whose request takes `duration` and transfers nothing: blocks the calling G and its M for that long, while
+/// the P is handed off. Unlike with a disk, the time is the same in each run, so that handoff can be tested deterministically.
 ///
-/// ([`sleep`](crate::platform::sleep) blocks only the G, and is what programs should wait with.) Not callable from
-/// interrupts.
+/// Programs should wait with [`sleep`](crate::platform::sleep), which blocks only the G. Not callable from interrupts.
 ///
 /// # Errors
 ///
-/// No M can be created to run the other Gs meanwhile. Nothing has happened then.
+/// No M can be created to run the other Gs meanwhile. Nothing is done in that case.
 ///
 /// # Panics
 ///

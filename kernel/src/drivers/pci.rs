@@ -1,7 +1,7 @@
-//! PCI: which devices there are, where their registers are, how they interrupt.
+//! PCI: the devices on the bus, their registers, their interrupts.
 //!
-//! Configuration space is reached through ports 0xCF8 and 0xCFC (PCI Local Bus 3.0, 3.2.2.3.2), which every PC has.
-//! Addresses of registers (BARs) are taken as the firmware assigned them.
+//! Configuration space is accessed through ports 0xCF8 and 0xCFC (PCI Local Bus 3.0, 3.2.2.3.2), which every PC has. Registers
+//! (BARs) stay at the addresses that the firmware has assigned.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -18,25 +18,25 @@ use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
 use crate::mm::{OutOfMemory, PhysAddr, paging};
 
-/// All PCI devices of the machine.
+/// Access to all PCI devices.
 pub(crate) type Root = PciRoot<ConfigurationPorts>;
 
-/// The two ports: which register, and its value.
+/// The two ports: the first selects a register, the second accesses its value.
 static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port::new(0xcf8), Port::new(0xcfc)));
 /// In the first port: the access goes to configuration space.
 const ENABLE: u32 = 1 << 31;
 
 /// The capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
 const MSIX: u8 = 0x11;
-/// In its control word, which is the upper half of the first one.
+/// In the control word of the capability, which is the upper half of its first word.
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
-/// In the second word: which BAR has the table; the rest is the offset.
+/// In the second word: the number of the BAR with the table. The other bits are the offset of the table.
 const MSIX_BAR: u32 = 0b111;
-/// Where a device writes to interrupt the CPU whose APIC id stands in bits 12 to 19 (SDM 11.11.1).
+/// The address to which a device writes to interrupt a CPU, whose APIC id is in bits 12 to 19 (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
-/// Configuration space, which capabilities follow after the header of 64 bytes, has room for so many.
+/// Most capabilities for which configuration space has room after the header of 64 bytes.
 const MAX_CAPABILITIES: usize = (256 - 64) / 4;
 
 /// Register of a bridge with the number of the bus behind it, in bits 8 to 15.
@@ -67,7 +67,7 @@ impl ConfigurationAccess for ConfigurationPorts {
         let (address, data) = &mut *PORTS.lock();
         // SAFETY: the port only selects a register.
         unsafe { address.write(Self::select(function, register)) };
-        // SAFETY: the users of this module give devices only addresses that are theirs.
+        // SAFETY: the users of this module pass devices only addresses of memory that is for devices.
         unsafe { data.write(value) };
     }
 
@@ -76,7 +76,7 @@ impl ConfigurationAccess for ConfigurationPorts {
     }
 }
 
-/// The machine's PCI devices.
+/// Access to all PCI devices.
 pub(crate) fn root() -> Root {
     PciRoot::new(ConfigurationPorts)
 }
@@ -90,7 +90,7 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
         for (function, info) in root.enumerate_bus(bus) {
             if info.header_type == HeaderType::PciPciBridge {
                 let [_, behind, ..] = ConfigurationPorts.read_word(function, BUS_NUMBERS).to_le_bytes();
-                // A bridge that nobody has set up says 0.
+                // A bridge that has not been set up has the number 0.
                 if !buses.contains(&behind) {
                     buses.push(behind);
                 }
@@ -102,16 +102,16 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
     found
 }
 
-/// Checks that the list of a device's capabilities ends.
+/// Checks that the list of a device's capabilities is not a cycle.
 ///
 /// # Errors
-/// It does not: it is a ring.
+/// It is a cycle.
 pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Result<(), PciError> {
     root.capabilities(function).nth(MAX_CAPABILITIES).map_or(Ok(()), |_| Err(PciError::NoRegisters))
 }
 
-/// The word `at` bytes after the beginning of a capability that a device has at `offset`, as it says; `None` if that is
-/// outside of its configuration space.
+/// The word `at` bytes after the beginning of the capability at `offset`; `None` if that is outside of the configuration space.
+/// Both numbers may come from the device.
 pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
     Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
 }
@@ -121,7 +121,7 @@ pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> O
 pub enum PciError {
     /// There is no memory to map its registers.
     OutOfMemory,
-    /// It has no registers where it says they are, or the firmware has given them no address.
+    /// The registers are not where the device reports them, or the firmware has not assigned an address.
     NoRegisters,
     /// It does not interrupt by MSI-X.
     NoMessages,
@@ -148,7 +148,7 @@ impl From<OutOfMemory> for PciError {
     }
 }
 
-/// Registers of a device, mapped for good.
+/// Registers of a device. Their mapping is permanent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     physical: PhysAddr,
@@ -156,7 +156,7 @@ pub(crate) struct Registers {
     bytes: usize,
 }
 
-// SAFETY: device registers may be accessed from any CPU; who may do what with them is the drivers' affair.
+// SAFETY: device registers may be accessed from any CPU; the drivers order the accesses.
 unsafe impl Send for Registers {}
 // SAFETY: as above.
 unsafe impl Sync for Registers {}
@@ -167,11 +167,11 @@ impl Registers {
         self.start
     }
 
-    /// The part of `bytes` bytes from `offset` on, if it is inside.
+    /// The part of `bytes` bytes from `offset` on, if it is within these registers.
     pub(crate) fn part(self, offset: usize, bytes: usize) -> Option<Self> {
         (offset.checked_add(bytes)? <= self.bytes).then(|| Self {
             physical: self.physical + offset as u64,
-            // SAFETY: inside of the mapping, as was just checked.
+            // SAFETY: within the mapping, as was just checked.
             start: unsafe { self.start.add(offset) },
             bytes,
         })
@@ -189,14 +189,14 @@ impl Registers {
     /// # Panics
     /// If it lies outside, or is not aligned.
     pub(crate) fn read<T: Copy>(self, offset: usize) -> T {
-        // SAFETY: mapped and aligned; registers of the devices here may be read at any time, as plain numbers.
+        // SAFETY: mapped and aligned; registers of these devices may be read at any time, and any value is valid.
         unsafe { self.at::<T>(offset).read_volatile() }
     }
 
     /// Writes the register at `offset`.
     ///
     /// # Safety
-    /// The device does no harm with it: it gets no address of memory that is not its own.
+    /// The write must not pass the device an address of memory that is not for devices.
     ///
     /// # Panics
     /// If it lies outside, or is not aligned.
@@ -212,10 +212,10 @@ const MAX_MAPPED: usize = 64;
 /// The BARs that are mapped.
 static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptMutex::new(heapless::Vec::new());
 
-/// Maps a BAR; the second time it is the same mapping.
+/// Maps a BAR. If it is mapped already, returns that mapping.
 ///
 /// # Errors
-/// If it has no memory behind it, or there is none to map it.
+/// If it is no memory BAR or has no address, or if there is no memory to map it.
 pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
     let bar = root.bar_info(function, index).ok().flatten().as_ref().and_then(BarInfo::memory_address_size);
     let (address, bytes) = bar.filter(|&(address, _)| address != 0).ok_or(PciError::NoRegisters)?;
@@ -251,13 +251,13 @@ pub(crate) fn map_bars(root: &mut Root, function: DeviceFunction) -> Result<(), 
     Ok(())
 }
 
-/// Lets a device use memory on its own and answer to its registers.
+/// Enables a device: it answers accesses to its registers, and may access memory.
 pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
     let (_, command) = root.get_status_command(function);
     root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
 }
 
-/// Has entry 0 of a device's MSI-X table interrupt `cpu` with `vector`, fixed and edge-triggered.
+/// Routes entry 0 of a device's MSI-X table to `vector` on `cpu`, fixed and edge-triggered.
 ///
 /// # Errors
 /// If the device has no such table, or the CPU cannot be reached.
@@ -275,8 +275,7 @@ pub(crate) fn route_messages(
     let entry = bar.part((table & !MSIX_BAR) as usize, 16).ok_or(PciError::NoRegisters)?;
     // Address, upper half of the address, data, control (bit 0: masked).
     for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
-        // SAFETY: the device writes to the local APIC of a CPU that is up, which answers with an interrupt that has a
-        // handler.
+        // SAFETY: the device writes to the local APIC of a CPU that is up, which raises an interrupt that has a handler.
         unsafe { entry.write(offset, word) };
     }
     let control = ConfigurationPorts.read_word(function, capability.offset);

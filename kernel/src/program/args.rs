@@ -18,7 +18,7 @@ static COMMAND_LINE: Once<CommandLine> = Once::new();
 pub(crate) fn init(line: &str) {
     COMMAND_LINE.call_once(|| CommandLine {
         options: command_line::options(line).map(|word| word.to_string()).collect(),
-        // They live as long as the machine.
+        // They are never freed.
         program: command_line::arguments(line).map(|word| &*word.to_string().leak()).collect(),
     });
 }

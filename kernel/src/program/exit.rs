@@ -1,4 +1,4 @@
-//! The end of the machine.
+//! The end of a run.
 
 use boot_protocol::status::OUTPUT_LOST;
 
@@ -6,11 +6,11 @@ use crate::arch::acpi;
 use crate::arch::x86_64::cpu;
 use crate::drivers::{console, debug_exit};
 
-/// Ends the machine with a status, after all output so far has been sent. If the port takes nothing for a minute (see
-/// [`console::flush`]), the machine ends all the same, with status [`OUTPUT_LOST`]. Callable from everywhere.
+/// Ends the run with a status, after all output so far has been sent. If the console takes nothing for a minute (see
+/// [`console::flush`]), the run ends with the status [`OUTPUT_LOST`]. Callable from everywhere.
 ///
-/// QEMU exits through its `isa-debug-exit` device. A machine without it prints the status and is turned off by ACPI, or
-/// halts if that is not possible. After a panic it halts in any case, so that the report can be read.
+/// QEMU exits through its `isa-debug-exit` device. Without that device the kernel prints the status and turns the computer off
+/// by ACPI, or halts if that is not possible. After a panic it halts, so that the report can be read.
 pub fn exit(status: u8) -> ! {
     let status = if console::flush() { status } else { OUTPUT_LOST };
     debug_exit::end_qemu(status);

@@ -1,6 +1,6 @@
-//! The parts of the kernel that the tests inside the machine need. Not part of the interface and not for programs: it
-//! changes without notice. A function that can break something is `unsafe`, so that a program in safe Rust cannot. It is a
-//! hidden module and not a feature of the crate, so the kernel under test is the one that programs get.
+//! The parts of the kernel that the guest tests need. Not part of the interface and not for programs: it changes without
+//! notice. A function that can break something is `unsafe`, so that safe programs cannot. This is a hidden module and not a
+//! feature of the crate, so that the tested kernel is the one that programs get.
 
 use core::fmt;
 use core::ops::Range;
@@ -59,8 +59,7 @@ pub fn unexpected_interrupts() -> usize {
     interrupts::unexpected_count()
 }
 
-/// Calls `body` in the context of a handler of a non-maskable interrupt, as far as the kernel can tell: there it refuses
-/// more than anywhere else.
+/// Calls `body` in the context of a handler of a non-maskable interrupt, as far as the kernel's checks are concerned.
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
     without_interrupts(|| {
         percpu::enter_trap(true);
@@ -73,7 +72,7 @@ pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
 /// Makes preemptions inside of `code` overwrite the red zone of the interrupted code.
 ///
 /// # Safety
-/// `code` does not use its red zone, or is a test that it is lost.
+/// `code` does not use its red zone, or expects to lose it.
 pub unsafe fn leave_red_zone_unprotected_in(code: Range<u64>) {
     preempt::leave_red_zone_unprotected_in(code);
 }
@@ -105,17 +104,17 @@ pub unsafe fn free_frame(frame: PhysFrame) {
     unsafe { frame::free(frame) };
 }
 
-/// Asks a CPU by a non-maskable interrupt for its program counter. Does not wait.
+/// Asks a CPU by a non-maskable interrupt for its state. Does not wait.
 pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
 
-/// The number of the last question that a CPU has answered; 0 if it has not started.
+/// The number of the last request that a CPU has answered; 0 if it has not started.
 pub fn answers(cpu: CpuId) -> u32 {
     snapshot::answers(cpu)
 }
 
-/// Writes the program counter of every CPU.
+/// Writes the state of every CPU.
 ///
 /// # Errors
 /// Those of `out`.

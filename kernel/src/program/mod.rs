@@ -1,4 +1,4 @@
-//! The `main` of a program for the machine.
+//! What a program needs of the kernel: `main`, arguments, exit status.
 
 pub mod args;
 pub mod exit;

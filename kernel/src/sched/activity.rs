@@ -1,5 +1,6 @@
-//! What each CPU records of itself: whether it runs a thread, how many interrupts it has taken, and for how long preemption has
-//! been off. The watchdog reads it; it costs nothing where interrupts or preemption are turned off.
+//! What each CPU records about itself: whether it runs a thread, how many interrupts it has taken, and for how long preemption
+//! has been off. The watchdog reads it. Only interrupts and thread switches record something, so turning interrupts or
+//! preemption off costs nothing.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -31,18 +32,18 @@ pub(crate) fn of(cpu: CpuId) -> Option<&'static Activity> {
     ACTIVITY.of(cpu)
 }
 
-/// Written by their CPU, read by all.
+/// The record of one CPU, which writes it; all CPUs read it.
 #[derive(Debug)]
 pub(crate) struct Activity {
     /// Interrupts that this CPU has taken.
     interrupts: AtomicU64,
     /// Whether it runs a thread, and whether it checks others.
     duty: CpuDuty,
-    /// The tick that first found preemption off and not on again since, [`NEVER`] if the last one found it on; and the number
-    /// of ticks since that found it off.
+    /// The time of the first of the ticks that have found preemption off without a break, [`NEVER`] if the last tick found it
+    /// on; and the number of those ticks.
     pinned_since: AtomicU64,
     pinned_ticks: AtomicU32,
-    /// The longest time between such a tick and the end of it, and by which the timer came late, both in ns.
+    /// The longest time from such a tick until preemption was on again, and the longest delay of a timer interrupt, both in ns.
     longest_pin: AtomicU64,
     latest_interrupt: AtomicU64,
 }
@@ -64,12 +65,12 @@ impl Activity {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// Since when ticks have found preemption off, and the number of those ticks.
+    /// Since when ticks have found preemption off without a break, and the number of those ticks.
     pub(crate) fn pinned(&self) -> (u64, u32) {
         (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
     }
 
-    /// The longest time by which an interrupt was late, and for which preemption was off.
+    /// The longest delay of a timer interrupt, and the longest time for which preemption was off.
     pub(crate) fn longest(&self) -> (Duration, Duration) {
         let load = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
         (load(&self.latest_interrupt), load(&self.longest_pin))
@@ -80,19 +81,19 @@ impl Activity {
         self.duty.is_busy()
     }
 
-    /// Another thread runs here: what preemption was off for is over.
+    /// Called when another thread runs: preemption is off for another reason, if it is.
     fn forget_pin(&self) {
         self.pinned_since.store(NEVER, Ordering::Relaxed);
     }
 
-    /// The tick of this CPU has found preemption off, or on.
+    /// Records whether the tick of this CPU has found preemption off.
     fn note_pin(&self, is_off: bool, now: u64) {
         if !is_off {
             self.forget_pin();
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
             self.pinned_since.store(now, Ordering::Relaxed);
             self.pinned_ticks.store(1, Ordering::Relaxed);
-            // Honoured and cleared when preemption is on again.
+            // It is honoured, and so cleared, when preemption is on again.
             percpu::set_pending();
         } else {
             self.pinned_ticks.store(self.pinned_ticks.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
@@ -100,15 +101,15 @@ impl Activity {
     }
 }
 
-/// This CPU takes an interrupt. Called by every handler.
+/// Counts an interrupt of this CPU. Called by every handler.
 #[inline(always)]
 pub(crate) fn note_interrupt() {
     let own = here();
-    // A plain addition: only this CPU writes, and handlers do not interrupt each other.
+    // A load and a store suffice: only this CPU writes, and handlers do not interrupt each other.
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Preemption is on again on this CPU, after a request came while it was off.
+/// Called when preemption is on again on this CPU, after a request came while it was off.
 pub(crate) fn note_unpin() {
     let own = here();
     let since = own.pinned_since.load(Ordering::Relaxed);
@@ -118,7 +119,7 @@ pub(crate) fn note_unpin() {
     }
 }
 
-/// The timer of this CPU, which was to fire at `deadline`, has fired only now.
+/// Records the delay of this CPU's timer, which has fired at `now` instead of `deadline`.
 pub(crate) fn note_lateness(deadline: u64, now: u64) {
     let own = here();
     if own.duty.is_busy() {
@@ -129,13 +130,13 @@ pub(crate) fn note_lateness(deadline: u64, now: u64) {
     }
 }
 
-/// The tick of this CPU records whether preemption is off for the thread that runs.
+/// Records whether preemption is off for the thread that runs. Called by the tick of this CPU.
 pub(crate) fn note_tick(now: u64) {
     let own = here();
     own.note_pin(own.duty.is_busy() && percpu::preempt_count() != 0, now);
 }
 
-/// This CPU runs a thread from here on, or another one than before. The caller is pinned.
+/// Called when this CPU begins to run a thread, or another one than before. The caller is pinned.
 pub(crate) fn runs_thread() {
     let own = here();
     own.forget_pin();
@@ -144,7 +145,7 @@ pub(crate) fn runs_thread() {
     }
 }
 
-/// This CPU has nothing to run from here on. The caller is pinned.
+/// Called when this CPU has no thread to run. The caller is pinned.
 pub(crate) fn runs_nothing() {
     let own = here();
     own.forget_pin();
@@ -165,8 +166,8 @@ fn is_another_busy() -> bool {
     cpus::all().filter(|&cpu| cpu != this).filter_map(of).any(Activity::is_busy)
 }
 
-/// Another CPU has interrupted this one, perhaps to be checked. Returns whether this CPU is on watchdog duty now. In an
-/// interrupt.
+/// Called when another CPU has interrupted this one, perhaps to be checked. Returns whether this CPU is on watchdog duty now.
+/// In an interrupt.
 pub(crate) fn answers_call() -> bool {
     DUTY.answers_call(&here().duty, is_another_busy)
 }

@@ -1,4 +1,4 @@
-//! Blocking a G and its M in a driver: the P is handed off meanwhile.
+//! Blocking a G and its M in a driver, while the P is handed off.
 
 use gmp_sched::platform::{OutOfResources, Pinned, Platform as _};
 use gmp_sched::syscall;
@@ -11,7 +11,7 @@ use crate::sched::platform::Kernel;
 ///
 /// # Errors
 ///
-/// No M can be created to take over. `call` has not been run then.
+/// No M can be created to run other Gs. `call` is not called then.
 ///
 /// # Panics
 ///

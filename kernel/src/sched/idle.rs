@@ -1,15 +1,15 @@
 //! What an idle CPU does: it halts. The last CPU to become idle may poll for a while first.
 //!
-//! With the kernel option `halt_poll_us=N`, 0 by default, the last CPU to become idle executes instructions for that long
-//! before it halts, too. Events still arrive by interrupt. (Linux has this as its `haltpoll` governor, to save the time to
-//! leave a halt.) Here it makes runs reproducible when instructions are counted (`boot --icount`): the clock is then the
-//! number of instructions executed by all CPUs, and while one CPU executes nothing else decides the order of events.
+//! With the kernel option `halt_poll_us=N`, 0 by default, the last CPU to become idle polls for that long before it halts.
+//! Events still arrive by interrupt. (Linux has the `haltpoll` governor, which saves the time to leave a halt.) Here polling
+//! makes runs reproducible when instructions are counted (`boot --icount`): the clock is then the number of instructions
+//! executed by all CPUs, and as long as one CPU executes instructions, nothing else decides the order of events.
 //!
 //! When all CPUs halt, another thread of QEMU, its main loop, advances the clock to the next timer and wakes the thread that
-//! runs the CPUs. The main loop also runs for a moment after each timer. If it finds all CPUs halted then, it advances the
-//! clock while the CPUs' thread is still in its loop: the clock misses the last instructions of a CPU, or another CPU
-//! continues first. Without polling two runs of a hundred times twenty short sleeps, on four CPUs, were hardly ever equal.
-//! Waits that are shorter than the polling avoid this case; before longer ones the main loop has had time to fall asleep.
+//! runs the CPUs. The main loop also runs for a moment after each timer. If all CPUs are halted then, it advances the clock
+//! while the CPUs' thread is still in its loop, so the clock misses the last instructions of a CPU, or another CPU continues
+//! first. Without polling, two runs of a hundred times twenty short sleeps on four CPUs were hardly ever equal. Polling avoids
+//! this if the wait is shorter than the polling; if it is longer, the main loop is asleep again by then.
 
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -24,9 +24,9 @@ use crate::sched::kthread;
 /// How long the last CPU polls, in nanoseconds.
 static POLL_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Number of polls before the CPU lets others run when all CPUs share one thread of the host: about a thousand instructions.
-/// A pause instruction ends the CPU's turn in QEMU. Without it the turn would last until the polling ends, and another CPU's
-/// timer would have to wait. With one in every poll, changing turns would take most of the host's time.
+/// Polls between two pause instructions: about a thousand instructions. If all CPUs share one thread of the host, QEMU switches
+/// to another CPU at a pause. Without a pause the timers of the other CPUs would have to wait until the polling ends. With a
+/// pause in every poll, switching would take most of the host's time.
 const LOOKS_IN_A_ROW: u64 = 32;
 
 /// Sets how long the last CPU polls. Called by the boot CPU before kernel threads are set up.
@@ -41,7 +41,7 @@ pub(crate) fn wait_for_interrupt() {
         let wanted = POLL_NS.load(Ordering::Relaxed);
         if wanted != 0 {
             poll(Duration::from_nanos(wanted));
-            // An interrupt while they were on has been handled, and may have been the only one.
+            // An interrupt has been handled during the poll, and it may be the only one.
             if !tlb::is_halted() {
                 return;
             }
@@ -50,7 +50,7 @@ pub(crate) fn wait_for_interrupt() {
     });
 }
 
-/// Enables interrupts until there was one, another CPU has something to run, or `limit` is over.
+/// Enables interrupts until one has been handled, another CPU has something to run, or `limit` has passed.
 fn poll(limit: Duration) {
     interrupts::enable();
     let end = kthread::now() + limit;

@@ -32,16 +32,15 @@ pub(crate) fn all() -> &'static Threads<KernelCpu> {
     THREADS.get().expect("kernel threads are set up before they are used")
 }
 
-/// Blocks the calling thread until it is unparked, or until the deadline. The caller has pinned itself once. May return
-/// early.
+/// Blocks the calling thread until it is unparked, or until the deadline. May return early. The caller is pinned exactly once.
 ///
 /// # Panics
 /// If the caller may not block: see [`contexts`].
 #[track_caller]
 pub(crate) fn park(deadline: Option<Instant>) {
     contexts::assert_may_block_pinned();
-    // SAFETY: not in a handler, as was just checked, so on the thread's own stack. Whoever calls this has a thread, hence
-    // runs pinned at least once, and was checked not to be more than that.
+    // SAFETY: the check above ensures that the caller is not in a handler, so it is on its thread's stack, and that it is not
+    // pinned more than once. Callers are pinned at least once.
     unsafe { all().park(deadline) };
 }
 
@@ -50,10 +49,11 @@ pub(crate) fn now() -> Instant {
     Instant::from_nanos(timer::now())
 }
 
-/// Has this CPU's timer fire at `deadline` at the latest. Callable from interrupts; else the caller is pinned.
+/// Makes this CPU's timer fire at `deadline` at the latest. Callable from interrupts; other callers are pinned.
 #[inline]
 pub(crate) fn arm(deadline: Instant) {
-    // Most often it fires sooner. If it does so right after this look, its handler goes by what the caller has said why.
+    // In most cases the timer fires sooner anyway. If it fires right after this comparison, its handler finds the reason that
+    // the caller has recorded before, and arms it again.
     if deadline.as_nanos() < timer::deadline() {
         arm_sooner(deadline);
     }

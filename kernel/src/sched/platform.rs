@@ -29,7 +29,7 @@ pub struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// Bytes of an M's own stack, g0.
+/// Bytes of the stack of an M, g0.
 const THREAD_STACK: usize = 64 * 1024;
 
 static SCHEDULER: spin::Once<&'static Scheduler<Kernel>> = spin::Once::new();
@@ -39,7 +39,7 @@ static SEED: AtomicU64 = AtomicU64::new(0);
 static SLICE_NS: AtomicU64 = AtomicU64::new(SLICE.as_nanos() as u64);
 /// Set once, before the scheduler is made.
 static UNDISTURBED_NS: AtomicU64 = AtomicU64::new(UNDISTURBED.as_nanos() as u64);
-/// Where gdb finds what it lists; see `scripts/gmp.py`.
+/// The offsets of the fields that gdb reads; see `scripts/gmp.py`.
 #[used]
 #[unsafe(no_mangle)]
 static GMP_LAYOUT: Layout = Layout::of::<Kernel>();
@@ -64,8 +64,8 @@ impl Points for Kernel {
 const _: () =
     assert!(object_cache::is_size(size_of::<Goroutine<Kernel>>()), "Gs are to have a size class of their own");
 
-// SAFETY: the preempt count keeps a flow of control on its M; the current M is a per-CPU word that is read anew each time
-// and set by the thread switch. Stacks come from slots with guard pages. A thread starts when it is unparked, pinned.
+// SAFETY: pinned code stays on its M; the current M is a per-CPU word that is loaded at each use and set by the thread switch.
+// Stacks are in slots with guard pages. A thread starts when it is unparked, pinned.
 unsafe impl Platform for Kernel {
     type Thread = &'static KernelThread;
 
@@ -103,7 +103,7 @@ unsafe impl Platform for Kernel {
     #[inline(always)]
     fn current_machine() -> Option<&'static Machine<Self>> {
         let machine = core::ptr::with_exposed_provenance::<Machine<Self>>(percpu::current_machine());
-        // SAFETY: the word is 0 or the argument of a thread made by `start_thread`; machines are never freed.
+        // SAFETY: the word is 0 or the argument of a thread made by `start_thread`; Ms are never freed.
         unsafe { machine.as_ref() }
     }
 
@@ -158,7 +158,7 @@ unsafe impl Platform for Kernel {
     }
 
     unsafe fn release_stack(stack: Range<usize>) {
-        // SAFETY: the caller's promise: it is what `allocate_stack` gave, once.
+        // SAFETY: the caller's promise: it comes from `allocate_stack`, and is released once.
         drop(unsafe { Stack::from_raw(stack.end) });
     }
 
@@ -201,29 +201,29 @@ pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
 pub(super) fn make_thread(entry: fn(usize) -> !, argument: usize) -> Result<&'static KernelThread, OutOfResources> {
     let stack = Stack::allocate_whole(THREAD_STACK).map_err(|_| OutOfResources)?;
     let range = stack.bottom()..stack.into_raw();
-    // SAFETY: the stack is given up for good and is this thread's alone.
+    // SAFETY: the stack is never freed, and only this thread uses it.
     Ok(unsafe { kthread::all().create(range, entry, argument) })
 }
 
 /// The first function of an M's thread.
 fn run_machine(machine: usize) -> ! {
-    // SAFETY: `start_thread` made the thread with this word, which comes here once.
+    // SAFETY: the argument comes from `start_thread`, and a thread's first function is called once.
     unsafe { NewMachine::<Kernel>::from_raw(machine) }.run()
 }
 
-/// CPUs of this machine that are up.
+/// How many CPUs are up.
 #[must_use]
 pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// Gs that run at once, at most.
+/// The number of Ps: how many Gs run at the same time, at most.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)
 }
 
-/// Gs that are alive.
+/// How many Gs are alive.
 #[must_use]
 pub fn num_goroutine() -> usize {
     scheduler().map_or(0, Scheduler::num_goroutine)

@@ -23,12 +23,12 @@ pub(crate) fn tick(now: Instant) -> Instant {
     next.at
 }
 
-/// When the timer of this CPU is to fire for the thread that begins to run on it. The caller is pinned.
+/// When the timer of this CPU is to fire first for the thread that begins to run on it. The caller is pinned.
 pub(crate) fn first_tick(now: Instant) -> Instant {
     preempt::first_tick(Kernel::current_machine(), now)
 }
 
-/// Another CPU asks for a preemption here. In an interrupt.
+/// Called when another CPU requests a preemption on this one. In an interrupt.
 pub(crate) fn interrupt() {
     if Kernel::current_machine().is_some_and(preempt::is_wanted) {
         percpu::set_pending();

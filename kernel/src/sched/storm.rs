@@ -1,7 +1,7 @@
 //! Preemption storms, for tests: the G that runs on a CPU is preempted every few microseconds, at random times.
 //!
-//! A test that preempts thousands of times per second at thousands of points finds in seconds a fault that would show once
-//! in a year otherwise.
+//! A test that preempts thousands of times per second at thousands of points finds in seconds a fault that would otherwise
+//! occur once in a year.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use gmp_sched::preempt;
 use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
-/// The shortest time between two preemptions on a CPU in nanoseconds, and the width of the random addition; zero means no
-/// storm.
+/// The shortest time between two preemptions on a CPU, zero if there is no storm; and the range of the random time that is
+/// added. Both in nanoseconds.
 static SHORTEST: AtomicU32 = AtomicU32::new(0);
 static WIDTH: AtomicU32 = AtomicU32::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
@@ -56,8 +56,8 @@ pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Durati
     if shortest == 0 {
         return None;
     }
-    // Not in code of the scheduler: a G that it is about to run would be preempted before its first instruction, and on a
-    // slow machine none would ever make progress.
+    // Not in the scheduler: the G that it is about to run would be preempted before its first instruction, and on a slow
+    // computer no G would make progress.
     if !percpu::is_preemption_off()
         && let Some(machine) = machine
     {

@@ -1,4 +1,4 @@
-//! What is printed about a CPU that was off for too long, and about one that goes on.
+//! The report of a CPU that has had interrupts or preemption off for too long, and of its recovery.
 
 use core::fmt::{self, Display, Write as _};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -7,29 +7,29 @@ use crate::cpu::percpu::CpuId;
 use crate::diagnostics::snapshot;
 use crate::drivers::console::{Hold, LineWriter};
 
-/// What the log calls this: the module's public name.
+/// The target in the log: the module's public name.
 const LOG: &str = "kernel::watchdog";
 
 /// How many CPUs were reported.
 static LOCKUPS: AtomicU64 = AtomicU64::new(0);
-/// How many of those have gone on.
+/// How many of those have recovered.
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
-/// How many CPUs were reported, and how many of those have gone on.
+/// How many CPUs were reported, and how many of those have recovered.
 pub(super) fn counts() -> (u64, u64) {
     (LOCKUPS.load(Ordering::Relaxed), RECOVERIES.load(Ordering::Relaxed))
 }
 
-/// Prints that `what` is off on a CPU, and where the CPU is. Returns `false` if it cannot be printed at present. `console` is
-/// what the console's lock was when the CPU was first asked.
+/// Reports that `what` is off on a CPU, and where the CPU is. Returns `false` if that cannot be printed at present. `console`
+/// is the period of the console's lock in which the CPU was first asked.
 ///
 /// # Panics
-/// If the CPU itself keeps the console from being used.
+/// If that CPU holds the console's lock.
 pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> bool {
-    // One hold all the time, since the CPU was first asked: a lock that changes hands is none to be reported.
+    // The lock must have been held in one period since the CPU was first asked. If its holder changes, printing is possible.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
-        // The CPU that holds it is suspected too, and reported when it has given its answers.
+        // The CPU that holds the lock is suspected, too, and is reported when it has answered.
         return false;
     }
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));
@@ -37,7 +37,7 @@ pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> boo
         // The console has no errors.
         let _ = write!(LineWriter::new(), "CPU {cpu}: {snapshot}");
     }
-    // Counted when it has been printed: a test that waits for the count may end the machine.
+    // Counted after it has been printed: a test that waits for the count may end the run.
     LOCKUPS.fetch_add(1, Ordering::Relaxed);
     true
 }

@@ -15,14 +15,15 @@ use crate::sched::activity::{self, Activity, NEVER};
 /// Time between two checks, in ns: while no CPU is suspected, and while one is.
 const INTERVAL: u64 = 500_000_000;
 const SHORT_INTERVAL: u64 = 50_000_000;
-/// How many ticks must have found preemption off: a CPU that was not run for a second has no tick in that time.
+/// How many ticks must have found preemption off. A virtual CPU that its host has not run for a second had no tick in that
+/// time.
 const TICKS: u32 = 8;
 
 /// When the next check is due, and whether the last one has found a suspect.
 static NEXT_CHECK: AtomicU64 = AtomicU64::new(0);
 static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);
 
-/// What the checks know of each CPU. Held during a check.
+/// What is suspected of each CPU. Locked during a check.
 static SUSPECTS: InterruptMutex<[Suspect; MAX_CPUS]> = InterruptMutex::new([const { Suspect::new() }; MAX_CPUS]);
 
 /// What is suspected of one CPU.
@@ -31,7 +32,7 @@ struct Suspect {
     preemption_off: Case,
 }
 
-/// A suspicion, and what the console's lock was when the CPU was first asked: see [`Hold`].
+/// A suspicion, and the period of the console's lock in which the CPU was first asked: see [`Hold`].
 struct Case {
     suspicion: Suspicion,
     console: Hold,
@@ -44,7 +45,7 @@ impl Suspect {
 
     /// Whether the CPU is suspected to have interrupts off.
     fn check_interrupts(&mut self, cpu: CpuId, activity: &Activity, now: u64) -> bool {
-        // A CPU that halts takes none, unless it has not come back from a handler.
+        // A CPU that halts takes no interrupts and is not suspected, unless it is in a handler.
         let halts = !activity.is_busy() && !percpu::is_in_trap(cpu);
         let case = &mut self.interrupts_off;
         if let Some(was_off_for) = case.suspicion.check(activity.interrupts(), halts, now, now) {
@@ -69,8 +70,8 @@ impl Case {
         Self { suspicion: Suspicion::new(), console: Hold::NONE }
     }
 
-    /// Asks a CPU that is suspect where it is, takes its answers, and reports it when there are enough. Returns whether it is
-    /// suspect.
+    /// If the CPU is suspected: asks it where it is, evaluates its answers, and reports it when there are enough. Returns
+    /// whether it is suspected.
     fn pursue(&mut self, cpu: CpuId, now: u64, what: &str, confirms: impl Fn(&Snapshot) -> bool) -> bool {
         if !self.suspicion.is_suspect(now) {
             return false;
@@ -99,7 +100,7 @@ pub(super) fn check_if_due(now: u64) {
     if now < NEXT_CHECK.load(Ordering::Relaxed) {
         return;
     }
-    // One at a time; a check that takes too long is itself noticed by the next one.
+    // One check at a time. A check that takes too long is detected by the next one.
     let Some(mut suspects) = SUSPECTS.try_lock() else { return };
     let this = percpu::current();
     let mut is_any_suspect = false;

@@ -1,4 +1,4 @@
-//! Output without locks, for a machine that is about to end.
+//! Output of a panic: it takes no lock.
 
 use core::fmt::{self, Write as _};
 use core::hint;
@@ -11,11 +11,11 @@ use super::output;
 use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
-/// Number of times that a port which takes nothing is polled, at least, before there is a clock. Longer than any port needs
-/// for the bytes that it holds.
+/// How often a port that takes nothing is polled, at least. For the time before there is a clock; it is longer than any port
+/// needs for the bytes that it holds.
 const LOOKS: usize = 10_000_000;
 
-/// The console of a panic. Nothing else may be printing: the other CPUs are stopped, and this one does not return.
+/// The console of a panic. Nothing else prints: the other CPUs have stopped, and this one does not return.
 pub(crate) struct Emergency {
     uart: Uart,
     is_there: bool,
@@ -25,7 +25,7 @@ impl Emergency {
     /// Sets up the port again, sends what was printed before, and begins a new line.
     pub(crate) fn new() -> Self {
         let mut console = Self { uart: uart(), is_there: true };
-        // The setup clears the bytes that the port holds.
+        // Setting the port up would discard the bytes that it holds.
         console.wait_until(is_empty);
         console.is_there = console.is_there && console.uart.init(config()).is_ok();
         for _ in 0..RING_BYTES {
@@ -35,7 +35,7 @@ impl Emergency {
             console.wait_until(takes_more);
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
-        // The byte that enables input is not visible; it is sent before all others.
+        // The byte that enables input is not visible.
         if !matches!(last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
         }

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// The last `N` bytes of all that was appended.
 ///
-/// Appending takes no lock, so that it is possible everywhere. Text appended by several callers at a time does not mix,
-/// unless one of them fills the whole ring meanwhile.
+/// Appending takes no lock, so it is possible in every context. Text of concurrent callers is not mixed, unless they append
+/// more than the whole ring meanwhile.
 #[derive(Debug)]
 pub(super) struct History<const N: usize> {
     bytes: [AtomicU8; N],
@@ -29,7 +29,7 @@ impl<const N: usize> History<N> {
         }
     }
 
-    /// Writes all complete lines. Text that is appended meanwhile may be written in part.
+    /// Writes all complete lines. Text that is appended concurrently may be written in part.
     pub(super) fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
         let end = self.end.load(Ordering::Relaxed);
         let start = end.saturating_sub(N);

@@ -19,7 +19,7 @@ struct Short {
 impl Write for Short {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.length += text.len();
-        // After text that did not fit none is stored, even if it would fit.
+        // Once a piece has not fitted, the text is not used.
         let _ = self.bytes.extend_from_slice(text.as_bytes());
         Ok(())
     }
@@ -46,8 +46,8 @@ impl<F: FnMut(&[u8])> Write for Pieces<F> {
     }
 }
 
-/// Formats and passes the text to `write`: as a whole, or piece by piece if it is long and there is no memory for it (in
-/// interrupt handlers, or when memory has run out). An error of a `Display` implementation cuts the text.
+/// Formats, and passes the text to `write`: as a whole, or piece by piece if it is long and no memory can be allocated for it
+/// (in interrupt handlers, or if there is none). If a `Display` implementation returns an error, the text ends there.
 pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
     if let Some(text) = arguments.as_str() {
         return write(text.as_bytes());
@@ -67,8 +67,8 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
     }
 }
 
-/// Prints line by line, each as a whole if it is at most 256 bytes long: for long text in interrupt handlers, where there is
-/// no memory to format it as a whole. The last line ends when this is dropped.
+/// Prints line by line. A line of at most 256 bytes is not mixed with other output. For long text in interrupt handlers, which
+/// cannot allocate memory to format it as a whole. An incomplete last line is printed when this is dropped.
 pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
 
 impl LineWriter {

@@ -1,5 +1,5 @@
-//! The log: messages of the `log` crate. The console shows them down to a level. All but the most detailed ones are kept in
-//! a ring in memory, which is part of the report of a panic.
+//! The log: messages of the `log` crate. Those down to a level are printed. All except the most detailed ones are stored in a
+//! ring in memory, which is part of the report of a panic.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use super::history::History;
 use super::{line, output};
 use crate::arch::x86_64::timer;
 
-/// The level that is kept, whatever is printed. Traces are left out, since there may be any number of them.
+/// The messages that are stored, whatever is printed: all except traces, of which there may be any number.
 const KEPT: LevelFilter = LevelFilter::Debug;
 
 /// The last messages: some fifty lines.

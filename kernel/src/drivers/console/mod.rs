@@ -3,33 +3,34 @@
 //! # The life of a line
 //!
 //! ```text
-//!   println!          ring of 128 KiB           port
+//!   caller            ring of 128 KiB           port
 //!  ┌────────┐  put   ┌──────────────────┐ send ┌──────────────┐
-//!  │ format │ ─────▶ │ lines, one whole │ ───▶ │ FIFO of 16 B │ ───▶ whoever reads
-//!  └────────┘   ▲    │ behind the other │  ▲   └──────┬───────┘
-//!               │    └──────────────────┘  │          │ interrupt: there is room
-//!               │                          └──────────┘
-//!               └ a G waits here for room, and nobody waits anywhere else
+//!  │ format │ ─────▶ │ lines, in order  │ ───▶ │ FIFO of 16 B │ ───▶ the reader
+//!  └────────┘   ▲    │                  │  ▲   └──────┬───────┘
+//!   `line`      │    └──────────────────┘  │          │ interrupt: there is room (`service`)
+//!               │     `state`, `ring`      └──────────┘
+//!               │                             `port`
+//!               └ a G waits here for room (`output`); nothing waits at the other arrows
 //! ```
 //!
 //! - **Format**: by the caller, without a lock and without waiting.
 //! - **Put**: as a whole, under the console's lock, so lines never mix. If the first half of the ring is full, a G *parks*
 //!   until there is room; its M and its CPU run other Gs. Waiting Gs are served in FIFO order, so each has the same share of
 //!   the port. A caller that cannot park (an interrupt handler, a driver, anything with preemption or interrupts off)
-//!   may also use the other half, and never waits: what does not fit is dropped and counted, and a line with the count
-//!   is put in its place.
-//! - **Send**: the caller sends as much as it has put, if the port takes it, in bursts of 128 bytes. The rest is sent by the
-//!   port's interrupt, burst by burst. Nothing polls, except that a timer of a CPU checks a port without an interrupt once a
-//!   millisecond.
-//! - **Port**: it is as fast as its reader. If nothing reads the pipe that QEMU's output goes to, the machine runs on without
-//!   output, until each G prints a line for which there is no room.
+//!   may also use the other half, and never waits: text without room is dropped and counted, and a line with the count
+//!   is put in its place (`lost`).
+//! - **Send**: the caller sends as many bytes as it has put, if the port takes them, in bursts of 128. The rest is sent, burst
+//!   by burst, by the interrupt of the port, or by timers once a millisecond if the port has no interrupt.
+//! - **Port**: it is as fast as its reader. If nothing reads the pipe that QEMU's output goes to, the Gs continue without
+//!   output, each until it prints a line for which there is no room.
 //!
-//! The lock is held for one put and one burst at most, with interrupts off, and handlers get it first. When it is free and
-//! the ring is not empty, the port's interrupt is enabled, so no byte is left behind.
+//! The lock is held for one put and one burst at most, with interrupts off, and handlers get it first. If the ring is not
+//! empty when it is released, the port's interrupt is enabled, so no byte stays in the ring.
 //!
 //! Lines end with `\n` alone; the terminal adds what it needs. Everything may be called from everywhere except the handler of
-//! a non-maskable interrupt. A panic bypasses all of this and polls the port (`Emergency`). [`flush`] waits, for a bounded
-//! time, until everything has been sent.
+//! a non-maskable interrupt. A panic uses none of this: it polls the port without the lock (`emergency`). [`flush`] waits, for a
+//! bounded time, until everything has been sent. The other way, the port's interrupt moves received bytes into a ring
+//! (`received`), from which programs read bytes (`input`) or lines (`lines`).
 
 mod emergency;
 mod history;

@@ -1,8 +1,8 @@
 //! The serial port: its registers, and its interrupt.
 //!
-//! The port has one interrupt line for all reasons, and the interrupt controller notices only the rising edge. So the
-//! handler first disables all reasons, which takes the line down, and enables those that are wanted when it is done: if one
-//! of them is present by then, the line goes up again.
+//! The port has one interrupt line for all reasons, and the interrupt controller detects only the rising edge. So the handler
+//! first disables all reasons, which lowers the line, and at its end enables those that are wanted: if one of them is present
+//! by then, the line rises again.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -33,13 +33,13 @@ static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
 
 pub(super) type Uart = Uart16550<PioBackend>;
 
-/// Whether the port answers. Without one output is dropped.
+/// Whether there is a port. Without one, output is dropped.
 static IS_THERE: Once<bool> = Once::new();
 
 /// The port's registers, before the setup.
 pub(super) const fn uart() -> Uart {
-    // SAFETY: the port of the PC's first serial interface. Its users share it by the console's lock, except a panic, which
-    // stops them.
+    // SAFETY: the port of the PC's first serial interface. It is accessed under the console's lock, or by a panic, which has
+    // stopped all other CPUs.
     match unsafe { Uart16550::new_port(PORT) } {
         Ok(uart) => uart,
         Err(_) => panic!("the registers do not fit into the address space"),
@@ -54,7 +54,7 @@ pub(super) const fn config() -> Config {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) uart: Uart,
-    /// The reasons for which it interrupts now.
+    /// The reasons for which it interrupts at present.
     enabled: IER,
     /// Whether it takes no bytes, for a test.
     pub(super) is_stalled: bool,

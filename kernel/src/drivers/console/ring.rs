@@ -1,11 +1,11 @@
-//! A ring of bytes whose two ends are independent of each other.
+//! A ring of bytes, between one producer and one consumer at a time.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// Up to `N` bytes, first in, first out. `N` is a power of two.
 ///
-/// Only one caller at a time may put bytes in, and only one may take bytes out; the users ensure that by locks. If two do it
-/// nevertheless, as in a panic, bytes are lost or duplicated, and nothing worse happens.
+/// Only one caller at a time may put bytes in, and only one may take bytes out; the users ensure this by locks. A panic
+/// bypasses the locks: then bytes may be lost or duplicated, but memory stays safe.
 #[derive(Debug)]
 pub(super) struct Ring<const N: usize> {
     bytes: [AtomicU8; N],

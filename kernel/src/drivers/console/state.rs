@@ -174,7 +174,8 @@ pub(super) fn with_port<R>(body: impl FnOnce(&mut Uart) -> R) -> R {
     locked(|console| body(&mut console.port.uart))
 }
 
-/// One period in which the console's lock was held, or was free: to be compared with a later one.
+/// A period in which the console's lock was held, or was free. If two periods are equal, the lock was not taken or released in
+/// between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hold(u64);
 
@@ -198,12 +199,13 @@ impl Hold {
     }
 }
 
-/// Calls `body` while no CPU can print and the ring is not emptied: for a test of what a panic can still print.
+/// Calls `body` with the console's lock held, so that no CPU can print, and the ring is not emptied: for a test of what a panic
+/// can still print.
 pub(crate) fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
     locked(|_| body())
 }
 
-/// The port takes nothing as long as this exists, as if nothing read it: for tests.
+/// The port takes no bytes as long as this exists, as if nothing read them: for tests.
 #[derive(Debug)]
 pub struct Stalled(());
 

@@ -1,9 +1,10 @@
 //! Admission to a queue with few slots: first come, first served.
 //!
-//! A caller that finds no free slot parks its thread. A slot that becomes free is handed to the longest waiter, so that no
-//! later caller can take it. The queue of waiters is linked through their stacks and does not allocate.
+//! A caller that finds no free slot parks its thread. A freed slot is handed to the waiter that has waited longest, so that no
+//! later caller can take it. The waiters are on the stacks of their threads, linked into a queue, so that waiting does not
+//! allocate.
 //!
-//! All of this is done under the lock of the device, except loads of [`Waiter::grant`].
+//! Everything is done under the lock of the device, except loads of [`Waiter::grant`].
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -22,7 +23,7 @@ const REFUSED: u8 = 0xfe;
 /// The decision for a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Grant {
-    /// It gets this slot.
+    /// The waiter gets this slot.
     Slot(Slot),
     /// The device has failed: there are no more slots.
     Refused,
@@ -42,7 +43,7 @@ impl Waiter {
         Self { thread, grant: AtomicU8::new(WAITING), next: Cell::new(None) }
     }
 
-    /// The decision, `None` while it has to wait.
+    /// The decision; `None` if the caller must wait on.
     pub(super) fn grant(&self) -> Option<Grant> {
         // Ordering: Acquire; partner: the Release in `decide`. The link is not read after that.
         match self.grant.load(Ordering::Acquire) {
@@ -65,12 +66,12 @@ pub(super) struct Admission<const SLOTS: usize> {
 unsafe impl<const SLOTS: usize> Send for Admission<SLOTS> {}
 
 impl<const SLOTS: usize> Admission<SLOTS> {
-    /// All slots are free.
+    /// A queue whose slots are all free.
     pub(super) fn new() -> Self {
         Self { free: (0..REFUSED).take(SLOTS).collect(), first: None, last: None }
     }
 
-    /// Takes a free slot. There is none while a caller waits.
+    /// Takes a free slot. While a caller waits there is none.
     pub(super) fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
@@ -89,18 +90,20 @@ impl<const SLOTS: usize> Admission<SLOTS> {
         self.last = link;
     }
 
-    /// Hands a slot to the longest waiter, which the caller unparks. Frees the slot if there is no waiter.
+    /// Hands a slot to the waiter that has waited longest, and returns its thread, which the caller unparks. Frees the slot if
+    /// there is no waiter.
     #[must_use = "the thread is to be unparked"]
     pub(super) fn give_back(&mut self, slot: Slot) -> Option<&'static KernelThread> {
         let thread = self.decide(slot);
         if thread.is_none() {
-            // There is room: it was taken from there.
+            // There is room, since the slot was taken from there.
             let _ = self.free.push(slot);
         }
         thread
     }
 
-    /// Refuses the longest waiter, which the caller unparks. `None` if there is no waiter.
+    /// Refuses the waiter that has waited longest, and returns its thread, which the caller unparks. `None` if there is no
+    /// waiter.
     #[must_use = "the thread is to be unparked"]
     pub(super) fn refuse(&mut self) -> Option<&'static KernelThread> {
         self.decide(REFUSED)
@@ -114,7 +117,8 @@ impl<const SLOTS: usize> Admission<SLOTS> {
             self.last = None;
         }
         let thread = waiter.thread;
-        // Ordering: Release: the waiter is not accessed any more, and may be gone from here on.
+        // Ordering: Release; partner: the Acquire in `grant`. The waiter may be freed from here on, and is not accessed any
+        // more.
         waiter.grant.store(grant, Ordering::Release);
         Some(thread)
     }

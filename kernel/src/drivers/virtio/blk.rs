@@ -9,10 +9,10 @@
 //! handler:                                             pop, mark, unpark
 //! ```
 //!
-//! A device that completes a request that was not submitted is not trusted any more: from then on all its requests fail, and
-//! its memory of the pool is never used again.
+//! If a device completes a request that was not submitted, it is not used any more: all its requests fail, and its memory of
+//! the pool is never reused.
 //!
-//! There is no timeout: if the host does not answer, the reader waits, while all other Gs run.
+//! There is no timeout: if the host does not answer, the calling G waits, while all other Gs run.
 
 use core::fmt;
 use core::slice;
@@ -37,7 +37,7 @@ pub(crate) use super::request::REQUEST_BYTES;
 pub use super::request::RequestError;
 pub(crate) use virtio_drivers::device::blk::SECTOR_SIZE;
 
-/// Entries of the queue, as virtio-drivers has it.
+/// Entries of the queue of virtio-drivers.
 const QUEUE_ENTRIES: usize = 16;
 /// Entries that a request takes: header, data, status.
 const REQUEST_ENTRIES: usize = 3;
@@ -85,10 +85,10 @@ impl Drop for Admitted<'_> {
 }
 
 impl BlockDevice {
-    /// Sets the device up to interrupt `cpu` and call `handler` there.
+    /// Sets the device up. Its interrupts go to `cpu` and call `handler`.
     ///
     /// # Errors
-    /// If the device lacks or refuses something. It is switched off then.
+    /// If the device lacks or refuses something. It is disabled then.
     pub(super) fn open(
         root: &mut pci::Root,
         function: DeviceFunction,
@@ -141,7 +141,7 @@ impl BlockDevice {
         self.is_read_only
     }
 
-    /// Reads whole sectors from `sector` on and copies their contents after the first `skip` bytes.
+    /// Reads whole sectors from `sector` on, and copies their contents after the first `skip` bytes to `buffer`.
     ///
     /// # Errors
     /// See [`RequestError`]. `buffer` is unchanged then.
@@ -161,7 +161,7 @@ impl BlockDevice {
         let data = self.buffers[usize::from(admitted.slot)].data;
         // SAFETY: the request asked for at least that many bytes, and `run` has checked that they fit.
         let data = unsafe { data.add(skip) };
-        // SAFETY: the slot is ours, and the device has completed the request.
+        // SAFETY: the caller has the slot, and the device has completed the request.
         buffer.copy_from_slice(unsafe { slice::from_raw_parts(data.as_ptr(), buffer.len()) });
         Ok(())
     }
@@ -180,7 +180,7 @@ impl BlockDevice {
         );
         let admitted = self.admit(blocked)?;
         let bounce = self.buffers[usize::from(admitted.slot)].data;
-        // SAFETY: the slot is ours, nothing is in flight in it, and it has room.
+        // SAFETY: the caller has the slot, no request of it is in flight, and it has room.
         unsafe { slice::from_raw_parts_mut(bounce.as_ptr(), data.len()) }.copy_from_slice(data);
         self.run(blocked, admitted, Direction::Write, sector, data.len()).map(drop)
     }
@@ -196,7 +196,7 @@ impl BlockDevice {
             if let Some(slot) = driver.admission.take() {
                 return Ok(Admitted { device: self, slot });
             }
-            // SAFETY: it stays on this stack until the loop below has seen its grant.
+            // SAFETY: it stays on this stack until the loop below has loaded its grant.
             unsafe { driver.admission.wait(&waiter) };
         }
         let mut grant = None;
@@ -236,7 +236,7 @@ impl BlockDevice {
         match result {
             Some(Ok(())) => Ok(admitted),
             Some(Err(RequestError::Broken)) | None => {
-                // The device still owns the buffers.
+                // The device may still use the buffers, so the slot is never returned.
                 core::mem::forget(admitted);
                 Err(RequestError::Broken)
             }
@@ -259,17 +259,17 @@ impl BlockDevice {
         if driver.is_broken {
             return Err(RequestError::Broken);
         }
-        // SAFETY: the slot is the caller's and nothing is in flight in it. The pages were zero, which is a valid request,
-        // and later contain the last one.
+        // SAFETY: the caller has the slot, and no request of it is in flight. The pages contain zeros, which are a valid
+        // request, or the last request.
         let request = unsafe { request.as_mut() };
         // SAFETY: as above, for the response.
         let response = unsafe { response.as_mut() };
-        // Not OK until the device writes otherwise.
+        // Not OK unless the device writes that.
         *response = BlkResp::default();
         // SAFETY: as above; there are at least that many bytes.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let token = match direction {
-            // SAFETY: the memory is not accessed until `complete` has taken the token back: the slot is in use.
+            // SAFETY: the slot is in use, so the memory is not accessed until `complete` has taken the token.
             Direction::Read => unsafe { driver.queue.read_blocks_nb(sector, request, data, response) },
             // SAFETY: as above.
             Direction::Write => unsafe { driver.queue.write_blocks_nb(sector, request, data, response) },
@@ -279,7 +279,7 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// Takes the completed requests. In an interrupt: takes the device's lock, does not allocate.
+    /// Takes the completed requests. Called in an interrupt. Takes the device's lock and does not allocate.
     pub(super) fn serve_interrupt(&self) {
         let mut woken = heapless::Vec::<&'static KernelThread, SLOTS>::new();
         {
@@ -288,7 +288,7 @@ impl BlockDevice {
                 && let Some(token) = driver.queue.peek_used()
             {
                 match self.complete(&mut driver, token) {
-                    // There is room: each slot was in flight once.
+                    // There is room, since each slot was in flight once at most.
                     Some(thread) => drop(woken.push(thread)),
                     None => self.give_up(&mut driver),
                 }
@@ -320,7 +320,7 @@ impl BlockDevice {
         let result = match result {
             Ok(()) => Ok(()),
             Err(virtio_drivers::Error::Unsupported) => Err(RequestError::Unsupported),
-            // The used ring changed between two reads, or there is no status: the device may still own the buffers.
+            // The used ring has changed between two reads, or there is no status. The device may still use the buffers.
             Err(virtio_drivers::Error::WrongToken | virtio_drivers::Error::NotReady) => {
                 driver.in_flight[slot] = Some(InFlight { token, direction, bytes, thread });
                 return None;

@@ -11,10 +11,10 @@ use crate::mm::{PhysAddr, dma};
 #[derive(Debug)]
 pub(crate) struct DmaPool;
 
-// SAFETY: the pool's pages are whole, filled with zeros, and allocated to one caller until they are freed; registers stay
-// mapped and are used by one driver each.
+// SAFETY: the pool's pages are aligned, filled with zeros, and belong to one caller until they are freed. Registers stay
+// mapped, and each is used by one driver.
 unsafe impl Hal for DmaPool {
-    /// No memory is address 0, which virtio-drivers turns into an error.
+    /// If there is no memory, returns the address 0, for which virtio-drivers reports an error.
     fn dma_alloc(pages: usize, _: BufferDirection) -> (DeviceAddress, NonNull<u8>) {
         let start = dma::allocate(pages).ok();
         let address = start.and_then(|start| dma::device_address(NonNull::slice_from_raw_parts(start, 1)));
@@ -22,7 +22,7 @@ unsafe impl Hal for DmaPool {
     }
 
     unsafe fn dma_dealloc(_: DeviceAddress, start: NonNull<u8>, pages: usize) -> i32 {
-        // SAFETY: it came from `dma_alloc`, and the driver has taken it away from the device.
+        // SAFETY: it came from `dma_alloc`, and the device does not use it any more.
         unsafe { dma::free(start, pages) };
         0
     }
@@ -37,6 +37,6 @@ unsafe impl Hal for DmaPool {
         address.expect("only memory of the DMA pool is shared with devices").as_u64()
     }
 
-    /// Nothing to undo: the memory stays in the pool, and the caller copies out of it.
+    /// Nothing to do: the memory stays in the pool, and the caller copies from it.
     unsafe fn unshare(_: DeviceAddress, _: NonNull<[u8]>, _: BufferDirection) {}
 }

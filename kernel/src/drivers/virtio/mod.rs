@@ -36,7 +36,8 @@ pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the devices and sets them up. Called once, after all CPUs have started: the interrupts are distributed over them.
+/// Finds the devices and sets them up. Called once, after all CPUs have started, since the interrupts are distributed over
+/// them.
 pub(crate) fn init() {
     BLOCK_DEVICES.call_once(|| {
         let mut root = pci::root();

@@ -1,4 +1,4 @@
-//! A request: its memory, its entry of the completion table, its state and its outcome.
+//! A request: its memory, its entry in the completion table, its state, and its outcome.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -35,7 +35,7 @@ pub enum RequestError {
     Unsupported,
     /// The queue did not take the request.
     Refused,
-    /// The device completed a request that was not submitted, now or earlier, and is not used any more.
+    /// The device has completed a request that was not submitted, and is not used any more.
     Broken,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for RequestError {
 
 impl core::error::Error for RequestError {}
 
-/// The memory of a slot. It belongs to the holder of the slot, and from submission to completion to the device.
+/// The memory of a slot. It belongs to the holder of the slot, and to the device from submission to completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
     pub(super) request: NonNull<BlkReq>,
@@ -60,7 +60,7 @@ pub(super) struct Buffers {
     pub(super) data: NonNull<u8>,
 }
 
-// SAFETY: memory of the DMA pool, used by one owner at a time as described above.
+// SAFETY: memory of the DMA pool, with one owner at a time, as described above.
 unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
@@ -116,7 +116,7 @@ impl Outcome {
             Err(RequestError::Refused) => 4,
             Err(RequestError::Broken) => 5,
         };
-        // Ordering: Release; partner: the Acquire in `get`. It publishes what the device wrote, and that the handler does
+        // Ordering: Release; partner: the Acquire in `get`. What the device has written is visible then, and the handler does
         // not use the buffers any more.
         self.0.store(value, Ordering::Release);
     }

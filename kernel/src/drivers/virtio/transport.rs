@@ -6,8 +6,8 @@
 //!   not do.
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
 //!   2.7.13.4.1), which virtio-drivers does not have; and it compares them without regard to their wrapping around.
-//! - *The decision whether to notify*, for the same missing fence: a device that goes to sleep while it is read would miss
-//!   the request. The [`Doorbell`] is rung for each request instead, outside of any lock.
+//! - *Suppression of notifications*, for the same missing fence: a device that goes to sleep while virtio-drivers reads its
+//!   flag would miss the request. Instead the [`Doorbell`] is rung for each request, outside of any lock.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -50,8 +50,8 @@ impl Doorbell {
     /// Makes the device check its queue. The requests must be in it. Callable from everywhere.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the device reads a queue whose descriptors have addresses of the DMA pool. This write comes after those to
-        // the queue: the processor does not reorder stores.
+        // SAFETY: the device reads a queue whose descriptors have addresses of the DMA pool. The write comes after those to the
+        // queue, since the processor does not reorder stores.
         unsafe { self.register.write(0, self.queue) };
     }
 }
@@ -59,7 +59,7 @@ impl Doorbell {
 /// Bytes of the longest capability of virtio (virtio 1.2, 4.1.4.4).
 const CAPABILITY_BYTES: u8 = 20;
 
-/// Checks the capabilities that a device reports, since virtio-drivers adds these numbers without checks.
+/// Checks the capabilities that a device reports, since virtio-drivers adds these numbers without a check for overflow.
 ///
 /// # Errors
 /// They form a cycle, or are outside of the configuration space.
@@ -135,7 +135,7 @@ impl Transport for MessageTransport {
         device_area: PhysAddr,
     ) {
         select_queue(self.common, queue);
-        // SAFETY: the message has a handler. The device answers with another value if it cannot send it.
+        // SAFETY: the message has a handler. If the device cannot send it, the register has another value afterwards.
         unsafe { self.common.write(QUEUE_MSIX_VECTOR, MESSAGE) };
         self.device.queue_set(queue, size, descriptors, driver_area, device_area);
     }
