@@ -25,12 +25,14 @@ impl Holder {
     }
 
     /// Records that the caller has taken the lock at `place`. It stays on this CPU until it calls [`clear`](Self::clear).
+    #[inline]
     pub(super) fn set(&self, place: &'static Location<'static>) {
         self.place.store(ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
         self.cpu.store(percpu::current().number(), Ordering::Relaxed);
     }
 
     /// Records that the caller is about to release the lock.
+    #[inline]
     pub(super) fn clear(&self) {
         self.cpu.store(NOBODY, Ordering::Relaxed);
     }
