@@ -64,10 +64,6 @@ const BASE_X2APIC: u64 = 1 << 10;
 /// The model-specific register with the time stamp at which the timer fires in deadline mode.
 pub const TSC_DEADLINE: u32 = 0x6e0;
 
-/// Bits of ECX of CPUID leaf 1: there is an x2APIC; the timer has a deadline mode.
-const FEATURE_X2APIC: u32 = 1 << 21;
-const FEATURE_TSC_DEADLINE: u32 = 1 << 24;
-
 /// The largest id that xAPIC mode can address.
 pub const LAST_XAPIC_ID: u32 = 254;
 
@@ -93,20 +89,15 @@ const DIVIDE_BY_1: u32 = 0b1011;
 /// The mode to use: x2APIC if the firmware left it enabled, because leaving it requires disabling the APIC, or if one of the
 /// CPUs' `ids` needs it; otherwise xAPIC.
 ///
-/// `base` is the content of [`APIC_BASE`], `features` that of ECX in CPUID leaf 1.
-pub fn choose_mode(base: u64, features: u32, ids: impl IntoIterator<Item = u32>) -> Mode {
+/// `base` is the content of [`APIC_BASE`].
+pub fn choose_mode(base: u64, has_x2apic: bool, ids: impl IntoIterator<Item = u32>) -> Mode {
     let is_needed = ids.into_iter().any(|id| id > LAST_XAPIC_ID);
-    if base & BASE_X2APIC != 0 || (is_needed && features & FEATURE_X2APIC != 0) { Mode::X2Apic } else { Mode::XApic }
+    if base & BASE_X2APIC != 0 || (is_needed && has_x2apic) { Mode::X2Apic } else { Mode::XApic }
 }
 
 /// Whether the APIC is enabled, by the content of [`APIC_BASE`].
 pub fn is_on(base: u64) -> bool {
     base & BASE_ENABLED != 0
-}
-
-/// Whether the timer has a deadline mode, by ECX of CPUID leaf 1.
-pub fn has_tsc_deadline(features: u32) -> bool {
-    features & FEATURE_TSC_DEADLINE != 0
 }
 
 /// The receivers of a command.
@@ -444,14 +435,14 @@ mod tests {
     fn x2apic_mode_is_kept_or_used_if_an_id_needs_it() {
         const LEFT_ON: u64 = 0xfee0_0d00;
         const AS_ALWAYS: u64 = 0xfee0_0900;
-        for (base, features, ids, expected) in [
-            (AS_ALWAYS, u32::MAX, vec![0, 1, 254], Mode::XApic),
-            (AS_ALWAYS, u32::MAX, vec![0, 255], Mode::X2Apic),
-            (AS_ALWAYS, u32::MAX, vec![0, 0x100], Mode::X2Apic),
-            (AS_ALWAYS, !(1 << 21), vec![0, 0x100], Mode::XApic),
-            (LEFT_ON, u32::MAX, vec![0], Mode::X2Apic),
+        for (base, has_x2apic, ids, expected) in [
+            (AS_ALWAYS, true, vec![0, 1, 254], Mode::XApic),
+            (AS_ALWAYS, true, vec![0, 255], Mode::X2Apic),
+            (AS_ALWAYS, true, vec![0, 0x100], Mode::X2Apic),
+            (AS_ALWAYS, false, vec![0, 0x100], Mode::XApic),
+            (LEFT_ON, true, vec![0], Mode::X2Apic),
         ] {
-            assert_eq!(choose_mode(base, features, ids.clone()), expected, "{base:#x} {features:#x} {ids:?}");
+            assert_eq!(choose_mode(base, has_x2apic, ids.clone()), expected, "{base:#x} {has_x2apic} {ids:?}");
         }
         assert!(is_on(AS_ALWAYS) && !is_on(0xfee0_0100));
     }
@@ -485,7 +476,6 @@ mod tests {
             let expected: Vec<_> = [entry, Access::Fence].into_iter().chain(rest).collect();
             assert_eq!(accesses(mode, use_it), expected);
         }
-        assert!(has_tsc_deadline(1 << 24) && !has_tsc_deadline(!(1 << 24)));
     }
 
     #[test]

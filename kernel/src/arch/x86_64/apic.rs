@@ -3,7 +3,7 @@
 //! In xAPIC mode, by registers in memory, unless the firmware left the x2APIC mode on or a CPU has an id beyond 254.
 //! [`kernel_formats::local_apic`] encodes what is written; this module writes it to the hardware.
 
-use core::arch::x86_64::{__cpuid, _mm_lfence, _mm_mfence};
+use core::arch::x86_64::{_mm_lfence, _mm_mfence};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use kernel_formats::local_apic::{
@@ -13,6 +13,7 @@ use x86_64::PhysAddr;
 use x86_64::instructions::interrupts::without_interrupts;
 use x86_64::registers::model_specific::Msr;
 
+use super::cpuid;
 use super::interrupts::{ERROR, SPURIOUS, TIMER, Vector};
 use crate::arch::acpi;
 use crate::cpu::cpus;
@@ -96,7 +97,9 @@ pub(crate) fn init() {
     // SAFETY: every x86_64 processor has this register.
     let base = unsafe { Msr::new(APIC_BASE).read() };
     assert!(local_apic::is_on(base), "the local APIC is turned off");
-    if local_apic::choose_mode(base, features(), acpi::tables().apic_ids.iter().copied()) == Mode::XApic {
+    if local_apic::choose_mode(base, cpuid::features().has_x2apic(), acpi::tables().apic_ids.iter().copied())
+        == Mode::XApic
+    {
         let address = PhysAddr::new(base & BASE_ADDRESS);
         let registers = paging::map_device(address, REGISTER_BYTES).expect("no memory to map the local APIC");
         REGISTERS.store(registers.as_ptr(), Ordering::Relaxed);
@@ -111,11 +114,6 @@ pub(crate) fn init_cpu() {
     apic.enter();
     APIC_ID.here().store(apic.id(), Ordering::Relaxed);
     apic.enable(SPURIOUS.0, ERROR.0);
-}
-
-/// ECX of CPUID leaf 1.
-fn features() -> u32 {
-    __cpuid(1).ecx
 }
 
 fn mode() -> Mode {
@@ -195,7 +193,7 @@ pub(crate) fn report_error() {
 
 /// Whether the timer can wait for a value of the time stamp counter.
 pub(super) fn has_deadline_timer() -> bool {
-    local_apic::has_tsc_deadline(features())
+    cpuid::features().has_tsc_deadline()
 }
 
 /// Sets the timer of this CPU, not armed.

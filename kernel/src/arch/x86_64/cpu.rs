@@ -1,4 +1,4 @@
-//! Control registers and features of the processor.
+//! Control registers of the processor, and the halt of an idle CPU.
 
 use core::arch::{asm, naked_asm};
 

@@ -3,15 +3,12 @@
 //!
 //! The processor records errors in banks of four registers each. The meaning of most bits depends on the model.
 
-use core::arch::x86_64::__cpuid;
 use core::fmt;
 use core::ops::Range;
 
 use x86_64::registers::model_specific::Msr;
 
-/// In EDX of CPUID leaf 1: there are machine checks, and banks.
-const HAS_EXCEPTION: u32 = 1 << 7;
-const HAS_BANKS: u32 = 1 << 14;
+use super::cpuid;
 
 const GLOBAL_CAPABILITIES: u32 = 0x179;
 const GLOBAL_STATUS: u32 = 0x17a;
@@ -36,7 +33,8 @@ enum Register {
 }
 
 fn has_banks() -> bool {
-    __cpuid(1).edx & (HAS_EXCEPTION | HAS_BANKS) == HAS_EXCEPTION | HAS_BANKS
+    let features = cpuid::features();
+    features.has_mce() && features.has_mca()
 }
 
 fn read(number: u32) -> u64 {
@@ -74,9 +72,8 @@ pub(super) fn init() {
 
 /// Whether the control register of bank 0 must not be written: on the oldest models it is reserved for the firmware.
 fn is_first_control_of_firmware() -> bool {
-    let signature = __cpuid(1).eax;
-    let (family, model) = (signature >> 8 & 0xf, signature >> 12 & 0xf0 | signature >> 4 & 0xf);
-    family == 6 && model < 0x1a
+    let features = cpuid::features();
+    features.family_id() == 6 && features.model_id() < 0x1a
 }
 
 /// The errors in the banks of this CPU: `Display` for the report of a machine check.

@@ -9,11 +9,12 @@
 //! timer is started again. With the kernel option `timer=tsc-deadline` the timer waits for a value of the time stamp counter
 //! instead, if the processor supports that.
 
-use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
+use core::arch::x86_64::{_mm_lfence, _rdtsc};
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kernel_formats::local_apic::TimerMode;
+use raw_cpuid::CpuId;
 use x86_64::instructions::interrupts::without_interrupts;
 
 use super::apic;
@@ -26,13 +27,6 @@ const MEASURE_NS: u64 = 10_000_000;
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;
-
-/// The first CPUID leaf of hypervisors, which has the number of the last one.
-const HYPERVISOR: u32 = 0x4000_0000;
-/// The leaf with the rates of the two counters in kHz. Defined by VMware and adopted by other hypervisors.
-const HYPERVISOR_RATES: u32 = 0x4000_0010;
-/// In ECX of leaf 1: there is a hypervisor.
-const HAS_HYPERVISOR: u32 = 1 << 31;
 
 /// The time stamp at which the clock was zero.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
@@ -135,12 +129,10 @@ pub(crate) fn calibrate(kind: Option<&str>) {
 
 /// The rates, if a hypervisor reports them.
 fn known_rates() -> Option<Rates> {
-    if __cpuid(1).ecx & HAS_HYPERVISOR == 0 || __cpuid(HYPERVISOR).eax < HYPERVISOR_RATES {
-        return None;
-    }
-    let leaf = __cpuid(HYPERVISOR_RATES);
-    let is_known = leaf.eax != 0 && leaf.ebx != 0;
-    is_known.then_some(Rates { ns: 1_000_000, ticks: u64::from(leaf.eax), counts: u64::from(leaf.ebx) })
+    let hypervisor = CpuId::new().get_hypervisor_info()?;
+    let (ticks, counts) = (hypervisor.tsc_frequency()?, hypervisor.apic_frequency()?);
+    // Both are in kHz, and zero if they are not known.
+    (ticks != 0 && counts != 0).then_some(Rates { ns: 1_000_000, ticks: ticks.into(), counts: counts.into() })
 }
 
 /// Chooses the requested kind of timer, if the processor has it.
