@@ -81,7 +81,7 @@ const DELIVER_STARTUP: u32 = 6 << 8;
 const SEND_PENDING: u32 = 1 << 12;
 /// In a command: always set, except in one obsolete form of INIT.
 const ASSERT: u32 = 1 << 14;
-/// In a command: to all but the sender, whatever the id is.
+/// In a command: to all CPUs except the sender; the id is ignored.
 const TO_OTHERS: u32 = 0b11 << 18;
 /// In the timer's divide register: divide by 1.
 const DIVIDE_BY_1: u32 = 0b1011;
@@ -151,7 +151,7 @@ pub struct LocalApic<B> {
 }
 
 impl<B: Bus> LocalApic<B> {
-    /// Accesses it over `bus`, in the mode it is in or is about to [`enter`](Self::enter).
+    /// Accesses the APIC through `bus`, in the mode that it is in or is about to [`enter`](Self::enter).
     #[inline(always)]
     pub fn new(bus: B, mode: Mode) -> Self {
         Self { bus, mode }
@@ -194,7 +194,7 @@ impl<B: Bus> LocalApic<B> {
         self.write(Register::ErrorEntry, u32::from(error));
         self.write(Register::TaskPriority, 0);
         self.write(Register::SpuriousVector, ENABLED | u32::from(spurious));
-        // Errors from before this are the firmware's.
+        // Errors of the time before are not reported.
         self.write(Register::ErrorStatus, 0);
         self.end_of_interrupt();
     }

@@ -9,12 +9,12 @@
 //!       └─────────────────────────────────────────────────────────────────────┘ on again: a recovery
 //! ```
 //!
-//! "Off" is interrupts, or preemption: there is a suspicion for each, of each CPU. That it was on shows in a *mark*, a number
-//! that has changed. A virtual CPU that its host does not run shows no changes either, so the CPU is asked where it is, and
-//! asked again at later checks: one that was let run only at these moments, each time in another short section in which it was
-//! off, would be accused wrongly, but hardly so many times.
+//! "Off" means that interrupts, or preemption, are off: there is one suspicion for each, for each CPU. If they were on in
+//! between, a number, the *mark*, has changed. The mark of a virtual CPU that its host does not run does not change either, so
+//! the CPU is asked where it is, and asked again at later checks. A false report would need a host that runs the CPU only at
+//! these moments, and each time in another short section with interrupts or preemption off.
 
-/// How long it has to be off, in ns.
+/// For how long interrupts or preemption must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
 
 /// How often the CPU must confirm that it is off.
@@ -27,7 +27,7 @@ enum Stage {
     Reported,
 }
 
-/// The suspicion that something is off on one CPU for too long.
+/// The suspicion that interrupts, or preemption, are off on one CPU for too long.
 #[derive(Debug)]
 pub struct Suspicion {
     mark: u64,
@@ -35,31 +35,31 @@ pub struct Suspicion {
     stage: Stage,
 }
 
-/// What is to be done about a CPU that is suspected.
+/// The next step with a suspected CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Ask it where it is. `is_first`: it has not been asked before.
+    /// Ask the CPU where it is.
     Ask {
         /// Whether this suspicion has just begun.
         is_first: bool,
     },
-    /// Nothing: it has not answered yet, or has denied it.
+    /// Do nothing: the CPU has not answered yet, or has denied that they are off.
     Wait,
-    /// Report it, and call [`Suspicion::reported`] when that has been done.
+    /// Report the CPU, and then call [`Suspicion::reported`].
     Report,
 }
 
 impl Suspicion {
-    /// Of a CPU on which it is on.
+    /// No suspicion: the state of a CPU on which they are on.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a part of a static, made in one place")]
     pub const fn new() -> Self {
         Self { mark: 0, since: 0, stage: Stage::Quiet }
     }
 
-    /// A check. `mark` is another number than before if it has been on in between, and `is_on` says that it is on for another
-    /// reason; then `since` is from when on it may be off, `u64::MAX` if that is not so at all. Returns for how long it was off,
-    /// if that had been reported and is over.
+    /// Checks the CPU. `mark` has changed since the last check if they were on in between; `is_on` is true if they are known to
+    /// be on for another reason. In both cases `since` is the time from which on they may be off, `u64::MAX` if they are not.
+    /// Returns for how long they were off, if that has been reported and is over.
     pub fn check(&mut self, mark: u64, is_on: bool, since: u64, now: u64) -> Option<u64> {
         if mark == self.mark && !is_on {
             return None;
@@ -70,20 +70,20 @@ impl Suspicion {
         was_reported.then_some(was_off_for)
     }
 
-    /// How long it has been off at `now`, as far as is known.
+    /// For how long they have been off at `now`, as far as is known.
     #[must_use]
     pub fn off_for(&self, now: u64) -> u64 {
         now.saturating_sub(self.since)
     }
 
-    /// Whether it is off for too long, and that has not been reported.
+    /// Whether they have been off for too long, and that has not been reported.
     #[must_use]
     pub fn is_suspect(&self, now: u64) -> bool {
         self.off_for(now) >= LIMIT && self.stage != Stage::Reported
     }
 
-    /// The next step with a CPU that [is suspect](Self::is_suspect). `answer` is whether it has confirmed that it is off when it
-    /// was asked last; `None` if it has not answered.
+    /// The next step with a CPU that [is suspected](Self::is_suspect). `answer` is its answer to the last request: whether they
+    /// are off; `None` if it has not answered.
     pub fn pursue(&mut self, answer: Option<bool>, now: u64) -> Step {
         let Stage::Asked { confirmed } = self.stage else {
             self.stage = Stage::Asked { confirmed: 0 };
@@ -103,7 +103,7 @@ impl Suspicion {
         }
     }
 
-    /// It has been reported.
+    /// Records that the CPU has been reported.
     pub fn reported(&mut self) {
         self.stage = Stage::Reported;
     }

@@ -35,11 +35,11 @@ pub(crate) struct Tables {
     overrides: heapless::Vec<(u8, Interrupt), ISA_INTERRUPTS>,
     /// Registers of the high precision event timer.
     pub hpet: Option<PhysAddr>,
-    /// How the machine is turned off.
+    /// How the computer is turned off.
     power: Option<Power>,
 }
 
-/// How the machine is turned off.
+/// How the computer is turned off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Power {
     types: SleepTypes,

@@ -36,7 +36,7 @@ fn make_system_call() {
     let _ = kernel::disk::delay(core::time::Duration::from_micros(1));
 }
 
-/// Interrupts the calling G on a machine with one CPU, and runs `body` in the handler.
+/// Interrupts the calling G and runs `body` in the handler. There must be one CPU.
 fn in_handler(body: fn()) {
     static BODY: InterruptMutex<Option<fn()>> = InterruptMutex::new(None);
     *BODY.lock() = Some(body);

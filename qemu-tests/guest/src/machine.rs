@@ -1,4 +1,4 @@
-//! The hardware under the scheduler: console, CPUs, clock, the command line.
+//! The computer under the scheduler: console, CPUs, clock, command line.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;

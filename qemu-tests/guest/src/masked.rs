@@ -18,7 +18,7 @@ fn spins_until_it_is_found(before: &Windows) {
     }
 }
 
-/// Spins until the others have noticed that a reported CPU has continued.
+/// Spins until other CPUs have noticed that a reported CPU has recovered.
 fn spins_until_it_goes_on(before: &Windows) {
     while longest_windows().recoveries == before.recoveries {
         spin_loop();

@@ -1,4 +1,4 @@
-//! Misuses of the library: here a panic ends the machine.
+//! Misuse of the library. In these tests a panic stops the kernel.
 
 use kernel::percpu::PreemptGuard;
 use kernel::prelude::*;

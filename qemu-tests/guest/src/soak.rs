@@ -241,7 +241,7 @@ fn stir(end: u64, step: Duration) -> u64 {
     resizes
 }
 
-/// Runs the test for that long, on the clock of the machine.
+/// Runs the test for that long, by the clock of the kernel.
 fn soak(duration: Duration) -> Result<(), String> {
     let scheduler = scheduler().expect("the scheduler runs");
     let (before, alive_before) = (scheduler.counts(), num_goroutine());
@@ -312,7 +312,7 @@ fn ten_minutes() -> Result<(), String> {
 }
 guest_test!(ten_minutes, smp = &[8], isolated, ignored, options = &["panic=isolate"], seconds = 900);
 
-/// Instructions are counted, so what the watchdog finds is the scheduler's fault, and every run prints the same.
+/// With counted instructions, what the watchdog finds is a fault of the scheduler, and all runs are equal.
 fn counted() -> Result<(), String> {
     soak(Duration::from_secs(2))
 }

@@ -3,7 +3,7 @@
 use kernel::internals::{self, Vector};
 use kernel::percpu::CpuId;
 
-/// Allocates a vector permanently. `handler` only does what handlers may do, or is meant to be detected.
+/// Allocates a vector permanently. `handler` does only what handlers may do, unless the test expects that to be detected.
 pub(crate) fn allocate(handler: fn(usize)) -> Vector {
     // SAFETY: the handlers of the tests count, signal, and interrupt others; one that does something forbidden panics.
     unsafe { internals::allocate_vector(handler, 0) }.expect("a vector is free")

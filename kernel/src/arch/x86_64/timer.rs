@@ -98,14 +98,14 @@ fn read_clocks(clock: &mut ReferenceClock) -> Reading {
         .expect("more than none")
 }
 
-/// How fast the two counters are.
+/// The rates of the two counters: how far each of them counts in the same time.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
-    /// In this time,
+    /// The time, in nanoseconds.
     ns: u64,
-    /// the time stamp counter ticks so often,
+    /// Ticks of the time stamp counter.
     ticks: u64,
-    /// and the timer counts so far.
+    /// Counts of the timer.
     counts: u64,
 }
 

@@ -80,7 +80,7 @@ pub(super) fn open(
     let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
     select_queue(common, 0);
-    // At most 2^48: the device reports both.
+    // The product of two numbers of the device, at most 2^48.
     let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
     let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
     Ok((MessageTransport { device, common }, Doorbell { register, queue: 0 }))

@@ -1,4 +1,4 @@
-//! The room below a stack that is reserved for preemption: a G that has used up its stack is preempted like any other.
+//! The room below a stack that is reserved for preemption: a G that has used all of its stack is preempted like any other.
 
 #![expect(unsafe_code, reason = "moves the stack pointer to the bottom of a stack, and reads what lies below")]
 
@@ -45,8 +45,8 @@ fn spin_at_the_bottom() -> usize {
     RESERVE - untouched * size_of::<u64>()
 }
 
-/// Everything that the scheduler does on its way from a preempted G: other waiting Gs, due timers, a stop of the world,
-/// channels that become ready.
+/// Lets the scheduler do on the stack of the preempted G all that it may do there: run other Gs, due timers, a stop of the
+/// world, and channels that become ready.
 fn preemption_stays_within_its_reserve() {
     const WANTED: u64 = 3_000;
     STOP.store(false, Ordering::SeqCst);

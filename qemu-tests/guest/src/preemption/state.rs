@@ -1,4 +1,4 @@
-//! The complete state of a flow of control: loaded with random values, held for a while by code that changes none of it, and
+//! The complete register state of a G: loaded with random values, held for a while by code that changes none of them, and
 //! compared.
 
 #![expect(unsafe_code, reason = "loads every register")]
@@ -92,7 +92,8 @@ impl State {
         self.random
     }
 
-    /// The code that holds the values: while the instruction pointer is in this range, everything loaded is live.
+    /// The addresses of the code that holds the values: while the instruction pointer is in this range, all registers have the
+    /// loaded values.
     pub(crate) fn code(&mut self) -> Range<u64> {
         self.hold_for(1).expect("nobody takes anything from it in so short a time");
         self.block.code[0]..self.block.code[1]
@@ -187,7 +188,7 @@ unsafe extern "sysv64" fn hold(block: *mut Block) {
         // The red zone of this function begins below the block's address.
         "push rdi",
         "push qword ptr [rdi + {flags}]", "popfq",
-        // Only moves from here on: they do not change the flags.
+        // From here on there are only moves, which do not change the flags.
         ".set .Lword, 0",
         ".rept {zone_words}",
         "mov rax, [rdi + {zone} + .Lword * 8]", "mov [rsp - 8 - .Lword * 8], rax",
