@@ -39,7 +39,15 @@ impl Epochs {
     #[must_use]
     #[expect(clippy::new_without_default, reason = "not something to make by default: there is one of a kind")]
     pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self::starting_at(0)
+    }
+
+    /// `epoch`, which every CPU flushes for as soon as it [passes](CpuEpoch::pass). It is below 2^63, and so are all later ones:
+    /// at an epoch in a nanosecond it would take 292 years to begin as many.
+    #[cfg(not(gmp_loom))]
+    #[must_use]
+    pub const fn starting_at(epoch: u64) -> Self {
+        Self(AtomicU64::new(epoch))
     }
 
     #[cfg(gmp_loom)]
@@ -51,6 +59,15 @@ impl Epochs {
     pub fn begin(&self) -> u64 {
         // Ordering: Release: a CPU that loads this epoch sees the change. Partner: the Acquire in `pass`.
         self.0.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The latest epoch whose lowest `bits` bits are `low`, for code that stores only these of an epoch that has begun. If
+    /// 2^`bits` epochs have begun since, this is a later one, which has begun as well, and waiting for that is as good. Called
+    /// after the other code has begun the epoch: under the lock under which it stored the bits. Callable from everywhere.
+    #[must_use]
+    pub fn latest_ending_in(&self, low: u64, bits: u32) -> u64 {
+        let latest = self.0.load(Ordering::Relaxed);
+        latest - (latest.wrapping_sub(low) & ((1 << bits) - 1))
     }
 
     /// Whether each CPU has flushed in this epoch or a later one, or will flush before it reads anything. `cpus` must
@@ -119,5 +136,33 @@ impl CpuEpoch {
     #[must_use]
     pub fn is_halted(&self) -> bool {
         self.0.load(Ordering::Relaxed) & HALTS != 0
+    }
+}
+
+#[cfg(all(test, not(gmp_loom)))]
+mod tests {
+    use super::{CpuEpoch, Epochs};
+
+    /// A CPU that has not flushed since. Without the higher bits the epoch would look like an old one, which has passed.
+    #[test]
+    fn epoch_of_which_few_bits_are_stored_has_not_passed_after_a_wrap() {
+        const BITS: u32 = 8;
+        let (epochs, cpu) = (Epochs::starting_at((1 << BITS) - 5), CpuEpoch::new());
+        cpu.pass(&epochs, || ());
+        for _ in 0..10 {
+            let epoch = epochs.begin();
+            for later in 0..1 << BITS {
+                if later > 0 {
+                    epochs.begin();
+                }
+                let found = epochs.latest_ending_in(epoch & 0xFF, BITS);
+                assert_eq!(found, epoch, "{later} epochs later");
+                assert!(!epochs.has_passed(found, [&cpu].into_iter()));
+            }
+            let latest = epochs.begin();
+            assert_eq!(epochs.latest_ending_in(epoch & 0xFF, BITS), latest, "a later one, which has begun");
+            cpu.pass(&epochs, || ());
+            assert!(epochs.has_passed(latest, [&cpu].into_iter()));
+        }
     }
 }

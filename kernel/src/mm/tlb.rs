@@ -14,7 +14,9 @@ use x86_64::instructions::tlb;
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 
-static EPOCHS: Epochs = Epochs::new();
+/// Starts so that the [bits that are stored](has_passed) wrap in every run that takes the memory of some stacks. (Linux:
+/// `INITIAL_JIFFIES`.)
+static EPOCHS: Epochs = Epochs::starting_at((1 << STORED_BITS) - 16);
 
 cpu_local! {
     /// The epoch in which this CPU last flushed its TLB.
@@ -27,9 +29,14 @@ pub(super) fn begin_epoch() -> u64 {
     EPOCHS.begin()
 }
 
-/// Whether every CPU has flushed its TLB since `epoch` began, or is halted and will flush it afterwards. Callable from
-/// everywhere.
-pub(super) fn has_passed(epoch: u64) -> bool {
+/// How many bits of an epoch [`has_passed`] needs.
+pub(super) const STORED_BITS: u32 = 38;
+
+/// Whether every CPU has flushed its TLB since an epoch began, or is halted and will. Of the epoch its lowest
+/// [`STORED_BITS`] bits are known. They were stored after it began, and the caller has read them under the same lock. Callable
+/// from everywhere.
+pub(super) fn has_passed(low: u64) -> bool {
+    let epoch = EPOCHS.latest_ending_in(low, STORED_BITS);
     EPOCHS.has_passed(epoch, cpus::all().filter_map(|cpu| EPOCH.of(cpu)))
 }
 

@@ -10,7 +10,7 @@
 //! ```text
 //!   63            26 25                        1 0
 //!   ┌───────────────┬───────────────────────────┬─┐
-//!   │ epoch, 38 bits│ next bare slot + 1, or 0  │0│
+//!   │epoch, low bits│ next bare slot + 1, or 0  │0│
 //!   └───────────────┴───────────────────────────┴─┘
 //! ```
 
@@ -31,6 +31,7 @@ const BATCH: usize = 16;
 const NEXT_BITS: u32 = 25;
 const NEXT_SHIFT: u32 = 1;
 const EPOCH_SHIFT: u32 = NEXT_SHIFT + NEXT_BITS;
+const _: () = assert!(EPOCH_SHIFT + tlb::STORED_BITS == u64::BITS);
 
 pub(super) static ALL: [Class; CLASSES] = {
     let mut classes = [const { Class::new(0) }; CLASSES];
