@@ -135,8 +135,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Sets the token of `machine` and wakes its thread. Callable from interrupts and from any thread.
     fn unpark_thread(machine: &'static Machine<Self>);
 
+    /// How long an M that no P needs stays idle before its thread ends by [`exit_thread`](Platform::exit_thread); `None` if it
+    /// does not end.
+    #[inline(always)]
+    fn idle_limit() -> Option<Duration> {
+        None
+    }
+
     /// Ends the thread of the calling M, which runs nothing any more. Called only on platforms on which a scheduler can
-    /// be shut down.
+    /// be shut down or idle Ms end.
     fn exit_thread() -> !;
 
     /// Asks the G that runs on `machine` to call [`crate::engine::preempt::give_way`] soon. Best effort; does nothing

@@ -246,6 +246,7 @@ impl<P: Platform> Machine<P> {
         let scheduler = self.scheduler();
         // Others relied on this M while it was spinning.
         let mut must_recheck = true;
+        let mut ends_at = self.end_of_idleness();
         loop {
             P::point(Site::Idle);
             if self.take_assigned() {
@@ -262,9 +263,37 @@ impl<P: Platform> Machine<P> {
                 scheduler.give_back_all_stacks();
                 P::exit_thread();
             }
+            if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
+                if self.retire() {
+                    P::exit_thread();
+                }
+                ends_at = self.end_of_idleness();
+            }
             scheduler.check_dead();
-            P::park_thread(Parking::new(pinned), scheduler.park_deadline(self));
+            let deadline = scheduler.park_deadline(self);
+            P::park_thread(Parking::new(pinned), deadline.into_iter().chain(ends_at).min());
         }
+    }
+
+    /// When an M that becomes idle now ends, if it is not needed then; `None` if it is kept forever.
+    fn end_of_idleness(&self) -> Option<Instant> {
+        P::idle_limit().map(|limit| P::now() + limit)
+    }
+
+    /// Removes this M, which is on the idle list, from there for good, unless the Ps need it: as many Ms as Ps stay besides
+    /// those that are blocked. Returns whether it did; the thread must end then.
+    fn retire(&'static self) -> bool {
+        let scheduler = self.scheduler();
+        let mut shared = scheduler.shared.lock();
+        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;
+        let is_assigned = self.next_processor.load(Ordering::Relaxed).is_some();
+        if is_needed || is_assigned || scheduler.is_stopping() {
+            return false;
+        }
+        self.leave_idle_list(&mut shared);
+        shared.machines -= 1;
+        self.set_retired(true);
+        true
     }
 
     /// This M was assigned a P before its second check, or before it could take a P for what it saw there. While it was
@@ -311,6 +340,17 @@ impl<P: Platform> Machine<P> {
             return is_assigned;
         }
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else { return false };
+        self.leave_idle_list(&mut shared);
+        drop(shared);
+        self.set_processor(Some(processor));
+        processor.tracer.note::<P>(EventKind::Busy, None, 0);
+        self.spinning.store(true, Ordering::Relaxed);
+        scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+    /// Removes this M from the idle list.
+    fn leave_idle_list(&'static self, shared: &mut Shared<P>) {
+        let scheduler = self.scheduler();
         shared.idle_machines.remove(self);
         let was_timekeeper =
             scheduler.timekeeper.load(Ordering::Relaxed).is_some_and(|timekeeper| core::ptr::eq(timekeeper, self));
@@ -322,11 +362,5 @@ impl<P: Platform> Machine<P> {
                 P::unpark_thread(successor);
             }
         }
-        drop(shared);
-        self.set_processor(Some(processor));
-        processor.tracer.note::<P>(EventKind::Busy, None, 0);
-        self.spinning.store(true, Ordering::Relaxed);
-        scheduler.spinning.fetch_add(1, Ordering::SeqCst);
-        true
     }
 }

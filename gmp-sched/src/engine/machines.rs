@@ -25,15 +25,18 @@ impl<P: Platform> Scheduler<P> {
             // Counted as blocked until it can take a P.
             shared.blocked_machines += 1;
         }
-        let started = self.new_machine();
+        let started = self.start_machine();
         let mut shared = self.shared.lock();
         shared.blocked_machines -= 1;
-        let machine = started.inspect_err(|_| shared.machines -= 1)?;
+        let (machine, is_new) = started.inspect_err(|_| shared.machines -= 1)?;
+        machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);
         drop(shared);
-        // Not before it is on the idle list: code that finds an M may unpark its thread, which then takes itself off that list
-        // if there is work.
-        push_forever(&self.all_machines, machine, |machine| &machine.all_link);
+        if is_new {
+            // Not before it is on the idle list: code that finds an M may unpark its thread, which then takes itself off that
+            // list if there is work.
+            push_forever(&self.all_machines, machine, |machine| &machine.all_link);
+        }
         // Ordering: partner: the fence in `shut_down`. Either that function finds this M, or the flag is seen here. Without
         // the fences both loads could miss the other side's store, and the thread would stay parked.
         fence(Ordering::SeqCst);
@@ -43,10 +46,11 @@ impl<P: Platform> Scheduler<P> {
         Ok(())
     }
 
-    /// Makes an M whose thread waits to be unparked for the first time. Only the caller knows it.
-    fn new_machine(&'static self) -> Result<&'static Machine<P>, OutOfResources> {
-        // An M that got no thread before is tried again, since it cannot be freed.
-        let machine = match self.spare_machine.swap(None, Ordering::AcqRel) {
+    /// Makes the thread of an M, which waits to be unparked for the first time. Returns the M, which only the caller uses, and
+    /// whether it never had a thread before.
+    fn start_machine(&'static self) -> Result<(&'static Machine<P>, bool), OutOfResources> {
+        let retired = self.shared.lock().retired_machines.pop_front();
+        let machine = match retired {
             Some(machine) => machine,
             None => {
                 let mut slot = Vec::new();
@@ -56,13 +60,20 @@ impl<P: Platform> Scheduler<P> {
                 &slot.leak()[0]
             }
         };
+        let is_new = machine.thread().is_none();
         match P::start_thread(NewMachine::new(machine)) {
             Ok(thread) => machine.set_thread(thread),
             Err(error) => {
-                self.spare_machine.store(Some(machine), Ordering::Release);
+                self.shared.lock().retired_machines.push_front(machine);
                 return Err(error);
             }
         }
-        Ok(machine)
+        Ok((machine, is_new))
+    }
+
+    /// Keeps an M whose thread has ended by [`Machine::retire`], or is about to and uses it no more, to be used again.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
+        self.shared.lock().retired_machines.push_front(machine);
     }
 }

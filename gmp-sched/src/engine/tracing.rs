@@ -43,6 +43,7 @@ impl<P: Platform> Scheduler<P> {
     pub fn start_trace(&'static self, capacity: usize) -> Result<(), OutOfResources> {
         assert!(capacity > 0, "a trace of no events");
         for processor in self.processors() {
+            processor.tracer.forget_last_run(capacity);
             if processor.tracer.ring.load(Ordering::Acquire).is_none() {
                 let mut allocation = Vec::new();
                 allocation.try_reserve_exact(1).map_err(|_| OutOfResources)?;

@@ -51,6 +51,8 @@ pub struct Machine<P: Platform> {
     /// Link of the list of all Ms, set once.
     pub(crate) all_link: AtomicRef<Self>,
     thread: Once<P::Thread>,
+    /// It has no thread, or its thread is about to end. Changed under the scheduler lock.
+    is_retired: AtomicBool,
 }
 
 /// Offsets of private fields, for debuggers.
@@ -78,6 +80,7 @@ impl<P: Platform> Machine<P> {
             link: AtomicRef::none(),
             all_link: AtomicRef::none(),
             thread: Once::new(),
+            is_retired: AtomicBool::new(true),
         }
     }
 
@@ -173,6 +176,31 @@ impl<P: Platform> Machine<P> {
     #[inline(always)]
     pub(crate) fn set_processor(&self, processor: Option<&'static Processor<P>>) {
         self.processor.store(processor, Ordering::Relaxed);
+    }
+
+    /// Whether it has no thread, or its thread is about to end. A thread that is to run an M again, whose token others may have
+    /// set before, waits until this is false.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Acquire)
+    }
+
+    /// Called under the scheduler lock: when the M is put on the idle list for the first time since it has a thread, and when
+    /// it has been removed from there for the last time.
+    pub(crate) fn set_retired(&self, is_retired: bool) {
+        // Ordering: Release; partner: the Acquire in `is_retired`.
+        self.is_retired.store(is_retired, Ordering::Release);
+    }
+
+    /// Forgets a scheduler run that has ended. Its thread has ended.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn renew(&self) {
+        for processor in [&self.processor, &self.next_processor, &self.stopped_processor, &self.old_processor] {
+            processor.store(None, Ordering::Relaxed);
+        }
+        self.current.store(None, Ordering::Relaxed);
+        self.deadline.store(u64::MAX, Ordering::Relaxed);
+        self.spinning.store(false, Ordering::Relaxed);
+        self.locked.waits.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn is_spinning(&self) -> bool {

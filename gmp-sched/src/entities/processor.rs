@@ -236,6 +236,25 @@ impl<P: Platform> Processor<P> {
         self.counters.clear();
     }
 
+    /// Makes a P of a scheduler that has ended as new. It has no Gs, and no timer is set.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn renew(&self) {
+        self.forget_history(P::seed(self.id.0 as usize) | 1);
+        self.status.set(ProcessorStatus::Dead);
+        self.global_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
+        self.slow_pick_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
+        self.tick.store(0, Ordering::Relaxed);
+        self.due_batch_tick.store(0, Ordering::Relaxed);
+        self.syscall_tick.store(0, Ordering::Relaxed);
+        self.due_batch_until.store(0, Ordering::Relaxed);
+        self.next_id.store(0, Ordering::Relaxed);
+        self.slice.renew();
+        self.call.renew();
+        self.latency.clear();
+        self.tracer.renew();
+        self.sampler.set_all(false);
+    }
+
     /// Returns a new id for a G, from this P's batch.
     #[inline]
     pub(crate) fn next_goroutine_id(&self, refill: impl FnOnce() -> u64) -> GoroutineId {

@@ -37,8 +37,10 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) idle_machines: List<Machine<P>>,
     /// Ms that wait for a P to run the G that is locked to them. Go: `nmidlelocked`.
     pub(crate) idle_locked: u32,
-    /// Ms in existence. Go: `mcount`.
+    /// Ms with a thread. Go: `mcount`.
     pub(crate) machines: u32,
+    /// Ms without a thread, to be used again.
+    pub(crate) retired_machines: List<Machine<P>>,
     /// Ms in a system call whose P was handed off, or that are returning from one without a P. In addition, each M with
     /// a locked G is counted once more.
     pub(crate) blocked_machines: u32,
@@ -60,7 +62,7 @@ impl<P: Platform> Shared<P> {
 /// The most Ps of a scheduler.
 pub const PROCESSOR_LIMIT: usize = 1024;
 
-/// A scheduler. It lives as long as the program, as Go's does.
+/// A scheduler. It lives as long as the program, as Go's does; `native` reuses one that has been shut down.
 #[doc(alias = "sched")]
 pub struct Scheduler<P: Platform> {
     /// Its number in this process, never used twice.
@@ -89,8 +91,6 @@ pub struct Scheduler<P: Platform> {
     pub(crate) all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
     pub(crate) next_machine_id: AtomicU32,
-    /// An M for which the platform had no thread.
-    pub(crate) spare_machine: AtomicRef<Machine<P>>,
     /// Signals of devices.
     pub(crate) signals: SignalList<P>,
     /// Whether the main G has ended by `goexit`: then no G ends the program when the others have finished.
@@ -143,6 +143,7 @@ impl<P: Platform> Scheduler<P> {
                 idle_machines: List::new(),
                 idle_locked: 0,
                 machines: 0,
+                retired_machines: List::new(),
                 blocked_machines: 0,
                 machines_wanted: processors,
                 unstopped: 0,
@@ -160,7 +161,6 @@ impl<P: Platform> Scheduler<P> {
             // The first batch starts at 16 rather than 0. The main G has number 1.
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
             next_machine_id: AtomicU32::new(0),
-            spare_machine: AtomicRef::none(),
             signals: SignalList::new(),
             main_exited: AtomicBool::new(false),
             started_without_processor: AtomicU64::new(0),
@@ -230,8 +230,13 @@ impl<P: Platform> Scheduler<P> {
         })
     }
 
-    /// All Ms.
+    /// All Ms that have a thread.
     pub fn machines(&'static self) -> impl Iterator<Item = &'static Machine<P>> {
+        self.machines_ever().filter(|machine| !machine.is_retired())
+    }
+
+    /// All Ms, with those whose thread has ended.
+    fn machines_ever(&'static self) -> impl Iterator<Item = &'static Machine<P>> {
         core::iter::successors(self.all_machines.load(Ordering::Acquire), |machine| {
             machine.all_link.load(Ordering::Acquire)
         })
@@ -311,13 +316,51 @@ impl<P: Platform> Scheduler<P> {
         self.shut_down.load(Ordering::Acquire)
     }
 
+    /// Makes a scheduler that has been shut down as new, with that number of Ps. The threads of its Ms have ended, all its Gs
+    /// are dead, and no timer is set.
+    ///
+    /// # Panics
+    ///
+    /// `processors` is 0 or above the limit of the number of Ps.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn renew(&'static self, processors: usize) {
+        assert!((1..=self.procs_limit()).contains(&processors), "{processors} Ps of {}", self.procs_limit());
+        self.next_id.store(GOROUTINE_ID_BATCH, Ordering::Relaxed);
+        self.main_exited.store(false, Ordering::Relaxed);
+        self.started_without_processor.store(0, Ordering::Relaxed);
+        self.spinning.store(0, Ordering::Relaxed);
+        self.idle_processors.store(0, Ordering::Relaxed);
+        self.timekeeper.store(None, Ordering::Relaxed);
+        self.world.queue.lock().stops = Default::default();
+        self.set_procs(processors);
+        let mut shared = self.shared.lock();
+        for processor in &self.processors {
+            processor.renew();
+            processor.set_alone(processors == 1);
+        }
+        shared.idle_processors = List::new();
+        for processor in self.processors() {
+            self.put_idle_processor(&mut shared, processor);
+        }
+        shared.idle_machines = List::new();
+        for machine in self.machines().filter(|machine| !machine.is_retired()) {
+            machine.renew();
+            machine.set_retired(true);
+            shared.retired_machines.push_back(machine);
+        }
+        (shared.machines, shared.blocked_machines, shared.idle_locked) = (0, 0, 0);
+        shared.machines_wanted = processors;
+        drop(shared);
+        self.shut_down.store(false, Ordering::Release);
+    }
+
     /// Makes all Ms exit when they next search for work. Gs that are running are not stopped.
     #[cfg(any(feature = "std", gmp_loom))]
     pub(crate) fn shut_down(&'static self) {
         self.shut_down.store(true, Ordering::Release);
         // Ordering: partner: the fence in `add_machine`. Either this loop finds a new M, or `add_machine` sees the flag.
         crate::base::atomic::fence(Ordering::SeqCst);
-        for machine in self.machines() {
+        for machine in self.machines_ever() {
             P::unpark_thread(machine);
         }
     }

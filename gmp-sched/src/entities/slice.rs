@@ -40,6 +40,15 @@ impl<T> CurrentSlice<T> {
         }
     }
 
+    /// Forgets everything, as for a new P.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn renew(&self) {
+        self.begin(0, Instant::from_nanos(0));
+        self.displaced_at.store(0, Ordering::Relaxed);
+        self.of_due.store(NONE, Ordering::Relaxed);
+        self.ends.store(NONE, Ordering::Relaxed);
+    }
+
     /// Begins the slice of `tick`.
     pub(crate) fn begin(&self, tick: u64, now: Instant) {
         self.seen.store(tick, Ordering::Relaxed);
@@ -93,5 +102,12 @@ pub(crate) struct CurrentCall {
 impl CurrentCall {
     pub(crate) fn new() -> Self {
         Self { seen: AtomicU32::new(0), since: AtomicU64::new(0) }
+    }
+
+    /// Forgets everything, as for a new P.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn renew(&self) {
+        self.seen.store(0, Ordering::Relaxed);
+        self.since.store(0, Ordering::Relaxed);
     }
 }

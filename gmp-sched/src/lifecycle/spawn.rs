@@ -321,11 +321,20 @@ impl<P: Platform> Scheduler<P> {
             self.add_machine()?;
         }
         let goroutine = reuse::take_with_stack(self, P::STACK_SIZE)?;
-        closure::install(StackEnd::of(goroutine), main);
-        goroutine.completion.store(ATTACHED, Ordering::Relaxed);
-        goroutine.begin(GoroutineId(1), None);
-        goroutine.set_status(Status::Runnable);
-        self.inject(goroutine);
+        inject_new(self, goroutine, GoroutineId::MAIN, main);
         Ok(())
     }
+}
+
+/// Makes a slot of the caller's a detached G, on the global queue.
+fn inject_new<P, F>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>, id: GoroutineId, body: F)
+where
+    P: Platform,
+    F: FnOnce() + Send + 'static,
+{
+    closure::install(StackEnd::of(goroutine), body);
+    goroutine.completion.store(ATTACHED, Ordering::Relaxed);
+    goroutine.begin(id, None);
+    JoinHandle::<(), P>::new(goroutine).detach();
+    scheduler.inject_from_outside(goroutine);
 }

@@ -5,7 +5,7 @@ use std::panic;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{BodyEnds, Native, alive, overflow, panic_hook};
+use super::{BodyEnds, Native, alive, overflow, panic_hook, pool};
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::exit::exit_body;
@@ -52,8 +52,8 @@ pub const unsafe fn enter() -> Threads {
 }
 
 impl Threads {
-    /// Makes a scheduler with `processors` Ps, runs `main` as its main G, and returns its result. Gs that have not ended by
-    /// then are abandoned. Blocks the calling thread.
+    /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended by then are
+    /// abandoned: those that run go on until they wait, and those that wait do so forever. Blocks the calling thread.
     ///
     /// # Panics
     ///
@@ -74,7 +74,7 @@ impl Threads {
     ) -> T {
         overflow::install();
         panic_hook::install();
-        let scheduler: &'static Scheduler<Native> = Scheduler::with_limit(processors, processors.max(PROCS_LIMIT));
+        let scheduler = pool::enter(processors);
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();
         let main = move || {
@@ -95,7 +95,12 @@ impl Threads {
         };
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]
         // SAFETY: `self` was made by `enter`, whose caller promised what this platform requires of Gs. The scheduler is new.
-        unsafe { scheduler.start(main) }.expect("threads for all Ps and a stack for the main G");
+        if let Err(error) = unsafe { scheduler.start(main) } {
+            alive::leave(scheduler);
+            scheduler.shut_down();
+            pool::leave(scheduler);
+            panic!("no threads for all Ps, or no stack for the main G: {error}");
+        }
         let (stop, stopped) = mpsc::channel::<()>();
         let watch = thread::spawn(move || {
             let mut sysmon = Sysmon::new(scheduler);
@@ -104,6 +109,7 @@ impl Threads {
         let outcome = result.recv().expect("main sends its result or keeps the sender");
         drop(stop);
         watch.join().expect("sysmon does not panic");
+        pool::leave(scheduler);
         match outcome {
             Ok(value) => value,
             Err(panic) => panic::resume_unwind(panic),

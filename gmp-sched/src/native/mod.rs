@@ -33,8 +33,8 @@
 //! Several threads may each [`run`](Threads::run) a scheduler, whose Gs may share channels, locks and all other handles:
 //! each G runs under its own scheduler. If the Gs of all of them wait, that is a deadlock; see [`expect_wakes`].
 //!
-//! A scheduler lives as long as the process, like Go's: [`Threads::run`] leaks a few kilobytes for each P, and the stacks of
-//! Gs that have not finished.
+//! A scheduler and its threads are used again by later runs, so that a run leaks nothing if all its Gs have ended and no timer
+//! is set when `main` returns. Otherwise it leaks the scheduler, about 1 MiB, and the stacks of the Gs that are left.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -63,6 +63,7 @@ mod alive;
 mod entry;
 mod overflow;
 mod panic_hook;
+mod pool;
 mod settings;
 pub(crate) mod stack;
 mod unwinding;
@@ -71,7 +72,7 @@ pub use alive::{ExpectedWakes, expect_wakes};
 #[cfg(test)]
 pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
-pub use settings::{num_cpu, num_goroutine, procs, set_slice};
+pub use settings::{num_cpu, num_goroutine, procs, set_idle_limit, set_slice};
 
 /// The platform type; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -166,21 +167,15 @@ unsafe impl Platform for Native {
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
-        let token: &'static Thread = Box::leak(Box::default());
-        thread::Builder::new()
-            .name(std::format!("M{}", machine.machine().id().get()))
-            .spawn(move || {
-                CURRENT.set(Some(machine.machine()));
-                let _alternate = AlternateStack::install();
-                token.park(None);
-                let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| machine.run()));
-                if !ended.is::<MachineEnds>() {
-                    // The scheduler itself panicked, and said why. Without this M the others would only hang.
-                    std::process::abort();
-                }
-            })
-            .map(|_| token)
-            .map_err(|_| OutOfResources)
+        let (scheduler, number) = (machine.machine().scheduler(), machine.machine().id().get());
+        // The token of an M stays when its thread ends: others may set it at any time.
+        let token = machine.machine().thread().copied().unwrap_or_else(|| Box::leak(Box::default()));
+        pool::thread_begins(scheduler);
+        let started = thread::Builder::new().name(std::format!("M{number}")).spawn(move || run_machine(machine, token));
+        started.map(|_| token).map_err(|_| {
+            pool::thread_ends(scheduler);
+            OutOfResources
+        })
     }
 
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>) {
@@ -193,6 +188,10 @@ unsafe impl Platform for Native {
         if let Some(thread) = machine.thread() {
             thread.unpark();
         }
+    }
+
+    fn idle_limit() -> Option<Duration> {
+        Some(settings::idle_limit())
     }
 
     fn exit_thread() -> ! {
@@ -237,6 +236,29 @@ unsafe impl Platform for Native {
         }
         std::process::exit(2);
     }
+}
+
+/// What the thread of an M does.
+fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
+    let machine = new.machine();
+    CURRENT.set(Some(machine));
+    let alternate = AlternateStack::install();
+    // Others may set the token of an M that had a thread before.
+    while machine.is_retired() {
+        token.park(None);
+    }
+    let Err(ended) = panic::catch_unwind(AssertUnwindSafe(|| new.run()));
+    if !ended.is::<MachineEnds>() {
+        // The scheduler itself panicked, and said why. Without this M the others would only hang.
+        std::process::abort();
+    }
+    drop(alternate);
+    CURRENT.set(None);
+    let scheduler = machine.scheduler();
+    if machine.is_retired() {
+        scheduler.reuse_machine(machine);
+    }
+    pool::thread_ends(scheduler);
 }
 
 /// The payload that ends an M's thread.

@@ -32,6 +32,29 @@ pub fn set_slice(slice: Duration) {
     SLICE_NANOSECONDS.store(nanoseconds, Ordering::Relaxed);
 }
 
+static IDLE_NANOSECONDS: StaticU64 = StaticU64::new(10_000_000_000);
+
+/// How long a thread stays idle that no P needs; see [`set_idle_limit`].
+pub(super) fn idle_limit() -> Duration {
+    Duration::from_nanos(IDLE_NANOSECONDS.load(Ordering::Relaxed))
+}
+
+/// Sets for all schedulers of this process how long a thread stays idle before it ends, 10 s at first. Each scheduler keeps as
+/// many threads as Ps; further ones, made for calls that block, end. Holds for threads that become idle from now on.
+///
+/// Callable from any thread; does not block. In Go threads do not end.
+///
+/// ```
+/// use core::time::Duration;
+/// use gmp_sched::native;
+///
+/// native::set_idle_limit(Duration::from_secs(1));
+/// ```
+pub fn set_idle_limit(limit: Duration) {
+    let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    IDLE_NANOSECONDS.store(nanoseconds, Ordering::Relaxed);
+}
+
 /// The number of CPUs that this process may use, 1 if the system does not say. Callable from any thread; does not block. Go:
 /// `runtime.NumCPU`.
 ///

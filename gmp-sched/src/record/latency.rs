@@ -44,6 +44,12 @@ impl LatencyCounter {
         Self(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
+    /// Sets all to 0.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn clear(&self) {
+        self.0.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
+    }
+
     pub(crate) fn add(&self, latency: Duration) {
         let bucket = &self.0[bucket_of(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX))];
         // Not a read-modify-write: there is only one writer.

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use crate::base::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
 use crate::base::instant::Instant;
@@ -152,11 +152,29 @@ pub(crate) struct Tracer {
     pub(crate) active: AtomicRef<Ring>,
     /// The ring of this P, once there is one; never freed.
     pub(crate) ring: AtomicRef<Ring>,
+    /// That ring was made for a run that has ended.
+    is_ring_of_last_run: AtomicBool,
 }
 
 impl Tracer {
     pub(crate) fn new() -> Self {
-        Self { active: AtomicRef::none(), ring: AtomicRef::none() }
+        Self { active: AtomicRef::none(), ring: AtomicRef::none(), is_ring_of_last_run: AtomicBool::new(false) }
+    }
+
+    /// The run ends in which a trace may have been taken.
+    #[cfg(all(feature = "std", not(gmp_loom)))]
+    pub(crate) fn renew(&self) {
+        self.active.store(None, Ordering::Relaxed);
+        self.is_ring_of_last_run.store(true, Ordering::Relaxed);
+    }
+
+    /// Drops the reference to the ring of an ended run if it has another capacity.
+    pub(crate) fn forget_last_run(&self, capacity: usize) {
+        if self.is_ring_of_last_run.swap(false, Ordering::Relaxed)
+            && self.ring.load(Ordering::Acquire).is_some_and(|ring| ring.slots.len() != capacity)
+        {
+            self.ring.store(None, Ordering::Release);
+        }
     }
 }
 

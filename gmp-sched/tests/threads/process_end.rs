@@ -8,7 +8,8 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::panic;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use crate::entered::THREADS;
 use gmp_sched::native;
@@ -128,6 +129,40 @@ fn panic_hooks_of_the_program_stay_in_effect() {
     let lines: Vec<_> = stderr.lines().filter(|line| line.contains("hook") || line.ends_with("panics:")).collect();
     assert!(lines[0].starts_with("goroutine "), "{stderr}");
     assert_eq!(lines[1..], ["the first hook: one", "the second hook: two", "the second hook: three"], "{stderr}");
+}
+
+/// Threads of this process.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+#[test]
+fn idle_threads_end_and_new_ones_are_made_again() {
+    let ended = in_child("idle_threads_end_and_new_ones_are_made_again", || {
+        native::set_idle_limit(Duration::from_millis(50));
+        THREADS.run(2, || {
+            let before = threads();
+            for _ in 0..3 {
+                let gate = Arc::new(Barrier::new(31));
+                let calls: Vec<_> = (0..30)
+                    .map(|_| {
+                        let gate = gate.clone();
+                        native::go(move || _ = native::blocking(|| gate.wait()))
+                    })
+                    .collect();
+                native::blocking(|| gate.wait());
+                assert!(threads() >= before + 30, "each of 31 calls has a thread");
+                calls.into_iter().for_each(|call| call.join().unwrap());
+                let start = Instant::now();
+                while threads() > before + 1 {
+                    assert!(start.elapsed() < Duration::from_secs(60), "{} threads, at first {before}", threads());
+                    native::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+    });
+    let Some((child, stderr)) = ended else { return };
+    assert_eq!(child.status.code(), Some(0), "{stderr}");
 }
 
 #[test]

@@ -174,8 +174,8 @@ fn sleepers_wake_in_order_of_their_deadlines() {
 
 #[test]
 fn goroutine_ids_are_unique_and_main_is_one() {
-    THREADS.run_with(4, |scheduler| {
-        let main = scheduler.goroutines().next().unwrap();
+    THREADS.run(4, || {
+        let main = Pinned::<Native>::new().goroutine();
         assert_eq!((main.id().get(), main.creator()), (1, None));
         let handles: Vec<_> = (0..4000)
             .map(|_| {
@@ -253,6 +253,7 @@ fn tree(seed: u32, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
 fn stacks_of_dead_gs_can_be_released() {
     for processors in [1, 2, 4] {
         THREADS.run_with(processors, move |scheduler| {
+            let slots = scheduler.goroutines().count();
             let spawn_many = || (0..1000u64).map(|n| native::go(move || n)).collect::<Vec<_>>();
             for _ in 0..3 {
                 let sum: u64 = spawn_many().into_iter().map(|handle| handle.join().unwrap()).sum();
@@ -265,7 +266,11 @@ fn stacks_of_dead_gs_can_be_released() {
                 assert_eq!(scheduler.give_back_stacks(0), 0);
             }
             if processors == 1 {
-                assert_eq!(scheduler.goroutines().count(), 1001, "slots are reused without their stacks as well");
+                assert_eq!(
+                    scheduler.goroutines().count(),
+                    slots.max(1001),
+                    "slots are reused without their stacks as well"
+                );
             }
         });
     }

@@ -8,9 +8,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "entities/scheduler.rs",
         "shutting down has no full fence between the flag and the walk through the Ms",
         "        crate::base::atomic::fence(Ordering::SeqCst);
-        for machine in self.machines() {",
+        for machine in self.machines_ever() {",
         "        crate::base::atomic::fence(Ordering::AcqRel);
-        for machine in self.machines() {",
+        for machine in self.machines_ever() {",
         Model("shut_down::m_that_is_made_during_shut_down_is_unparked"),
     ),
     mutant(

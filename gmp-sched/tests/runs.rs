@@ -1,0 +1,99 @@
+//! Many runs in one process: nothing is leaked, and what one run has done is not seen in the next.
+//!
+//! A binary of its own, with one test, because it counts what the whole process allocates and maps.
+#![cfg(not(gmp_loom))]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use gmp_sched::native::{self, Context};
+
+use crate::entered::THREADS;
+
+#[path = "threads/entered.rs"]
+mod entered;
+
+/// The system's allocator, with a count of the bytes allocated.
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: passes every call on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(address, layout) }
+    }
+}
+
+/// Bytes that are mapped writable.
+fn mapped() -> usize {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let size = |line: &str| {
+        let (range, rights) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let address = |digits| usize::from_str_radix(digits, 16).unwrap();
+        rights.starts_with("rw").then(|| address(end) - address(start))
+    };
+    maps.lines().filter_map(size).sum()
+}
+
+/// Gs, channels, timers, blocking calls and a chosen number of Ps, all of which are over when this returns.
+fn program() {
+    let (sender, receiver) = native::channel(1);
+    let feeder = native::go(move || (0..10).for_each(|number| sender.send(number).unwrap()));
+    assert_eq!(receiver.iter().sum::<u32>(), 45);
+    feeder.join().unwrap();
+    native::set_procs(3).unwrap();
+    let all: Vec<_> = (0..20)
+        .map(|number| {
+            native::go(move || {
+                if number % 2 == 0 {
+                    native::blocking(thread::yield_now);
+                }
+                let (context, cancel) = Context::background().with_timeout(Duration::from_secs(60));
+                native::sleep(Duration::from_micros(10));
+                cancel.cancel();
+                drop(context);
+                number
+            })
+        })
+        .collect();
+    assert_eq!(all.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 190);
+}
+
+#[test]
+fn thousand_runs_leak_neither_memory_nor_threads_nor_counts() {
+    let run = |processors| {
+        let first = THREADS.run_with(processors, |scheduler| {
+            let fresh =
+                (scheduler.procs(), scheduler.counts().spawned, native::num_goroutine(), native::go(|| ()).id());
+            program();
+            fresh
+        });
+        assert_eq!((first.0, first.1, first.2, first.3.get()), (processors, 0, 1, 16), "as on a new scheduler");
+    };
+    // The first runs make what is kept: a scheduler, slots of Gs and Ms, a few caches of the standard library.
+    (0..200).for_each(|round| run(1 + round % 2));
+    let (allocated, is_mapped) = (ALLOCATED.load(Ordering::Relaxed), mapped());
+    (0..1000).for_each(|round| run(1 + round % 2));
+    let grown = ALLOCATED.load(Ordering::Relaxed).saturating_sub(allocated);
+    // A scheduler takes 1 MiB. Another one is made if the last steps of a G take longer than a slice, on a busy computer.
+    assert!(grown < 20 << 20, "{grown} bytes more after 1,000 runs");
+    // Stacks of threads that are about to end, and what the allocator reserves for new threads.
+    let grown = mapped().saturating_sub(is_mapped);
+    assert!(grown < 200 << 20, "{grown} bytes more are mapped after 1,000 runs");
+}
