@@ -60,6 +60,7 @@ use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
 
 mod alive;
+mod calls;
 mod entry;
 mod overflow;
 mod panic_hook;
@@ -69,6 +70,7 @@ pub(crate) mod stack;
 mod unwinding;
 
 pub use alive::{ExpectedWakes, expect_wakes};
+pub use calls::{BLOCKING_LIMIT, blocking, set_blocking_limit, syscall, try_blocking};
 #[cfg(test)]
 pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
@@ -276,37 +278,4 @@ fn describe(goroutine: &Goroutine<Native>) {
     } else {
         std::eprintln!("{} [{status}]", Named(goroutine));
     }
-}
-
-/// Runs `call`, which may block the thread, as a system call: if it lasts, sysmon hands the P off to another M.
-///
-/// # Panics
-///
-/// The caller is not a G.
-pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
-    crate::engine::syscall::syscall::<Native, R>(call)
-}
-
-/// Runs `call`, which will block the thread, after handing the P off to another M.
-///
-/// # Panics
-///
-/// The caller is not a G; no thread can be made to take over.
-#[track_caller]
-pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
-    crate::engine::syscall::blocking::<Native, R>(call)
-}
-
-/// [`blocking`] that returns an error if there is no thread.
-///
-/// # Errors
-///
-/// No thread can be made to take over; `call` has not been run.
-///
-/// # Panics
-///
-/// The caller is not a G.
-#[track_caller]
-pub fn try_blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    crate::engine::syscall::try_blocking::<Native, R>(call)
 }

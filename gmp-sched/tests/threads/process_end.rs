@@ -8,7 +8,9 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::panic;
 use std::process::{Command, Output};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::entered::THREADS;
@@ -159,6 +161,37 @@ fn idle_threads_end_and_new_ones_are_made_again() {
                     native::sleep(Duration::from_millis(10));
                 }
             }
+        });
+    });
+    let Some((child, stderr)) = ended else { return };
+    assert_eq!(child.status.code(), Some(0), "{stderr}");
+}
+
+#[test]
+fn blocking_calls_beyond_the_limit_wait_in_order() {
+    let ended = in_child("blocking_calls_beyond_the_limit_wait_in_order", || {
+        native::set_blocking_limit(1);
+        // With one P, a G that has noted its arrival calls before another one runs.
+        THREADS.run(1, || {
+            let (arrived, called) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+            let at_once = Arc::new(AtomicUsize::new(0));
+            let calls: Vec<_> = (0..200)
+                .map(|number| {
+                    let (arrived, called, at_once) = (arrived.clone(), called.clone(), at_once.clone());
+                    native::go(move || {
+                        arrived.lock().unwrap().push(number);
+                        native::blocking(|| {
+                            assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0, "two calls at once");
+                            called.lock().unwrap().push(number);
+                            thread::sleep(Duration::from_micros(50));
+                            at_once.fetch_sub(1, Ordering::SeqCst);
+                        });
+                    })
+                })
+                .collect();
+            calls.into_iter().for_each(|call| call.join().unwrap());
+            assert_eq!(*called.lock().unwrap(), *arrived.lock().unwrap());
+            assert_eq!(called.lock().unwrap().len(), 200);
         });
     });
     let Some((child, stderr)) = ended else { return };
