@@ -179,6 +179,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         Ok(body())
     }
 
+    /// Runs `future` to completion for a caller that is not a G with a P, where threads that are not Ms may wait.
+    ///
+    /// # Errors
+    ///
+    /// No such thread may wait here; the future has not been polled.
+    fn block_thread_on<F: Future>(future: F) -> Result<F::Output, F> {
+        Err(future)
+    }
+
     /// Unwinds the calling G up to [`run_body`](Platform::run_body), which then returns [`JoinError::Exited`]. Returns
     /// if the platform cannot unwind; then the G is [abandoned](crate::exit::abandon).
     fn unwind_body() {}

@@ -10,6 +10,7 @@ use crate::base::atomic::{AtomicU8, Ordering};
 use crate::base::points::Site;
 use crate::engine::park::{park, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::entities::machine::Machine;
 use crate::platform::{Pinned, Platform};
 
 /// The waker has not been called since the last poll.
@@ -42,10 +43,22 @@ pub(crate) struct Cell<P: Platform> {
 /// assert_eq!(answer, 42);
 /// ```
 ///
+/// On `native` it also runs on a thread that is not an M, or is in a system call: then it blocks that thread.
+///
 /// # Panics
 ///
-/// The caller is not a G with a P; the future panics.
+/// The caller is not a G with a P, on other platforms; the future panics.
+#[track_caller]
 pub fn block_on<P: Platform, F: Future>(future: F) -> F::Output {
+    if Pinned::<P>::new().try_machine().and_then(Machine::processor).is_some() {
+        return block_goroutine_on::<P, F>(future);
+    }
+    // If no thread may wait here, the next function says why the caller may not.
+    P::block_thread_on(future).unwrap_or_else(block_goroutine_on::<P, F>)
+}
+
+#[track_caller]
+fn block_goroutine_on<P: Platform, F: Future>(future: F) -> F::Output {
     let cell = Arc::new(Cell::<P>::new());
     let waker = Waker::from(cell.clone());
     let mut context = Context::from_waker(&waker);

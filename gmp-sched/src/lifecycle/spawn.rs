@@ -326,6 +326,21 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
+/// Runs `body` as a detached G of `scheduler`, for a caller that is not an M of it. Does not block; allocates.
+#[cfg(all(feature = "std", not(gmp_loom)))]
+pub(crate) fn spawn_from_outside<P, F>(scheduler: &'static Scheduler<P>, body: F) -> Result<(), OutOfResources>
+where
+    P: Platform,
+    F: FnOnce() + Send + 'static,
+{
+    let free = scheduler.free.lock().pop_with_stack();
+    let goroutine = free.map_or_else(|| reuse::take_with_stack(scheduler, P::STACK_SIZE), Ok)?;
+    goroutine.set_name(None);
+    inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);
+    scheduler.started_without_processor.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
 /// Makes a slot of the caller's a detached G, on the global queue.
 fn inject_new<P, F>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>, id: GoroutineId, body: F)
 where

@@ -1,9 +1,5 @@
-//! The platform of operating-system threads: an M is a thread, and an idle M sleeps in the operating system. For examples,
-//! benchmarks, tests, and use without QEMU.
-//!
-//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next parks, yields, ends
-//! or returns from a system call. A G that does none of these keeps its M, as in Go before 1.14, and the Gs queued behind it
-//! are stolen.
+//! The platform of operating-system threads: an M is a thread, and an idle M sleeps in the operating system. For programs,
+//! examples, benchmarks and tests on Linux.
 //!
 //! ```
 //! use gmp_sched::native;
@@ -17,24 +13,63 @@
 //! assert_eq!(sum, 4950);
 //! ```
 //!
-//! # Migration between threads
+//! # Calls that block the thread
 //!
-//! A G moves from thread to thread. Neither the compiler nor the standard library knows that, so entering this platform is
-//! `unsafe`: see [`enter`] for what Gs must not do. The kernel and the simulator have no thread-local variables, and need no
-//! such promise.
+//! What blocks a G in this crate (channels, locks, [`sleep`], [`JoinHandle::join`]) leaves the thread and the P to other Gs. A
+//! call of the operating system does not: reading a socket of `std`, `std::thread::sleep` or waiting for a lock of `std` blocks
+//! the thread *with its P*. As many such calls as Ps stop the whole program until one returns. So tell the scheduler:
 //!
-//! | | |
-//! |---|---|
-//! | the G's stack, what it owns, a mutex of [`sync`](crate::library::sync) | moves with the G |
-//! | thread-local variables, `std::thread::current()`, locks of `std` that are held | stay with the thread |
-//! | a G that unwinds | stays on its thread, alone, until its body has ended, since the panic count of `std` stays |
-//! | a G that called [`lock_thread`] | stays on its thread, alone |
+//! | call | its P | for |
+//! |---|---|---|
+//! | `call()` | stays blocked; the Gs in its queue are stolen by other Ps, if one has nothing to run | what returns in microseconds |
+//! | [`syscall`]`(call)` | goes to another thread if the call lasts, after 20 µs to 10 ms | what may or may not block |
+//! | [`blocking`]`(call)` | goes to another thread before the call begins | what will block |
+//!
+//! ```
+//! use gmp_sched::native;
+//! use std::{sync::mpsc, thread, time::Duration};
+//!
+//! // With the only P blocked, the other G could not send.
+//! let received = unsafe { native::enter() }.run(1, || {
+//!     let (sender, receiver) = mpsc::channel();
+//!     let other = native::go(move || sender.send(7));
+//!     let received = native::blocking(|| receiver.recv());
+//!     other.join().unwrap().unwrap();
+//!     received
+//! });
+//! assert_eq!(received, Ok(7));
+//! ```
+//!
+//! A blocked call takes a thread of its own. Threads that no P needs end after a while ([`set_idle_limit`]), and calls beyond
+//! [`BLOCKING_LIMIT`] wait in order. There are no sockets yet that park only the G.
+//!
+//! Threads that are not Ms send and receive by [`blocking_send`](crate::chan::Sender::blocking_send) and
+//! [`blocking_recv`](crate::chan::Receiver::blocking_recv), and run futures by [`block_on`]. See [`expect_wakes`] for what they
+//! mean for the detection of deadlocks.
+//!
+//! # Slices
+//!
+//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next parks, yields, ends
+//! or returns from a system call. A G that does none of these keeps its M, as in Go before 1.14, and the Gs queued behind it
+//! are stolen.
+//!
+#![doc = include_str!("what_moves.md")]
+//!
+//! # Panics and stack overflows
+//!
+//! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner; a G that nobody joins ends the process,
+//! with status 2, as in Go. The message names the G: [`Threads::run`] adds a line to the panic hook that is set then. A stack
+//! has 512 KiB unless [`Builder::stack_size`] chooses another size, and takes memory as it is used. An overflow ends the process
+//! with a message that names the G and the size.
+//!
+//! # Runs
 //!
 //! Several threads may each [`run`](Threads::run) a scheduler, whose Gs may share channels, locks and all other handles:
-//! each G runs under its own scheduler. If the Gs of all of them wait, that is a deadlock; see [`expect_wakes`].
+//! each G runs under its own scheduler. If the Gs of all of them wait, that is a deadlock.
 //!
 //! A scheduler and its threads are used again by later runs, so that a run leaks nothing if all its Gs have ended and no timer
-//! is set when `main` returns. Otherwise it leaks the scheduler, about 1 MiB, and the stacks of the Gs that are left.
+//! is set when `main` returns. Otherwise it leaks the scheduler, about 1 MiB, and the stacks of the Gs that are left, because
+//! their values may be borrowed.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -60,6 +95,7 @@ use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
 
 mod alive;
+mod bridge;
 mod calls;
 mod entry;
 mod overflow;
@@ -219,6 +255,10 @@ unsafe impl Platform for Native {
             unwinding::ended();
             if payload.is::<BodyEnds>() { JoinError::Exited } else { JoinError::Panicked(Panic::new(payload)) }
         })
+    }
+
+    fn block_thread_on<F: Future>(future: F) -> Result<F::Output, F> {
+        Ok(bridge::block_thread_on(future))
     }
 
     fn unwind_body() {

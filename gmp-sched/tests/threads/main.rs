@@ -4,6 +4,7 @@
 mod device_signals;
 mod entered;
 mod misuse;
+mod plain_threads;
 mod process_end;
 mod schedtrace;
 mod schedulers;
