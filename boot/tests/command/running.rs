@@ -132,6 +132,7 @@ fn standard_input_reaches_the_program() {
     for (input, printed) in [
         ("", "0 lines, 0 bytes\n"),
         ("one\ntwo\n", "[one]\n[two]\n2 lines, 8 bytes\n"),
+        ("one\ntwo", "[one]\n[two]\n2 lines, 8 bytes\n"),
         (
             many.as_str(),
             "[a line of some length]\n[a line of some length]\n[a line of some length]\n5000 lines, 110000 bytes\n",

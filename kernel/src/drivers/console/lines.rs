@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use boot_protocol::console::END_OF_INPUT;
 use gmp_sched::platform::OutOfResources;
@@ -11,6 +12,9 @@ use super::received;
 use crate::cpu::sync::InterruptMutex;
 use crate::sched::blocking::block;
 use crate::sched::kthread::KernelThread;
+
+/// Whether the input has ended. Its end is received once, and ends the last line, too, if that has no newline.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// The thread that waits for input; only one may.
 static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::new(None);
@@ -28,17 +32,19 @@ static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::n
 pub fn read_line() -> Result<Option<String>, OutOfResources> {
     received::set_waker(wake_reader);
     let mut line = Vec::new();
-    loop {
+    while !HAS_ENDED.load(Ordering::Relaxed) {
         let byte = match try_read() {
             Some(byte) => byte,
             None => wait_for_byte()?,
         };
+        HAS_ENDED.store(byte == END_OF_INPUT, Ordering::Relaxed);
         match byte {
             END_OF_INPUT if line.is_empty() => return Ok(None),
             b'\n' | b'\r' | END_OF_INPUT => return Ok(Some(String::from_utf8_lossy(&line).into_owned())),
             _ => line.push(byte),
         }
     }
+    Ok(None)
 }
 
 fn wait_for_byte() -> Result<u8, OutOfResources> {
