@@ -1,5 +1,5 @@
-//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library: a program for the machine is an
-//! ordinary `no_std` crate with a `main`, linked with this one into a single ELF that QEMU (or a bare machine) boots.
+//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library: a program is an ordinary `no_std` crate
+//! with a `main`, linked with this one into a single ELF that QEMU (or a bare machine) boots.
 //!
 //! ```no_run
 //! #![no_std]
@@ -35,7 +35,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`program`], [`args`], [`exit`] | what a program sees: `main!`, its arguments, its status |
-//! | [`platform`] | the scheduler, for this machine: Gs, channels, locks that block |
+//! | [`platform`] | the scheduler, for this kernel: Gs, channels, locks that block |
 //! | [`console`], [`disk`], [`clock`] | `println!` and input, disks, time |
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
@@ -45,7 +45,7 @@
 //! | folder | what |
 //! |---|---|
 //! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
-//! | `program` | what a program sees; `internals`: what else the tests inside the machine need |
+//! | `program` | what a program sees; `internals`: what else the guest tests need |
 //! | `traps` | interrupts and exceptions: how they enter Rust, and what each does |
 //! | `drivers` | console, disk, `pci`, `virtio` |
 //! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: the last words of a machine; where every CPU is |

@@ -37,7 +37,7 @@ use crate::traps::idt;
 /// | `cpu::init` | the control registers are as the kernel wants them |
 /// | `mm::init` | frames, the kernel's own page tables, the heap |
 /// | `args::init`, `console::configure` | kernel options can be read; the log has its level |
-/// | `acpi::init` | the CPUs, interrupt controllers and the way to turn the machine off are known |
+/// | `acpi::init` | the CPUs, interrupt controllers and the way to turn the computer off are known |
 /// | `enter` | the boot CPU is on its final stack, which has a guard page |
 fn start(boot_info: &'static mut BootInfo, command_line: &'static str) -> ! {
     local::init_boot_cpu();

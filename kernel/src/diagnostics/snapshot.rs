@@ -23,7 +23,7 @@ use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::exception::GeneralRegisters;
 
 /// How often a CPU that does not answer is polled before it is reported as not answering.
-const LOOKS: usize = 20_000_000;
+const MOST_POLLS: usize = 20_000_000;
 
 /// Longer backtraces are cut.
 const MAX_FRAMES: usize = 48;
@@ -194,7 +194,7 @@ pub(crate) fn ask_others() {
         ask(cpu);
     }
     for (_, other) in others() {
-        for _ in 0..LOOKS {
+        for _ in 0..MOST_POLLS {
             if other.is_answered() {
                 break;
             }

@@ -104,7 +104,7 @@ impl Disk {
         Self { name, bytes, device }
     }
 
-    /// The name of the file as given to `boot`; `disk` and a number if the machine was not started by `boot`.
+    /// The name of the file as given to `boot`; `disk` and a number if the kernel was not started by `boot`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -3,9 +3,9 @@
 use super::address::PAGE_SIZE;
 use super::{frame, large_heap, pressure, stack};
 
-/// What the memory of the machine is used for at one moment, in bytes unless noted otherwise.
+/// The use of memory at one moment, in bytes unless noted otherwise.
 ///
-/// The parts are counted one after the other while the machine runs, so they may not add up exactly. The rest, which is
+/// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The rest, which is
 /// neither free, nor heap, nor committed for stacks, is page tables, memory of devices, and small objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {

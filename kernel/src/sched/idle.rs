@@ -27,7 +27,7 @@ static POLL_NS: AtomicU64 = AtomicU64::new(0);
 /// Polls between two pause instructions: about a thousand instructions. If all CPUs share one thread of the host, QEMU switches
 /// to another CPU at a pause. Without a pause the timers of the other CPUs would have to wait until the polling ends. With a
 /// pause in every poll, switching would take most of the host's time.
-const LOOKS_IN_A_ROW: u64 = 32;
+const POLLS_BETWEEN_PAUSES: u64 = 32;
 
 /// Sets how long the last CPU polls. Called by the boot CPU before kernel threads are set up.
 pub(crate) fn set_polling(duration: Duration) {
@@ -54,10 +54,10 @@ pub(crate) fn wait_for_interrupt() {
 fn poll(limit: Duration) {
     interrupts::enable();
     let end = kthread::now() + limit;
-    let mut looks = 0u64;
+    let mut polls = 0u64;
     while tlb::is_halted() && kthread::all().are_all_idle() && kthread::now() < end {
-        looks += 1;
-        if looks.is_multiple_of(LOOKS_IN_A_ROW) {
+        polls += 1;
+        if polls.is_multiple_of(POLLS_BETWEEN_PAUSES) {
             hint::spin_loop();
         }
     }

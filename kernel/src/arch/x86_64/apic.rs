@@ -28,7 +28,7 @@ const BASE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// How often the APIC is polled before a pending send is abandoned, so that a panic cannot hang here. On hardware the first
 /// poll succeeds.
-const SEND_LOOKS: u32 = 1_000_000;
+const SEND_POLLS: u32 = 1_000_000;
 
 /// Where the registers are mapped, at the same address for every CPU; null where they are not in memory, in x2APIC mode.
 static REGISTERS: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
@@ -176,7 +176,7 @@ pub(crate) fn send_startup(apic_id: u32, page: u8) {
 fn command(to: To, command: Command) {
     without_interrupts(|| {
         let apic = local_apic();
-        for _ in 0..SEND_LOOKS {
+        for _ in 0..SEND_POLLS {
             if !apic.is_sending() {
                 break;
             }

@@ -13,7 +13,7 @@ use crate::arch::x86_64::timer;
 
 /// How often a port that takes nothing is polled, at least. For the time before there is a clock; it is longer than any port
 /// needs for the bytes that it holds.
-const LOOKS: usize = 10_000_000;
+const LEAST_POLLS: usize = 10_000_000;
 
 /// The console of a panic. Nothing else prints: the other CPUs have stopped, and this one does not return.
 pub(crate) struct Emergency {
@@ -49,10 +49,10 @@ impl Emergency {
     /// Waits until the port is ready. After a timeout no later call waits.
     fn wait_until(&mut self, is_ready: impl Fn(&mut Uart) -> bool) {
         let start = timer::now();
-        let mut looks = 0;
+        let mut polls = 0;
         while self.is_there && !is_ready(&mut self.uart) {
-            looks += 1;
-            self.is_there = looks < LOOKS || timer::now().saturating_sub(start) < output::patience();
+            polls += 1;
+            self.is_there = polls < LEAST_POLLS || timer::now().saturating_sub(start) < output::patience();
             hint::spin_loop();
         }
     }
