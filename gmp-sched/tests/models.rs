@@ -5,6 +5,16 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
+/// `base::modelled_lock` repeats the algorithm of this version of `spin` for loom.
+#[test]
+fn modelled_version_of_spin_is_the_one_in_use() {
+    let versions = include_str!("../../Cargo.lock");
+    assert!(
+        versions.contains("name = \"spin\"\nversion = \"0.12.3\"\n"),
+        "compare `spin::mutex::SpinMutex` of the new version with `src/base/modelled_lock.rs`"
+    );
+}
+
 #[test]
 fn loom_models_hold() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");

@@ -6,6 +6,9 @@ pub(crate) mod extension;
 pub(crate) mod id;
 pub(crate) mod instant;
 pub(crate) mod list;
+#[cfg(gmp_loom)]
+#[expect(unsafe_code, reason = "guards a value that loom watches")]
+pub(crate) mod modelled_lock;
 pub(crate) mod points;
 pub(crate) mod reference;
 pub mod run_queue;

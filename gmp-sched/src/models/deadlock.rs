@@ -1,7 +1,7 @@
 //! The deadlock check against a foreign thread that is about to wake a G.
 
-use super::explore_every_point;
 use super::platform::{Setting, spawn_as};
+use super::{explore_every_point, explore_with_both_locks};
 use crate::base::instant::Instant;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::WaitReason;
@@ -11,20 +11,22 @@ use crate::platform::Pinned;
 /// One G waits for a future, the other for that G. At no moment does the check report a deadlock.
 #[test]
 fn deadlock_is_not_reported_during_a_wake_from_outside() {
-    explore_every_point(|| {
-        let setting = Setting::new(1);
-        let idler = setting.busy_machine();
-        setting.goroutine();
-        let woken = setting.goroutine();
-        woken.set_waiting(
-            WaitReason::Future,
-            ParkedStatus::unsampled(setting.scheduler.number()),
-            Instant::from_nanos(0),
-        );
-        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
-        ready_pinned(&Pinned::new(), woken);
-        idles.join().unwrap();
-        setting.settle_all([idler]);
-        setting.check();
+    explore_with_both_locks(|| {
+        explore_every_point(|| {
+            let setting = Setting::new(1);
+            let idler = setting.busy_machine();
+            setting.goroutine();
+            let woken = setting.goroutine();
+            woken.set_waiting(
+                WaitReason::Future,
+                ParkedStatus::unsampled(setting.scheduler.number()),
+                Instant::from_nanos(0),
+            );
+            let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+            ready_pinned(&Pinned::new(), woken);
+            idles.join().unwrap();
+            setting.settle_all([idler]);
+            setting.check();
+        });
     });
 }

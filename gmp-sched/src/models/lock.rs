@@ -1,13 +1,17 @@
-//! The lock of a channel itself: one holder at a time, which sees what the previous one did.
+//! The locks themselves, that of a channel and `spin`'s: one holder at a time, which sees what the previous one did.
 //!
-//! A thread that finds it locked tries once more, where the lock itself would keep trying: a loop would have infinitely many
-//! states.
+//! A thread that finds a channel's lock locked tries once more, where the lock itself would keep trying: a loop would have
+//! infinitely many states. That of `spin` runs with its loops: after each failed attempt loom lets the other threads run.
 
 use alloc::boxed::Box;
+
+use std::panic::{self, AssertUnwindSafe};
 
 use super::checked::Checked;
 use super::platform::{Setting, run_as, spawn_as};
 use super::{Unwatched, explore};
+use crate::base::modelled_lock::{SpinMutex, with_spinning_locks};
+use crate::base::points::Relax;
 use crate::library::chan::SpinningLock;
 
 /// A lock that is never freed, and what it guards.
@@ -50,6 +54,60 @@ fn released_lock_is_taken_by_one_of_two_waiters() {
             guarded.0.unlock();
             use_if(guarded, guarded.0.try_lock_again());
             other.join().unwrap();
+        });
+    });
+}
+
+/// `spin`'s lock and what it guards, never freed.
+fn spin_mutex() -> &'static SpinMutex<Checked, Relax<Unwatched>> {
+    Box::leak(Box::new(SpinMutex::new(Checked::default())))
+}
+
+/// loom checks that the value has one user at a time, each of which sees what the previous one did. (With two waiters there is
+/// no end: each failed attempt of one is a new step for the other.)
+#[test]
+fn holder_of_a_spin_mutex_sees_what_the_previous_one_did() {
+    with_spinning_locks(|| {
+        explore(|| {
+            let mutex = spin_mutex();
+            let other = loom::thread::spawn(|| (0..2).for_each(|_| mutex.lock().used()));
+            (0..2).for_each(|_| mutex.lock().used());
+            other.join().unwrap();
+            assert_eq!(mutex.lock().uses(), 4);
+        });
+    });
+}
+
+#[test]
+fn spin_mutex_that_is_held_is_not_taken_by_try_lock() {
+    with_spinning_locks(|| {
+        explore(|| {
+            let mutex = spin_mutex();
+            let other = loom::thread::spawn(|| mutex.try_lock().map(|guard| guard.used()).is_some());
+            mutex.lock().used();
+            let uses = 1 + u32::from(other.join().unwrap());
+            assert_eq!(mutex.lock().uses(), uses);
+        });
+    });
+}
+
+/// The guard is dropped while its holder unwinds.
+#[test]
+fn spin_mutex_of_a_holder_that_panics_is_released() {
+    with_spinning_locks(|| {
+        explore(|| {
+            let mutex = spin_mutex();
+            let other = loom::thread::spawn(|| {
+                let ended = panic::catch_unwind(AssertUnwindSafe(|| {
+                    let guard = mutex.lock();
+                    guard.used();
+                    panic::resume_unwind(Box::new(()));
+                }));
+                assert!(ended.is_err());
+            });
+            mutex.lock().used();
+            other.join().unwrap();
+            assert_eq!(mutex.lock().uses(), 2);
         });
     });
 }

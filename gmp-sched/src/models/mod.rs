@@ -38,6 +38,7 @@ mod world;
 use core::cell::Cell;
 
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::modelled_lock::with_spinning_locks;
 use crate::base::points::Points;
 
 /// Preemptions in one run of a model.
@@ -80,6 +81,12 @@ fn explore_every_point(model: impl Fn() + Sync + Send + 'static) {
     IS_EVERY_POINT_TRIED.set(true);
     explore(model);
     IS_EVERY_POINT_TRIED.set(false);
+}
+
+/// Explores `model` to the end, and then once more with locks that spin, as `spin`'s do.
+fn explore_with_both_locks(explore: impl Fn()) {
+    explore();
+    with_spinning_locks(explore);
 }
 
 /// Explores `model` to the end.

@@ -1,17 +1,19 @@
 //! Shutting down a scheduler against making an M.
 
-use super::explore;
 use super::platform::{Setting, is_unparked};
+use super::{explore, explore_with_both_locks};
 
 /// Otherwise the thread of the new M would stay parked in a scheduler that has ended.
 #[test]
 fn m_that_is_made_during_shut_down_is_unparked() {
-    explore(|| {
-        let setting = Setting::new(1);
-        let scheduler = setting.scheduler;
-        let ends = loom::thread::spawn(move || scheduler.shut_down());
-        setting.add_machine();
-        ends.join().unwrap();
-        assert!(scheduler.machines().count() == 2 && scheduler.machines().all(is_unparked), "an M sleeps on");
+    explore_with_both_locks(|| {
+        explore(|| {
+            let setting = Setting::new(1);
+            let scheduler = setting.scheduler;
+            let ends = loom::thread::spawn(move || scheduler.shut_down());
+            setting.add_machine();
+            ends.join().unwrap();
+            assert!(scheduler.machines().count() == 2 && scheduler.machines().all(is_unparked), "an M sleeps on");
+        });
     });
 }

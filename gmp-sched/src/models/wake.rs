@@ -1,7 +1,7 @@
 //! Wakeups between schedulers: by an M of another one, and by a thread that is not an M.
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
-use super::{explore, explore_every_point};
+use super::{explore, explore_every_point, explore_with_both_locks};
 use crate::base::instant::Instant;
 use crate::engine::lock_os_thread::lock_thread;
 use crate::engine::park::ready_pinned;
@@ -28,62 +28,68 @@ fn assert_runs_under_its_scheduler(goroutine: &'static Goroutine<Model>) {
 /// An M of another scheduler readies a G while the only P of the G's scheduler goes idle.
 #[test]
 fn wake_from_another_scheduler_against_going_idle() {
-    explore_every_point(|| {
-        let (setting, other) = (Setting::new(1), Setting::new(1));
-        let (idler, waker, goroutine) = (setting.busy_machine(), other.running_machine(), waiter(&setting));
-        let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
-        run_as(waker, |pinned| ready_pinned(pinned, goroutine));
-        idles.join().unwrap();
-        setting.settle_all([idler]);
-        setting.check();
-        assert_runs_under_its_scheduler(goroutine);
-        assert!(waker.held_processor().queue.is_empty(), "a G is on a queue of another scheduler");
+    explore_with_both_locks(|| {
+        explore_every_point(|| {
+            let (setting, other) = (Setting::new(1), Setting::new(1));
+            let (idler, waker, goroutine) = (setting.busy_machine(), other.running_machine(), waiter(&setting));
+            let idles = spawn_as(idler, move |pinned| idler.go_idle(pinned));
+            run_as(waker, |pinned| ready_pinned(pinned, goroutine));
+            idles.join().unwrap();
+            setting.settle_all([idler]);
+            setting.check();
+            assert_runs_under_its_scheduler(goroutine);
+            assert!(waker.held_processor().queue.is_empty(), "a G is on a queue of another scheduler");
+        });
     });
 }
 
 /// The Ms of two schedulers each ready a G of the other one and then go idle.
 #[test]
 fn two_schedulers_ready_each_others_gs() {
-    explore(|| {
-        let settings = [Setting::new(1), Setting::new(1)];
-        let wakers = [settings[0].running_machine(), settings[1].running_machine()];
-        let waiters = [waiter(&settings[0]), waiter(&settings[1])];
-        let [first, second] = wakers;
-        let [of_first, of_second] = waiters;
-        let readies = spawn_as(first, move |pinned| {
-            ready_pinned(pinned, of_second);
-            first.set_current(None);
-            first.go_idle(pinned);
+    explore_with_both_locks(|| {
+        explore(|| {
+            let settings = [Setting::new(1), Setting::new(1)];
+            let wakers = [settings[0].running_machine(), settings[1].running_machine()];
+            let waiters = [waiter(&settings[0]), waiter(&settings[1])];
+            let [first, second] = wakers;
+            let [of_first, of_second] = waiters;
+            let readies = spawn_as(first, move |pinned| {
+                ready_pinned(pinned, of_second);
+                first.set_current(None);
+                first.go_idle(pinned);
+            });
+            run_as(second, |pinned| {
+                ready_pinned(pinned, of_first);
+                second.set_current(None);
+                second.go_idle(pinned);
+            });
+            readies.join().unwrap();
+            for (setting, (waker, waiter)) in settings.iter().zip(wakers.into_iter().zip(waiters)) {
+                setting.settle_all([waker]);
+                setting.check();
+                assert_runs_under_its_scheduler(waiter);
+            }
         });
-        run_as(second, |pinned| {
-            ready_pinned(pinned, of_first);
-            second.set_current(None);
-            second.go_idle(pinned);
-        });
-        readies.join().unwrap();
-        for (setting, (waker, waiter)) in settings.iter().zip(wakers.into_iter().zip(waiters)) {
-            setting.settle_all([waker]);
-            setting.check();
-            assert_runs_under_its_scheduler(waiter);
-        }
     });
 }
 
 /// A thread that is not an M readies a locked G while the G's M gives its P away and begins to wait for one.
 #[test]
 fn locked_g_is_readied_from_outside() {
-    explore(|| {
-        let setting = Setting::new(1);
-        let machine = setting.running_machine();
-        run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
-        let goroutine = machine.running_goroutine();
-        goroutine.set_waiting(WaitReason::Future, machine.unsampled(), Instant::from_nanos(0));
-        goroutine.note_locked_wait();
-        machine.set_current(None);
-        let waits = spawn_as(machine, move |pinned| run_locked(pinned, machine, goroutine));
-        ready_pinned(&Pinned::<Model>::new(), goroutine);
-        waits.join().unwrap();
-        setting.settle();
-        assert_runs_under_its_scheduler(goroutine);
+    explore_with_both_locks(|| {
+        explore(|| {
+            let setting = Setting::new(1);
+            let machine = setting.running_machine();
+            run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
+            let goroutine = machine.running_goroutine();
+            goroutine.set_waiting(WaitReason::Future, machine.unsampled(), Instant::from_nanos(0));
+            goroutine.note_locked_wait();
+            machine.set_current(None);
+            let waits = spawn_as(machine, move |pinned| run_locked(pinned, machine, goroutine));
+            ready_pinned(&Pinned::<Model>::new(), goroutine);
+            waits.join().unwrap();
+            setting.settle();
+            assert_runs_under_its_scheduler(goroutine);
+        });
     });
 }

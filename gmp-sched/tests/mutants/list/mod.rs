@@ -13,6 +13,7 @@ mod run_queue;
 mod scope;
 mod shut_down;
 mod slices;
+mod spin_lock;
 mod sync;
 mod syscall;
 mod timers;
@@ -93,6 +94,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         scope::MUTANTS,
         shut_down::MUTANTS,
         slices::MUTANTS,
+        spin_lock::MUTANTS,
         future::MUTANTS,
         kthread::MUTANTS,
         device_signals::MUTANTS,
