@@ -23,6 +23,7 @@ mod idle;
 mod join;
 mod kthread;
 mod lock;
+mod locked;
 mod platform;
 mod run_queue;
 mod scope;

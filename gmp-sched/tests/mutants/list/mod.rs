@@ -8,6 +8,7 @@ mod future;
 mod idle;
 mod join;
 mod kthread;
+mod locked;
 mod run;
 mod run_queue;
 mod scope;
@@ -97,6 +98,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         spin_lock::MUTANTS,
         future::MUTANTS,
         kthread::MUTANTS,
+        locked::MUTANTS,
         device_signals::MUTANTS,
         run::MUTANTS,
         world::MUTANTS,

@@ -1,0 +1,86 @@
+//! Gs that are locked to their Ms: such a G runs on its own M, whichever M finds it.
+
+use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
+use super::{explore, explore_with_both_locks};
+use crate::base::atomic::Ordering;
+use crate::engine::enqueue::requeue_global;
+use crate::engine::lock_os_thread::lock_thread;
+use crate::engine::pick::take_global_batch;
+use crate::engine::syscall::{enter_blocking, requeue_without_processor};
+use crate::entities::machine::Machine;
+use crate::entities::status::Status;
+use crate::platform::Pinned;
+
+/// Locks the G that runs on `machine`.
+fn lock(machine: &'static Machine<Model>) {
+    run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
+}
+
+/// `machine` takes the first G of the global queue, and gives its P away if that G is locked.
+fn find(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
+    match take_global_batch(machine.scheduler(), machine.held_processor()) {
+        Some(locked) => {
+            machine.start_locked(locked);
+            machine.wait_for_processor(pinned);
+        }
+        None => machine.go_idle(pinned),
+    }
+}
+
+/// The end of a model: the locked G runs on `machine`, its own M, and not on `finder` as well.
+fn check(setting: &Setting, machine: &'static Machine<Model>, finder: &'static Machine<Model>) {
+    setting.settle_all([finder]);
+    assert_eq!(machine.current_goroutine().map(|goroutine| goroutine.status()), Some(Status::Running), "lost wakeup");
+    assert!(machine.processor().is_some(), "a G runs without a P");
+    assert!(finder.current_goroutine().is_none(), "a locked G runs on another M");
+    assert!(machine.next_processor.load(Ordering::Relaxed).is_none(), "an M that has a P is assigned another");
+    let held = setting.scheduler.machines().filter(|machine| machine.processor().is_some()).count();
+    let shared = setting.scheduler.shared.lock();
+    assert_eq!(shared.idle_machines.len() + held, shared.machines as usize, "an M without a P is not on the idle list");
+    assert_eq!(shared.idle_locked, 0, "an M that runs its locked G counts as idle");
+    assert!(shared.locked.is_empty(), "a G that runs is on the list of runnable ones");
+}
+
+/// A locked G yields. Another M may find it while its own M gives its P away and begins to wait for one.
+#[test]
+fn locked_g_that_yields_is_found_by_another_m() {
+    explore_with_both_locks(|| {
+        explore(|| {
+            let setting = Setting::new(2);
+            let (machine, finder) = (setting.running_machine(), setting.busy_machine());
+            lock(machine);
+            let finds = spawn_as(finder, move |pinned| find(pinned, finder));
+            run_as(machine, |pinned| {
+                let me = machine.running_goroutine();
+                machine.set_current(None);
+                requeue_global(pinned, me);
+                run_locked(pinned, machine, me);
+            });
+            finds.join().unwrap();
+            check(&setting, machine, finder);
+        });
+    });
+}
+
+/// A locked G returns from a system call when another M has its P. That M finds it while its own M begins to wait.
+#[test]
+fn locked_g_that_returns_from_a_system_call_is_found_by_another_m() {
+    explore_with_both_locks(|| {
+        explore(|| {
+            let setting = Setting::new(1);
+            let machine = setting.running_machine();
+            lock(machine);
+            run_as(machine, |_| core::mem::forget(enter_blocking::<Model>().expect("the model has threads enough")));
+            let finder = setting.busy_machine();
+            let finds = spawn_as(finder, move |pinned| find(pinned, finder));
+            run_as(machine, |pinned| {
+                let me = machine.running_goroutine();
+                machine.set_current(None);
+                requeue_without_processor(pinned, me);
+                run_locked(pinned, machine, me);
+            });
+            finds.join().unwrap();
+            check(&setting, machine, finder);
+        });
+    });
+}

@@ -1,0 +1,47 @@
+//! Gs that are locked to their Ms.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "engine/lock_os_thread.rs",
+        "the M of a locked G that another M has found is not unparked",
+        "            to.give(&mut shared, processor);
+        }
+        P::unpark_thread(to);",
+        "            to.give(&mut shared, processor);
+        }",
+        Model("locked::locked_g_that_yields_is_found_by_another_m"),
+    ),
+    mutant(
+        "engine/lock_os_thread.rs",
+        "an M that gives its P to the M of a locked G does not go idle",
+        "            scheduler.put_idle_machine(&mut shared, self);
+            to.give(&mut shared, processor);",
+        "            to.give(&mut shared, processor);",
+        Model("locked::locked_g_that_returns_from_a_system_call_is_found_by_another_m"),
+    ),
+    mutant(
+        "engine/lock_os_thread.rs",
+        "an M that has been given a P for its locked G counts as waiting for one",
+        "        if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits",
+        "        if !self.locked.waits",
+        Model("locked::locked_g_that_returns_from_a_system_call_is_found_by_another_m"),
+    ),
+    mutant(
+        "engine/lock_os_thread.rs",
+        "an M that is given a P for its locked G still counts as waiting for one",
+        "            shared.idle_locked -= 1;",
+        "",
+        Model("locked::locked_g_that_yields_is_found_by_another_m"),
+    ),
+    mutant(
+        "engine/lock_os_thread.rs",
+        "a locked G that continues on its M at once stays on the list for others to find",
+        "            scheduler.take_locked(&mut shared);
+            processor.advance_tick();",
+        "            processor.advance_tick();",
+        Model("locked::locked_g_that_yields_is_found_by_another_m"),
+    ),
+];
