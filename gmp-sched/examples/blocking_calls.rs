@@ -1,0 +1,39 @@
+//! Handoff: Gs that block in the operating system do not keep others from running. Each blocks its M, so its P goes on with
+//! another M.
+//!
+//! ```sh
+//! cargo run -p gmp-sched --example blocking_calls
+//! ```
+
+use std::sync::{Arc, Barrier};
+
+use gmp_sched::native::{self, go};
+
+/// Lets `count` Gs meet at a barrier of the operating system, on one P. It opens only when all are blocked at the same time:
+/// without handoff the first would keep the P, and the others would never come.
+fn meet(count: usize) -> usize {
+    let barrier = Arc::new(Barrier::new(count));
+    let blocked: Vec<_> = (0..count)
+        .map(|_| {
+            let barrier = Arc::clone(&barrier);
+            // `native::blocking` says that the call blocks, so its P is handed off at once. For calls that are mostly short
+            // there is `native::syscall`: sysmon takes the P away only if the call lasts.
+            go(move || native::blocking(|| barrier.wait().is_leader()))
+        })
+        .collect();
+    blocked.into_iter().filter_map(|handle| handle.join().ok()).filter(|&is_leader| is_leader).count()
+}
+
+fn main() {
+    // SAFETY: no G uses a thread-local variable or holds a lock of `std` while it waits.
+    let threads = unsafe { native::enter() };
+    let leaders = threads.run(1, || meet(16));
+    println!("16 Gs were blocked at the same time on one P; {leaders} of them was the last to come");
+}
+
+#[test]
+fn gs_on_one_p_block_at_the_same_time() {
+    // SAFETY: as in `main`.
+    let threads = unsafe { native::enter() };
+    assert_eq!(threads.run(1, || meet(16)), 1);
+}

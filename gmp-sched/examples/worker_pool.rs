@@ -1,0 +1,61 @@
+//! A pool of workers with a deadline: jobs through one channel, results through another, and a context that ends all of it.
+//!
+//! ```sh
+//! cargo run -p gmp-sched --example worker_pool
+//! ```
+
+use std::time::Duration;
+
+use gmp_sched::native::{self, Context, Receiver, Sender, channel, go};
+use gmp_sched::select;
+
+const WORKERS: usize = 4;
+
+/// Computes one job after the other until there are no more, or `context` is done.
+fn work(context: &Context, jobs: &Receiver<u64>, results: &Sender<(u64, u64)>) {
+    loop {
+        select! {
+            recv(jobs) -> job => {
+                let Ok(job) = job else { return };
+                if results.send((job, (1..=job).sum())).is_err() {
+                    return;
+                }
+            }
+            until(context) => return,
+        }
+    }
+}
+
+/// The sums of 1 to n for each n below `count`, as far as they are found before `limit`.
+fn sums(count: u64, limit: Duration) -> Vec<(u64, u64)> {
+    let (context, cancel) = Context::background().with_timeout(limit);
+    let (job_sender, jobs) = channel(0);
+    let (result_sender, results) = channel(WORKERS);
+    for _ in 0..WORKERS {
+        let (context, jobs, results) = (context.clone(), jobs.clone(), result_sender.clone());
+        go(move || work(&context, &jobs, &results)).detach();
+    }
+    // Only the workers keep these now, so the channels end with the workers.
+    drop((jobs, result_sender));
+    go(move || (0..count).try_for_each(|job| job_sender.send(job))).detach();
+    let mut sums: Vec<_> = results.iter().collect();
+    drop(cancel);
+    sums.sort_unstable();
+    sums
+}
+
+fn main() {
+    // SAFETY: no G uses a thread-local variable or holds a lock of `std` while it waits.
+    let threads = unsafe { native::enter() };
+    for (job, sum) in threads.run(2, || sums(20, Duration::from_secs(5))) {
+        println!("1 + ... + {job} = {sum}");
+    }
+}
+
+#[test]
+fn every_job_is_done_once() {
+    // SAFETY: as in `main`.
+    let threads = unsafe { native::enter() };
+    let expected: Vec<_> = (0..1000).map(|job| (job, job * (job + 1) / 2)).collect();
+    assert_eq!(threads.run(2, || sums(1000, Duration::from_secs(600))), expected);
+}
