@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use boot_protocol::command_line::DiskOption;
@@ -15,53 +14,7 @@ use crate::drivers::virtio::blk::{BlockDevice, REQUEST_BYTES, SECTOR_SIZE};
 use crate::sched::blocking::block;
 use crate::sched::kthread;
 
-pub use crate::drivers::pci::PciError;
-pub use crate::drivers::virtio::SetupError;
-pub use crate::drivers::virtio::blk::RequestError;
-
-/// Why a disk was not read or written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DiskError {
-    /// The offset, or the end of the data to write, is past the end of the disk, or of the device behind it.
-    OutOfRange,
-    /// The data to write is not a number of whole sectors.
-    Unaligned,
-    /// The disk is read-only.
-    ReadOnly,
-    /// No M can be created to run the other Gs meanwhile.
-    OutOfResources,
-    /// There is no working device.
-    Unusable(SetupError),
-    /// The device reported an error.
-    Request(RequestError),
-}
-
-impl fmt::Display for DiskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OutOfRange => f.write_str("past the end of the disk"),
-            Self::Unaligned => f.write_str("not whole sectors"),
-            Self::ReadOnly => f.write_str("the disk is read-only"),
-            Self::OutOfResources => OutOfResources.fmt(f),
-            Self::Unusable(error) => error.fmt(f),
-            Self::Request(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for DiskError {}
-
-impl From<OutOfResources> for DiskError {
-    fn from(_: OutOfResources) -> Self {
-        Self::OutOfResources
-    }
-}
-
-impl From<RequestError> for DiskError {
-    fn from(error: RequestError) -> Self {
-        Self::Request(error)
-    }
-}
+pub use crate::drivers::disk_error::{DiskError, PciError, RequestError, SetupError};
 
 /// A disk: the bytes of a file on the host.
 #[derive(Debug)]

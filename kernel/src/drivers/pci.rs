@@ -4,7 +4,6 @@
 //! (BARs) stay at the addresses that the firmware has assigned.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::ptr::NonNull;
 
 use virtio_drivers::transport::pci::bus::{
@@ -16,7 +15,8 @@ use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::Vector;
 use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
-use crate::mm::{OutOfMemory, PhysAddr, paging};
+use crate::drivers::disk_error::PciError;
+use crate::mm::{PhysAddr, paging};
 
 /// Access to all PCI devices.
 pub(crate) type Root = PciRoot<ConfigurationPorts>;
@@ -114,38 +114,6 @@ pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Resul
 /// Both numbers may come from the device.
 pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
     Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
-}
-
-/// Why a device cannot be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PciError {
-    /// There is no memory to map its registers.
-    OutOfMemory,
-    /// The registers are not where the device reports them, or the firmware has not assigned an address.
-    NoRegisters,
-    /// It does not interrupt by MSI-X.
-    NoMessages,
-    /// The CPU is not up, or its APIC id does not fit into a message.
-    NoSuchCpu,
-}
-
-impl fmt::Display for PciError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OutOfMemory => "no memory to map the registers",
-            Self::NoRegisters => "the registers are not where they should be",
-            Self::NoMessages => "the device does not interrupt by messages (MSI-X)",
-            Self::NoSuchCpu => "messages cannot reach the CPU",
-        })
-    }
-}
-
-impl core::error::Error for PciError {}
-
-impl From<OutOfMemory> for PciError {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
 }
 
 /// Registers of a device. Their mapping is permanent.

@@ -39,6 +39,7 @@ mod line;
 mod lines;
 mod logger;
 mod lost;
+mod macros;
 mod output;
 mod port;
 mod received;
@@ -60,19 +61,6 @@ pub use self::output::{flush, write};
 pub(crate) use self::service::{Service, serve, tick};
 pub(crate) use self::state::{Hold, hold, with_all_locked};
 pub use crate::{print, println};
-
-/// Prints to the console, like the macro of `std`.
-#[macro_export]
-macro_rules! print {
-    ($($arg:tt)*) => { $crate::console::print(::core::format_args!($($arg)*)) };
-}
-
-/// Prints a line to the console, like the macro of `std`.
-#[macro_export]
-macro_rules! println {
-    () => { $crate::print!("\n") };
-    ($($arg:tt)*) => { $crate::console::print(::core::format_args!("{}\n", ::core::format_args!($($arg)*))) };
-}
 
 /// Sets up the port, and the log.
 pub(crate) fn init() {

@@ -21,20 +21,19 @@ use virtio_drivers::device::blk::{BlkResp, VirtIOBlk};
 use virtio_drivers::transport::pci::bus::DeviceFunction;
 
 use super::admission::{Admission, Grant, Slot, Waiter};
-use super::error::SetupError;
 use super::hal::DmaPool;
 use super::request::{Buffers, Direction, InFlight, Outcome, SLOT_PAGES};
 use super::transport::{self, Doorbell, MessageTransport};
 use crate::arch::x86_64::interrupts;
 use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
+use crate::drivers::disk_error::{RequestError, SetupError};
 use crate::drivers::pci;
 use crate::mm::{PAGE_SIZE, dma};
 use crate::sched::blocking::Blocked;
 use crate::sched::kthread::KernelThread;
 
 pub(crate) use super::request::REQUEST_BYTES;
-pub use super::request::RequestError;
 pub(crate) use virtio_drivers::device::blk::SECTOR_SIZE;
 
 /// Entries of the queue of virtio-drivers.

@@ -5,13 +5,11 @@
 //! | [`blk`] | the block device: blocking requests, completed by interrupt |
 //! | `request` | memory, completion table and outcome of a request |
 //! | `admission` | who waits when all slots of a queue are in use |
-//! | `error` | why a device could not be set up |
 //! | `transport` | interrupts and notifications, which virtio-drivers does not handle |
 //! | `hal` | the DMA pool and mapped registers, for virtio-drivers |
 
 mod admission;
 pub(crate) mod blk;
-mod error;
 mod hal;
 mod request;
 mod transport;
@@ -25,9 +23,8 @@ use virtio_drivers::transport::pci::virtio_device_type;
 use self::blk::BlockDevice;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
+use crate::drivers::disk_error::SetupError;
 use crate::drivers::pci;
-
-pub use self::error::SetupError;
 
 static BLOCK_DEVICES: Once<Vec<Result<BlockDevice, SetupError>>> = Once::new();
 

@@ -1,11 +1,11 @@
 //! A request: its memory, its entry in the completion table, its state, and its outcome.
 
-use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use virtio_drivers::device::blk::{BlkReq, BlkResp};
 
+use crate::drivers::disk_error::RequestError;
 use crate::mm::PAGE_SIZE;
 use crate::sched::kthread::KernelThread;
 
@@ -25,32 +25,6 @@ pub(crate) enum Direction {
     /// To the device.
     Write,
 }
-
-/// Why a request failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RequestError {
-    /// The device reports an error.
-    Failed,
-    /// The device does not know the request.
-    Unsupported,
-    /// The queue did not take the request.
-    Refused,
-    /// The device has completed a request that was not submitted, and is not used any more.
-    Broken,
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Failed => "the device reports an input/output error",
-            Self::Unsupported => "the device does not know the request",
-            Self::Refused => "the queue does not take the request",
-            Self::Broken => "the device does not keep to the protocol and is not used any more",
-        })
-    }
-}
-
-impl core::error::Error for RequestError {}
 
 /// The memory of a slot. It belongs to the holder of the slot, and to the device from submission to completion.
 #[derive(Clone, Copy, Debug)]

@@ -17,9 +17,9 @@ use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Trans
 use virtio_drivers::{PhysAddr, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::error::SetupError;
 use super::hal::DmaPool;
-use crate::drivers::pci::{self, PciError, Registers};
+use crate::drivers::disk_error::{PciError, SetupError};
+use crate::drivers::pci::{self, Registers};
 
 /// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
 const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
