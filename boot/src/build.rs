@@ -167,6 +167,8 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
 /// The flags for rustc in the form of `CARGO_ENCODED_RUSTFLAGS`.
 fn encoded_flags(target: Target, script: &Path) -> OsString {
     let code = [
+        // The half of the kernel that is for the machine.
+        "--cfg=gmp_machine",
         "-Crelocation-model=static",
         // The kernel is in the highest 2 GiB.
         "-Ccode-model=kernel",
@@ -208,6 +210,7 @@ mod tests {
         let flags = encoded_flags(Target::Linux, Path::new("/a b/link.ld"));
         let flags: Vec<&str> = flags.to_str().expect("text").split('\x1f').collect();
         assert!(flags.contains(&"-Cpanic=abort"));
+        assert!(flags.contains(&"--cfg=gmp_machine"));
         assert!(flags.contains(&"-Clink-arg=-nostdlib"));
         assert_eq!(flags.last(), Some(&"-Clink-arg=-Wl,-T/a b/link.ld"));
         let bare = encoded_flags(Target::Bare, Path::new("/link.ld"));

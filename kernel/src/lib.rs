@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! #![no_std]
-//! #![no_main]
+//! #![cfg_attr(not(test), no_main)]
 //! use kernel::prelude::*;
 //!
 //! kernel::main!(main);
@@ -12,6 +12,10 @@
 //!     println!("hello, {args:?}");
 //! }
 //! ```
+//!
+//! `boot` compiles it with `--cfg gmp_machine`. Without that, as by `cargo run` and `cargo test` in the program's crate, this
+//! crate has its other half, with the same interface: the same program runs on threads of the host, its console is standard
+//! input and output, its disks are files. See [`program`].
 //!
 //! Everything runs in ring 0 and one address space; isolation is Rust's, not the hardware's. The crate is compiled for
 //! the host's Linux target, whose prebuilt `core` has a red zone and uses SSE2. Hence three rules that hold everywhere:
@@ -59,31 +63,66 @@
 
 extern crate alloc;
 
+// The machine.
+#[cfg(gmp_machine)]
 mod arch;
+#[cfg(gmp_machine)]
 #[expect(unsafe_code, reason = "boot protocols hand over raw memory")]
 mod boot;
+#[cfg(gmp_machine)]
 mod cpu;
+#[cfg(gmp_machine)]
 mod diagnostics;
+#[cfg(gmp_machine)]
 mod drivers;
+#[cfg(gmp_machine)]
 #[expect(unsafe_code, reason = "makes memory")]
 pub mod mm;
+#[cfg(gmp_machine)]
 pub mod program;
+#[cfg(gmp_machine)]
 mod sched;
+#[cfg(gmp_machine)]
 #[expect(unsafe_code, reason = "continues interrupted code")]
 mod traps;
 
-pub use cpu::{cpus, percpu, sync};
-pub use diagnostics::watchdog;
-pub use drivers::{console, disk};
+#[cfg(gmp_machine)]
 #[doc(hidden)]
 pub use program::internals;
-pub use program::{args, exit};
-pub use sched::platform;
+#[cfg(gmp_machine)]
+pub use {
+    cpu::{cpus, percpu, sync},
+    diagnostics::watchdog,
+    drivers::{console, disk},
+    program::{args, exit},
+    sched::platform,
+};
 
 /// The machine's clock, in nanoseconds. Readable in every context.
+#[cfg(gmp_machine)]
 pub mod clock {
     pub use crate::arch::x86_64::timer::{now, since_power_on};
 }
+
+#[cfg(gmp_machine)]
+#[global_allocator]
+static HEAP: mm::heap::KernelHeap = mm::heap::KernelHeap;
+
+// The host, with the same public modules: `qemu-tests/tests/surface` compares them.
+#[cfg(not(gmp_machine))]
+extern crate std;
+#[cfg(not(gmp_machine))]
+mod host;
+
+#[cfg(not(gmp_machine))]
+pub use host::{
+    clock, console, cpus, disk, mm, percpu, platform, program,
+    program::{args, exit},
+    sync, watchdog,
+};
+
+/// Whether a G that runs a loop is preempted: on the machine it is, on the host it runs until it waits, yields or ends.
+pub const PREEMPTS_LOOPS: bool = cfg!(gmp_machine);
 
 /// What nearly every program uses.
 pub mod prelude {
@@ -93,12 +132,9 @@ pub mod prelude {
     pub use alloc::vec::Vec;
     pub use alloc::{format, vec};
 
-    pub use crate::sched::platform::{
+    pub use crate::platform::{
         Barrier, Builder, Condvar, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell, ReadMostlyRwLock, RwLock,
         Semaphore, WaitGroup, go, goexit, num_cpu, num_goroutine, procs, set_procs, sleep, yield_now,
     };
     pub use crate::{print, println};
 }
-
-#[global_allocator]
-static HEAP: mm::heap::KernelHeap = mm::heap::KernelHeap;

@@ -4,10 +4,10 @@ use core::fmt::Display;
 
 use boot_protocol::status::LAST_OF_PROGRAM;
 
-/// Declares the program's `main`, a `fn(&[&str])` that returns a type with [`Termination`](crate::program::Termination).
+/// Declares the program's `main`, a `fn(&[&str])` that returns a type with [`Termination`].
 ///
 /// On the machine it is the function that the kernel calls. On the host it becomes the process's entry point, which runs the
-/// program as the main G of a scheduler on threads ([`gmp_sched::native`]). For tests see [`run!`](crate::run!).
+/// program as the main G of a scheduler on threads (`gmp_sched::native`), and tests use `kernel::run!`.
 ///
 /// # Safety
 ///

@@ -4,7 +4,7 @@
 //! `cargo run -- --icount --smp 1 bench [FILTER]` counts instructions: 1 ns is 1 instruction, the same in every run.
 
 #![no_std]
-#![no_main]
+#![cfg_attr(not(test), no_main)]
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -8,7 +8,7 @@
 //! With `--verbose` it then prints how many chunks each CPU hashed, and the scheduler's counters.
 
 #![no_std]
-#![no_main]
+#![cfg_attr(not(test), no_main)]
 
 extern crate alloc;
 

@@ -3,87 +3,70 @@
 //! Without arguments it lists them; with `serve` it runs those that the host names on the console; with names it runs these.
 //! The protocol is that of [`boot_protocol::report`]. To add a test, write a function and [`guest_test!`] before it.
 #![no_std]
-#![no_main]
+#![cfg_attr(not(test), no_main)]
 #![deny(unsafe_code)]
 
 extern crate alloc;
 
+#[cfg(gmp_machine)]
 #[macro_use]
 mod registry;
-
+#[cfg(gmp_machine)]
 mod contexts;
+#[cfg(gmp_machine)]
 mod disks;
+#[cfg(gmp_machine)]
 mod failing;
+#[cfg(gmp_machine)]
 mod idle;
+#[cfg(gmp_machine)]
 mod isolation;
+#[cfg(gmp_machine)]
 mod library;
+#[cfg(gmp_machine)]
 mod machine;
+#[cfg(gmp_machine)]
 mod masked;
+#[cfg(gmp_machine)]
 mod memory;
+#[cfg(gmp_machine)]
 mod misuse;
+#[cfg(gmp_machine)]
 mod non_maskable;
+#[cfg(gmp_machine)]
 mod overflow;
+#[cfg(gmp_machine)]
 mod preemption;
+#[cfg(gmp_machine)]
 mod printing;
+#[cfg(gmp_machine)]
 mod provoke;
+#[cfg(gmp_machine)]
 mod reports;
+#[cfg(gmp_machine)]
 mod scheduler;
+#[cfg(gmp_machine)]
+mod serve;
+#[cfg(gmp_machine)]
 mod signals;
+#[cfg(gmp_machine)]
 mod soak;
+#[cfg(gmp_machine)]
 mod stacks;
+#[cfg(gmp_machine)]
 #[expect(unsafe_code, reason = "takes vectors")]
 mod vectors;
+#[cfg(gmp_machine)]
 mod world;
 
-use boot_protocol::report::{Report, SERVE};
-use kernel::console::read_line;
-use kernel::prelude::*;
-
-use crate::registry::{SEPARATOR, tests};
+#[cfg(gmp_machine)]
+use serve::main;
 
 kernel::main!(main);
 
-fn main(arguments: &[&str]) -> Result<i32, String> {
-    match arguments {
-        [] => list(),
-        [SERVE] => serve()?,
-        names => {
-            let mut names = names.iter().take_while(|&&name| name != SEPARATOR);
-            // The first test that fails ends the run, as a panic would.
-            return Ok(if names.all(|name| run(name)) { 0 } else { 1 });
-        }
-    }
-    Ok(0)
-}
-
-fn list() {
-    for test in tests() {
-        println!("{}", test.plan());
-    }
-}
-
-/// Runs the tests that are named on the console, until the console's input ends.
-fn serve() -> Result<(), String> {
-    loop {
-        println!("{}", Report::Ready);
-        let Some(name) = read_line().map_err(|error| format!("cannot read the console: {error:?}"))? else {
-            return Ok(());
-        };
-        run(name.trim());
-    }
-}
-
-/// Runs the test of this name. Returns whether it passed.
-fn run(name: &str) -> bool {
-    let Some(test) = tests().iter().find(|test| test.plan().name == name) else {
-        println!("{}", Report::Unknown(name));
-        return false;
-    };
-    println!("{}", Report::Started(name));
-    let result = test.run();
-    if let Err(error) = &result {
-        println!("error: {error}");
-    }
-    println!("{}", if result.is_ok() { Report::Passed(name) } else { Report::Failed(name) });
-    result.is_ok()
+/// On the host there is nothing to test: says how to run the tests on the machine.
+#[cfg(not(gmp_machine))]
+fn main(_: &[&str]) -> i32 {
+    kernel::println!("These tests run on the machine: cargo test -p qemu-tests --test machine");
+    64
 }

@@ -3,10 +3,12 @@
 //!
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P, or may by
 //!   what they call, each below the reason why no caller can break anything by it.
+//! - `halves.rs` compares what the kernel has for programs on the machine and on the host.
 //! - `layers.rs` fails on a path by which a layer of the kernel names one above it.
 //! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p qemu-tests --test
 //!   surface` writes it anew.
 
+mod halves;
 mod layers;
 mod reach;
 mod source;
@@ -18,10 +20,12 @@ use std::sync::LazyLock;
 use std::{env, fs};
 
 use reach::Found;
-use source::{Crate, Unsafe, Visibility};
+use source::{Crate, Half, Unsafe, Visibility};
 
-static SCHEDULER: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("gmp-sched/src/lib.rs")));
-static KERNEL: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("kernel/src/lib.rs")));
+static SCHEDULER: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("gmp-sched/src/lib.rs"), Half::Machine));
+static KERNEL: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("kernel/src/lib.rs"), Half::Machine));
+/// The kernel of programs that run on the host.
+static HOST: LazyLock<Crate> = LazyLock::new(|| Crate::read(&in_project("kernel/src/lib.rs"), Half::Host));
 
 fn in_project(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
@@ -93,9 +97,9 @@ const END: &str = "<!-- end: uses of unsafe -->";
 fn unsafe_table() -> String {
     let mut table =
         String::from("| crate | module | blocks | functions | `impl` and `trait` |\n|---|---|---|---|---|\n");
-    for (name, read) in [("gmp-sched", &*SCHEDULER), ("kernel", &*KERNEL)] {
+    for (name, halves) in [("gmp-sched", &[&*SCHEDULER][..]), ("kernel", &[&KERNEL, &HOST])] {
         let mut rows: BTreeMap<String, Unsafe> = BTreeMap::new();
-        for (module, count) in &read.unsafe_code {
+        for (module, count) in halves.iter().flat_map(|half| &half.unsafe_code) {
             let folder = module.split("::").take(2).collect::<Vec<_>>().join("::");
             for row in [folder, "~".into()] {
                 let row = rows.entry(row).or_default();

@@ -1,7 +1,8 @@
 //! Reads the functions of a crate from its source.
 //!
 //! This works on tokens, not on a syntax tree, because many public functions are defined in macros: anything that looks
-//! like `pub fn name` counts. Code that is compiled only for tests, loom or ThreadSanitizer is left out.
+//! like `pub fn name` counts. Code that is compiled only for tests, loom or ThreadSanitizer is left out, and so is one half
+//! of a crate that has two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,9 +48,20 @@ pub(crate) struct Unsafe {
     pub(crate) promises: usize,
 }
 
+/// For what a crate is compiled that has two halves.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Half {
+    /// With `--cfg gmp_machine`.
+    #[default]
+    Machine,
+    /// Without it.
+    Host,
+}
+
 /// What is declared in one crate.
 #[derive(Default, Debug)]
 pub(crate) struct Crate {
+    half: Half,
     pub(crate) functions: Vec<Function>,
     /// The names of types and traits, and whether one of that name is public.
     pub(crate) types: BTreeMap<String, bool>,
@@ -65,8 +77,8 @@ pub(crate) struct Crate {
 
 impl Crate {
     /// Reads a crate from its root.
-    pub(crate) fn read(root: &Path) -> Self {
-        let mut read = Self::default();
+    pub(crate) fn read(root: &Path, half: Half) -> Self {
+        let mut read = Self { half, ..Self::default() };
         read.file(root, &[]);
         read
     }
@@ -88,7 +100,7 @@ impl Crate {
 
     fn text(&mut self, text: &str, module: &[String], children: Option<&Path>) {
         let stream = TokenStream::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", module.join("::")));
-        let tokens = compiled(stream);
+        let tokens = compiled(stream, self.half);
         let mut words = Vec::new();
         flatten(&tokens, &mut words);
         let count = count_unsafe(&words);
@@ -104,6 +116,7 @@ impl Crate {
     fn items(&mut self, tokens: &[TokenTree], context: &Context, children: Option<&Path>) {
         let mut visibility = Visibility::Crate;
         let mut is_unsafe = false;
+        let mut file = None;
         let mut at = 0;
         while at < tokens.len() {
             let rest = &tokens[at..];
@@ -148,12 +161,13 @@ impl Crate {
                 "mod" => {
                     let name = word(&rest[1]);
                     let module: Vec<_> = context.module.iter().cloned().chain([name.clone()]).collect();
+                    let file = file.take().and_then(|file: String| Some(children?.join(file)));
                     let children = children.map(|folder| folder.join(&name));
                     if let Some(TokenTree::Group(body)) = rest.get(2) {
                         let context = Context { module, ..context.clone() };
                         self.items(&inside(body), &context, children.as_deref());
                     } else if let Some(folder) = children {
-                        self.file(&file_of_module(&folder), &module);
+                        self.file(&file.unwrap_or_else(|| file_of_module(&folder)), &module);
                     }
                     at += 2;
                 }
@@ -172,6 +186,10 @@ impl Crate {
                     let end = rest.iter().position(|token| word(token) == ";").unwrap_or(rest.len());
                     self.imports(&rest[1..end], context);
                     at += end - 1;
+                }
+                path if path.ends_with(".rs\"") => {
+                    file = Some(path.trim_matches('"').to_string());
+                    continue;
                 }
                 _ => {
                     // The body of a macro or the arguments of a macro call.
@@ -304,14 +322,18 @@ fn heads(tokens: &[TokenTree]) -> (Option<String>, Option<String>) {
 }
 
 /// The tokens without attributes and without code that is not compiled for programs.
-fn compiled(stream: TokenStream) -> Vec<TokenTree> {
+fn compiled(stream: TokenStream, half: Half) -> Vec<TokenTree> {
     let tokens: Vec<_> = stream.into_iter().collect();
     let mut kept = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
         let mut is_left_out = false;
         while let Some((attribute, length)) = attribute(&tokens[at..]) {
-            is_left_out |= is_never(&attribute);
+            is_left_out |= is_never(&attribute, half);
+            // The file of the module that follows: kept in front of it.
+            if attribute.first().is_some_and(|name| word(name) == "path") {
+                kept.extend(attribute.last().cloned());
+            }
             at += length;
         }
         let Some(token) = tokens.get(at) else { break };
@@ -321,7 +343,7 @@ fn compiled(stream: TokenStream) -> Vec<TokenTree> {
         }
         kept.push(match token {
             TokenTree::Group(group) => {
-                let inner = compiled(group.stream()).into_iter().collect();
+                let inner = compiled(group.stream(), half).into_iter().collect();
                 TokenTree::Group(Group::new(group.delimiter(), inner))
             }
             other => other.clone(),
@@ -343,25 +365,26 @@ fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     }
 }
 
-/// Whether this is a `cfg` that holds only for tests, loom or ThreadSanitizer.
-fn is_never(attribute: &[TokenTree]) -> bool {
+/// Whether this is a `cfg` that holds only for tests, loom, ThreadSanitizer or the other half.
+fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     match attribute {
-        [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition)) == Some(false),
+        [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition), half) == Some(false),
         _ => false,
     }
 }
 
 /// Whether a condition holds when programs are compiled; `None` if that depends on features or the target.
-fn holds(condition: &[TokenTree]) -> Option<bool> {
+fn holds(condition: &[TokenTree], half: Half) -> Option<bool> {
     let Some(TokenTree::Group(group)) = condition.get(1) else {
-        return if matches!(word(&condition[0]).as_str(), "test" | "gmp_loom" | "gmp_tsan") {
-            Some(false)
-        } else {
-            None
+        return match word(&condition[0]).as_str() {
+            "test" | "gmp_loom" | "gmp_tsan" => Some(false),
+            "gmp_machine" => Some(half == Half::Machine),
+            _ => None,
         };
     };
     let inner = inside(group);
-    let each: Vec<_> = inner.split(|token| word(token) == ",").filter(|part| !part.is_empty()).map(holds).collect();
+    let each = inner.split(|token| word(token) == ",").filter(|part| !part.is_empty());
+    let each: Vec<_> = each.map(|part| holds(part, half)).collect();
     match word(&condition[0]).as_str() {
         "not" => each[0].map(|value| !value),
         "all" if each.contains(&Some(false)) => Some(false),

@@ -1,0 +1,98 @@
+//! Input: a thread reads standard input from the time on when the program first asks for it.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Read as _};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+
+use boot_protocol::console::END_OF_INPUT;
+use gmp_sched::platform::OutOfResources;
+
+use crate::host::platform::Kernel;
+
+/// What was read from standard input, and not yet by the program.
+static RECEIVED: Mutex<VecDeque<u8>> = Mutex::new(VecDeque::new());
+/// Notified when more has been received.
+static ARRIVED: Condvar = Condvar::new();
+/// Whether the input has ended. Its end is received once, and ends the last line, too, if that has no newline.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Nothing panics under this lock.
+fn received() -> MutexGuard<'static, VecDeque<u8>> {
+    RECEIVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts the thread. Without memory for it there is no input.
+fn start() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        if thread::Builder::new().name("input".into()).spawn(receive).is_err() {
+            add(&[END_OF_INPUT]);
+        }
+    });
+}
+
+fn receive() {
+    let mut bytes = [0; 4096];
+    loop {
+        match io::stdin().lock().read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => add(&bytes[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // As of a terminal that is gone.
+            Err(_) => break,
+        }
+    }
+    add(&[END_OF_INPUT]);
+}
+
+fn add(bytes: &[u8]) {
+    received().extend(bytes);
+    ARRIVED.notify_all();
+}
+
+/// The next byte of the input, if one has been received. [`END_OF_INPUT`] is returned like any other. Callable from everywhere.
+pub fn try_read() -> Option<u8> {
+    start();
+    received().pop_front()
+}
+
+/// The next line of the console's input without its end, `None` at the end of the input. Invalid UTF-8 is replaced. Blocks
+/// the calling G; only one G at a time should read.
+///
+/// # Errors
+///
+/// No M can be created to run the other Gs meanwhile.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn read_line() -> Result<Option<String>, OutOfResources> {
+    let mut line = Vec::new();
+    while !HAS_ENDED.load(Ordering::Relaxed) {
+        let byte = match try_read() {
+            Some(byte) => byte,
+            None => gmp_sched::syscall::try_blocking::<Kernel, _>(wait_for_byte)?,
+        };
+        HAS_ENDED.store(byte == END_OF_INPUT, Ordering::Relaxed);
+        match byte {
+            END_OF_INPUT if line.is_empty() => return Ok(None),
+            b'\n' | b'\r' | END_OF_INPUT => return Ok(Some(String::from_utf8_lossy(&line).into_owned())),
+            _ => line.push(byte),
+        }
+    }
+    Ok(None)
+}
+
+fn wait_for_byte() -> u8 {
+    let mut received = received();
+    loop {
+        if let Some(byte) = received.pop_front() {
+            return byte;
+        }
+        received = ARRIVED.wait(received).unwrap_or_else(PoisonError::into_inner);
+    }
+}

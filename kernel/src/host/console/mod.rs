@@ -1,0 +1,72 @@
+//! The console: standard input and output of the process.
+//!
+//! What is printed is written at once, whole, also without a newline. A call that has to wait for the reader of standard
+//! output is a system call: the other Gs run on.
+
+mod input;
+#[path = "../../drivers/console/macros.rs"]
+mod macros;
+
+use core::fmt;
+use core::str;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::format;
+use std::io::{self, Write as _};
+
+use gmp_sched::goroutine::Status;
+
+use super::platform::Kernel;
+use super::{platform, program};
+
+pub use self::input::{read_line, try_read};
+pub use crate::{print, println};
+pub use boot_protocol::console::SincePowerOn;
+
+/// Whether output is left to the test harness, which shows that of tests that fail.
+static IS_CAPTURED: AtomicBool = AtomicBool::new(false);
+
+/// Leaves all output to the test harness.
+pub(super) fn capture() {
+    IS_CAPTURED.store(true, Ordering::Relaxed);
+}
+
+/// Prints; the text is not mixed with other output.
+#[doc(hidden)]
+pub fn print(arguments: fmt::Arguments<'_>) {
+    match arguments.as_str() {
+        Some(text) => write(text.as_bytes()),
+        None => write(format!("{arguments}").as_bytes()),
+    };
+}
+
+/// Prints bytes, which are not mixed with other output. Returns whether they have been written, which is always so: if
+/// standard output cannot be written, the process ends with status 74, as `boot` does.
+///
+/// Blocks the calling G while standard output takes nothing.
+pub fn write(bytes: &[u8]) -> bool {
+    // In a system call, and in a panic of the scheduler, the thread waits, as in any program.
+    let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
+    if is_running {
+        gmp_sched::syscall::syscall::<Kernel, _>(|| send(bytes));
+    } else {
+        send(bytes);
+    }
+    true
+}
+
+fn send(bytes: &[u8]) {
+    if IS_CAPTURED.load(Ordering::Relaxed)
+        && let Ok(text) = str::from_utf8(bytes)
+    {
+        return std::print!("{text}");
+    }
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+        program::run::fail(program::run::CANNOT_WRITE, format_args!("cannot write to standard output: {error}"));
+    }
+}
+
+/// Waits until everything printed before has been written: it has. Returns `true`. Does not block.
+pub fn flush() -> bool {
+    true
+}

@@ -1,0 +1,158 @@
+//! Disks on the host: the files that the environment variable `GMP_DISKS` names, with `:` between them. They are read-only
+//! unless `GMP_DISKS_WRITABLE` is 1.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::thread;
+
+use gmp_sched::platform::OutOfResources;
+use gmp_sched::syscall::try_blocking;
+
+use crate::host::platform::Kernel;
+use crate::host::program::run::{WRONG_USE, fail};
+
+pub use self::error::{DiskError, PciError, RequestError, SetupError};
+
+#[path = "../../drivers/disk_error.rs"]
+mod error;
+
+const DISKS: &str = "GMP_DISKS";
+const WRITABLE: &str = "GMP_DISKS_WRITABLE";
+
+/// Writes begin and end at multiples of this, as on the machine.
+const SECTOR_SIZE: usize = 512;
+
+/// A disk of the machine: on the host, a file.
+#[derive(Debug)]
+pub struct Disk {
+    name: String,
+    bytes: u64,
+    is_read_only: bool,
+    file: File,
+}
+
+static FOUND: OnceLock<Vec<Disk>> = OnceLock::new();
+
+/// The disks, in the order in which they are named.
+#[must_use]
+pub fn disks() -> &'static [Disk] {
+    FOUND.get_or_init(open)
+}
+
+/// Opens the files, so that a mistake is reported before the program begins.
+pub(super) fn init() {
+    let _ = disks();
+}
+
+fn open() -> Vec<Disk> {
+    let is_read_only = env::var_os(WRITABLE).is_none_or(|value| value != "1");
+    let names = env::var_os(DISKS).unwrap_or_default();
+    let paths = env::split_paths(&names).filter(|path| !path.as_os_str().is_empty());
+    paths
+        .map(|path| {
+            Disk::open(&path, is_read_only)
+                .unwrap_or_else(|error| fail(WRONG_USE, format_args!("disk `{}`: {error}", path.display())))
+        })
+        .collect()
+}
+
+impl Disk {
+    fn open(path: &Path, is_read_only: bool) -> std::io::Result<Self> {
+        let mut file = OpenOptions::new().read(true).write(!is_read_only).open(path)?;
+        // The length of a block device is not that of its metadata.
+        let bytes = file.seek(SeekFrom::End(0))?;
+        Ok(Self { name: path.display().to_string(), bytes, is_read_only, file })
+    }
+
+    /// The name of the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its length in bytes when the program began.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it is read-only.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Reads from `offset` on; returns how many bytes, which is less than the size of the buffer only at the end of the
+    /// disk.
+    ///
+    /// Blocks the calling G and its M; the P is handed off at once.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`]. `OutOfRange` and `OutOfResources` are returned before anything is read; after `Request` the
+    /// beginning of the buffer may have been overwritten.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
+        let rest = self.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
+        let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
+        if length == 0 {
+            return Ok(0);
+        }
+        let read = try_blocking::<Kernel, _>(|| self.file.read_exact_at(&mut buffer[..length], offset))?;
+        read.map(|()| length).map_err(|_| DiskError::Request(RequestError::Failed))
+    }
+
+    /// Writes whole sectors from `offset` on, which must be the start of one.
+    ///
+    /// Blocks the calling G and its M; the P is handed off at once.
+    ///
+    /// # Errors
+    ///
+    /// See [`DiskError`]. After `Request` some of the sectors may have been written; after the others nothing has been.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+        let end = offset.checked_add(data.len() as u64).ok_or(DiskError::OutOfRange)?;
+        let sectors = |bytes: u64| bytes.div_ceil(SECTOR_SIZE as u64);
+        if sectors(end) > sectors(self.bytes) {
+            return Err(DiskError::OutOfRange);
+        }
+        if self.is_read_only {
+            return Err(DiskError::ReadOnly);
+        }
+        if end > self.bytes {
+            return Err(DiskError::OutOfRange);
+        }
+        if !offset.is_multiple_of(SECTOR_SIZE as u64) || !data.len().is_multiple_of(SECTOR_SIZE) {
+            return Err(DiskError::Unaligned);
+        }
+        let written = try_blocking::<Kernel, _>(|| self.file.write_all_at(data, offset))?;
+        written.map_err(|_| DiskError::Request(RequestError::Failed))
+    }
+}
+
+/// A device whose requests take `duration` and transfer nothing: blocks the calling G and its M for that long, while the P
+/// is handed off at once.
+///
+/// # Errors
+///
+/// No M can be created to run the other Gs meanwhile. Nothing has happened then.
+///
+/// # Panics
+///
+/// The caller is not a G.
+pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
+    try_blocking::<Kernel, _>(|| thread::sleep(duration))
+}

@@ -1,0 +1,51 @@
+//! Memory: the host's, of which little is known.
+
+use core::fmt;
+
+use super::note::Note;
+
+/// There is not enough memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory;
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of memory")
+    }
+}
+
+impl core::error::Error for OutOfMemory {}
+
+/// What the memory of the machine is used for at one moment, in bytes unless noted otherwise. All zeros on the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Memory that the kernel has taken over.
+    pub total: usize,
+    /// Memory in free frames.
+    pub free: usize,
+    /// Memory of the heap, whether or not it is allocated.
+    pub heap: usize,
+    /// Number of stacks in use, including those of CPUs, interrupts and kernel threads.
+    pub stacks_in_use: usize,
+    /// Number of stacks that are cached with their memory for the next Gs.
+    pub stacks_cached: usize,
+    /// Reserved size of the stacks in use and cached.
+    pub stacks_reserved: usize,
+    /// Committed memory of these stacks: the part that has been touched.
+    pub stacks_committed: usize,
+}
+
+/// Counts the memory on the machine; returns zeros on the host. Does not block.
+#[must_use]
+pub fn usage() -> Usage {
+    static NOTE: Note =
+        Note::new("the memory of a machine cannot be counted on the host: kernel::mm::usage is all zeros");
+    NOTE.say();
+    Usage { total: 0, free: 0, heap: 0, stacks_in_use: 0, stacks_cached: 0, stacks_reserved: 0, stacks_committed: 0 }
+}
+
+/// Frees the stacks of dead Gs on the machine. The host's memory is managed by its operating system: frees nothing and
+/// returns 0. Does not block.
+pub fn free_cached_memory() -> usize {
+    0
+}

@@ -1,0 +1,195 @@
+//! Panics on the host: the report names the G and the place, as on the machine.
+//!
+//! In a program a panic ends the process with status 2, as it ends the machine; with the kernel option `panic=isolate` it
+//! ends its G alone, by unwinding. In a test it fails the test: a panic of main by itself, that of another G when main has
+//! ended.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::format;
+use std::panic::{self, PanicHookInfo};
+use std::process;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+
+use boot_protocol::status::KERNEL_BROKEN;
+use gmp_sched::goroutine::{Goroutine, GoroutineId, Status, WaitReason};
+use gmp_sched::platform::Platform as _;
+use gmp_sched::scheduler::Scheduler;
+
+use super::note;
+use super::platform::{self, Kernel};
+use super::program::args;
+
+/// Exit status of a program that panicked, as in Go.
+const STATUS_FATAL: u8 = 2;
+
+/// Whether a panic of a G that is not main ends that G alone.
+fn is_isolated() -> bool {
+    args::option("panic") == Some("isolate")
+}
+
+/// From here on a panic ends the process, or the G if panics are isolated. Called in a G, so this replaces the hook of
+/// [`gmp_sched::native`].
+pub(super) fn end_program() {
+    panic::set_hook(Box::new(|info| match platform::goroutine() {
+        Some(goroutine) if is_isolated() && goroutine.id() != GoroutineId::MAIN => {
+            let end = format!("goroutine {} is dead and the others go on.\n", goroutine.id());
+            print(&Report { goroutine: Some(goroutine), info, end });
+        }
+        goroutine => {
+            static IS_ENDING: AtomicBool = AtomicBool::new(false);
+            // As on the machine, the first panic is reported. The others wait for the end of the process.
+            while IS_ENDING.swap(true, Ordering::Relaxed) {
+                thread::park();
+            }
+            let mut end = String::new();
+            if let Some(goroutine) = goroutine {
+                // Writing to a string does not fail.
+                let _ = list(goroutine.scheduler(), &mut end);
+            }
+            print(&Report { goroutine, info, end });
+            process::exit(if goroutine.is_some() { STATUS_FATAL } else { KERNEL_BROKEN }.into());
+        }
+    }));
+}
+
+/// What is printed of a panic.
+struct Report<'a> {
+    /// The G that panics.
+    goroutine: Option<&'static Goroutine<Kernel>>,
+    info: &'a PanicHookInfo<'a>,
+    /// What follows.
+    end: String,
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "panic at {}\n", Panic(self.info))?;
+        match self.goroutine {
+            Some(goroutine) => writeln!(f, "goroutine {} [running]:", goroutine.id()),
+            None => writeln!(f, "a thread that runs no goroutine:"),
+        }
+    }
+}
+
+/// The place and the message of a panic.
+struct Panic<'a>(&'a PanicHookInfo<'a>);
+
+impl fmt::Display for Panic<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(location) = self.0.location() {
+            writeln!(f, "{location}:")?;
+        }
+        f.write_str(self.0.payload_as_str().unwrap_or("(the payload is not text)"))
+    }
+}
+
+/// Prints a report with the backtrace of the caller on standard error.
+fn print(report: &Report<'_>) {
+    let (head, end) = (format!("{report}"), &report.end);
+    let backtrace = Backtrace::capture();
+    let write = || match backtrace.status() {
+        BacktraceStatus::Captured => note::report(format_args!("{head}{backtrace}{end}")),
+        _ => note::report(format_args!("{head}  (RUST_BACKTRACE=1 shows its backtrace)\n{end}")),
+    };
+    // To find functions and lines takes more stack than a G may have.
+    thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, write) {
+        Ok(writer) => drop(writer.join()),
+        Err(_) => write(),
+    });
+}
+
+/// Writes a line for every G that is alive, like the machine.
+fn list(scheduler: &'static Scheduler<Kernel>, out: &mut impl fmt::Write) -> fmt::Result {
+    for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
+        let (status, reason) = (goroutine.status(), goroutine.wait_reason());
+        write!(out, "\ngoroutine {} ", goroutine.id())?;
+        if let Some(name) = goroutine.name() {
+            write!(out, "({name}) ")?;
+        }
+        if status == Status::Waiting && reason != WaitReason::None {
+            let waited = Kernel::now() - goroutine.waiting_since();
+            write!(out, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
+        } else {
+            write!(out, "[{status}]")?;
+        }
+        if let Some(creator) = goroutine.creator() {
+            write!(out, " created by goroutine {creator}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The first panic of a G that is not main, in one test.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record(Arc<Mutex<Option<String>>>);
+
+/// The records of the tests that run.
+static RECORDS: Mutex<Vec<(usize, Record)>> = Mutex::new(Vec::new());
+
+/// Locks and ignores poisoning: nothing panics under these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key(scheduler: &'static Scheduler<Kernel>) -> usize {
+    ptr::from_ref(scheduler).addr()
+}
+
+impl Record {
+    /// Records the panics of the Gs of `scheduler` from here on. Called in one of them, so this replaces the hook of
+    /// [`gmp_sched::native`].
+    pub(super) fn begin(&self, scheduler: &'static Scheduler<Kernel>) -> Recording {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let previous = panic::take_hook();
+            panic::set_hook(Box::new(move |info| match platform::goroutine() {
+                Some(goroutine) => record(goroutine, info),
+                None => previous(info),
+            }));
+        });
+        lock(&RECORDS).push((key(scheduler), self.clone()));
+        Recording(key(scheduler))
+    }
+
+    /// # Panics
+    ///
+    /// A G has panicked.
+    #[track_caller]
+    pub(super) fn assert_none(&self) {
+        let first = lock(&self.0).take();
+        if let Some(first) = first {
+            panic!("{first}");
+        }
+    }
+}
+
+/// Panics are recorded until this is dropped.
+#[must_use]
+pub(super) struct Recording(usize);
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        lock(&RECORDS).retain(|(key, _)| *key != self.0);
+    }
+}
+
+/// A G of a test panics.
+fn record(goroutine: &'static Goroutine<Kernel>, info: &PanicHookInfo<'_>) {
+    let text = format!("goroutine {} panicked at {}", goroutine.id(), Panic(info));
+    // Is shown by the harness if the test fails.
+    std::eprintln!("{text}");
+    if goroutine.id() != GoroutineId::MAIN && !is_isolated() {
+        let records = lock(&RECORDS);
+        if let Some((_, record)) = records.iter().find(|(of, _)| *of == key(goroutine.scheduler())) {
+            lock(&record.0).get_or_insert(text);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! CPUs by number, and turning preemption off. On the host the CPU of a G is its P.
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use gmp_sched::machine::Machine;
+use gmp_sched::platform::Platform as _;
+
+use super::cpus;
+use super::note::Note;
+use super::platform::Kernel;
+
+/// Most CPUs that are used, as on the machine.
+pub const MAX_CPUS: usize = 255;
+
+/// The number of a CPU, from 0 on, without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct CpuId(u32);
+
+impl CpuId {
+    /// The first CPU.
+    pub const BOOT: Self = Self(0);
+
+    /// The CPU with this number, which need not be there.
+    ///
+    /// # Panics
+    /// If `index` is not below [`MAX_CPUS`].
+    pub const fn new(index: usize) -> Self {
+        assert!(index < MAX_CPUS, "no such CPU");
+        #[expect(clippy::cast_possible_truncation, reason = "checked above")]
+        Self(index as u32)
+    }
+
+    /// The number, for use as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The CPU that the caller runs on: on the host, the number of its P, modulo the number of CPUs. The first CPU if it has none.
+/// It may be another one when this returns. Callable from everywhere.
+pub fn current() -> CpuId {
+    let processor = Kernel::current_machine().and_then(Machine::processor);
+    CpuId::new(processor.map_or(0, |processor| processor.id().get() as usize % cpus::count()))
+}
+
+/// On the machine, preemption is off on this CPU as long as this exists, and its holder may not block. On the host nothing
+/// preempts a G, and this does nothing.
+#[derive(Debug)]
+#[must_use = "preemption comes back on when this is dropped"]
+pub struct PreemptGuard {
+    not_send: PhantomData<*mut ()>,
+}
+
+impl PreemptGuard {
+    /// Turns preemption off on the machine. Callable from everywhere.
+    pub fn new() -> Self {
+        static NOTE: Note = Note::new(
+            "a PreemptGuard does nothing on the host, where a G runs until it waits, yields or ends; \
+             on the machine a G that waits with one panics",
+        );
+        NOTE.say();
+        Self { not_send: PhantomData }
+    }
+}
+
+impl Default for PreemptGuard {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for PreemptGuard {
+    fn drop(&mut self) {}
+}

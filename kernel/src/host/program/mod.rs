@@ -1,0 +1,97 @@
+//! A program on the host. `cargo run` in its crate runs it on threads, `cargo test` tests it.
+//!
+//! | on the machine | on the host |
+//! |---|---|
+//! | `boot --smp 2` | the CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` for two Ps |
+//! | `boot --kernel-option panic=isolate` | `GMP_KERNEL_OPTIONS="panic=isolate"`; other options have no effect |
+//! | `boot --disk FILE` | `GMP_DISKS=FILE`, or several with `:` between them |
+//! | `boot --disk-rw` | `GMP_DISKS_WRITABLE=1` |
+//! | console | standard input and output; reports go to standard error |
+//! | exit status | the same; 64 for wrong options, 74 if standard output cannot be written |
+//! | a loop that calls nothing is preempted | it keeps its thread, which is said after a second |
+
+#[path = "../../program/args.rs"]
+pub mod args;
+#[path = "../../program/entry.rs"]
+mod entry;
+pub mod exit;
+#[doc(hidden)]
+#[expect(unsafe_code, reason = "enters the platform of threads; reads the arguments of a C program")]
+pub mod run;
+
+pub use self::entry::Termination;
+
+/// [`main!`](crate::main!) on the host: the C function `main` of the process. In tests the harness has that, and the program's
+/// is only checked.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __main {
+    ($main:path) => {
+        #[cfg(not(test))]
+        const _: () = {
+            $crate::__assert_no_std!();
+            #[unsafe(export_name = "main")]
+            extern "C" fn program_main(
+                count: ::core::ffi::c_int,
+                words: *const *const ::core::ffi::c_char,
+            ) -> ::core::ffi::c_int {
+                // SAFETY: the C library calls this, once, with the arguments of the process. The crate links no `std`, so
+                // its Gs have no thread-local variables: see `kernel::main!`.
+                unsafe {
+                    $crate::program::run::program(count, words, |arguments| {
+                        $crate::program::Termination::report($main(arguments))
+                    })
+                }
+            }
+        };
+        #[cfg(test)]
+        const _: fn(&[&str]) -> u8 = |arguments| $crate::program::Termination::report($main(arguments));
+    };
+}
+
+/// Runs a closure as the main G of a scheduler on threads of the host, and returns its result: for tests of a program.
+///
+/// ```ignore
+/// #[test]
+/// fn a_spawned_g_returns_its_result() {
+///     kernel::run!(|| assert_eq!(go(|| 6 * 7).join(), Ok(42)));
+/// }
+/// ```
+///
+/// A panic in any of the Gs fails the test, as it ends a program. The closure and its result are `Send` and `'static`.
+///
+/// # Safety
+///
+/// As for [`main!`](crate::main!): does not compile in a crate that links `std`. (A crate for tests is `no_std`, too: only
+/// `no_main` is left out there, by `#![cfg_attr(not(test), no_main)]`.)
+#[macro_export]
+macro_rules! run {
+    ($body:expr) => {{
+        $crate::__assert_no_std!();
+        let body = $body;
+        // SAFETY: the crate links no `std`, so its Gs have no thread-local variables: see `kernel::main!`.
+        unsafe { $crate::program::run::test(body) }
+    }};
+}
+
+/// Does not compile in a crate that links `std`: there the name `std` is ambiguous, as rustc says, because a macro has
+/// declared it, too.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __assert_no_std {
+    () => {
+        $crate::__declare_std!();
+        use std::the_program_is_no_std as _;
+    };
+}
+
+/// A macro of its own, because only a name that comes from a macro further in is ambiguous.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __declare_std {
+    () => {
+        mod std {
+            pub(super) mod the_program_is_no_std {}
+        }
+    };
+}

@@ -1,0 +1,105 @@
+//! Running a program, or a test of one, on threads.
+
+use alloc::string::String;
+use core::ffi::{CStr, c_char, c_int};
+use core::fmt;
+use core::fmt::Write as _;
+use core::slice;
+use std::env;
+
+use boot_protocol::command_line::{SEPARATOR, quote};
+use gmp_sched::native::{self, PROCS_LIMIT};
+
+use super::{args, exit};
+use crate::host::note::report;
+use crate::host::slices::SliceWatch;
+use crate::host::{console, cpus, disk, panic};
+
+/// The environment variable with the kernel options.
+const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
+/// Exit status for wrong arguments, as of `boot`.
+pub(crate) const WRONG_USE: u8 = 64;
+/// Exit status if standard output cannot be written, as of `boot`.
+pub(crate) const CANNOT_WRITE: u8 = 74;
+
+/// Runs `main` as the main G, and ends the process with its result.
+///
+/// # Safety
+///
+/// `words` points to `count` strings of C, at least one, that live as long as the process. The Gs keep the promise of [`native::enter`].
+pub unsafe fn program(count: c_int, words: *const *const c_char, main: fn(&[&str]) -> u8) -> ! {
+    let mut line = options();
+    line.push_str(SEPARATOR);
+    // SAFETY: the caller's promise.
+    let words = unsafe { slice::from_raw_parts(words, usize::try_from(count).unwrap_or(0)) };
+    // The first word is the name of the program.
+    for word in words.iter().skip(1) {
+        // SAFETY: the caller's promise.
+        let word = unsafe { CStr::from_ptr(*word) };
+        let Ok(word) = word.to_str() else {
+            fail(WRONG_USE, format_args!("the argument `{}` is not Unicode", word.to_string_lossy()))
+        };
+        let _ = write!(line, " {}", quote(word));
+    }
+    args::init(&line);
+    disk::init();
+    let procs = procs();
+    // SAFETY: the caller's promise.
+    let threads = unsafe { native::enter() };
+    threads.run_with(procs, move |scheduler| {
+        panic::end_program();
+        let _watch = SliceWatch::start(scheduler);
+        exit::exit(main(args::program()))
+    })
+}
+
+/// Runs `body` as the main G of a scheduler of its own, and returns its result.
+///
+/// # Safety
+///
+/// The Gs keep the promise of [`native::enter`].
+///
+/// # Panics
+///
+/// `body` panics, or another G does.
+#[track_caller]
+pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    args::init(&options());
+    console::capture();
+    let panics = panic::Record::default();
+    let own = panics.clone();
+    // SAFETY: the caller's promise.
+    let threads = unsafe { native::enter() };
+    let result = threads.run_with(procs(), move |scheduler| {
+        let _watch = SliceWatch::start(scheduler);
+        let _recording = own.begin(scheduler);
+        body()
+    });
+    panics.assert_none();
+    result
+}
+
+/// The kernel options as on the machine's command line, with a space behind them.
+fn options() -> String {
+    match env::var(OPTIONS) {
+        Ok(options) => options + " ",
+        Err(env::VarError::NotPresent) => String::new(),
+        Err(env::VarError::NotUnicode(_)) => fail(WRONG_USE, format_args!("{OPTIONS} is not Unicode")),
+    }
+}
+
+/// As many Ps as CPUs, or another number by the kernel option `procs`.
+fn procs() -> usize {
+    let limit = cpus::count().max(PROCS_LIMIT);
+    let Some(value) = args::option("procs") else { return cpus::count() };
+    match value.parse() {
+        Ok(procs) if (1..=limit).contains(&procs) => procs,
+        _ => fail(WRONG_USE, format_args!("kernel option procs={value}: expected a number from 1 to {limit}")),
+    }
+}
+
+/// Ends the process with a message.
+pub(crate) fn fail(status: u8, message: fmt::Arguments<'_>) -> ! {
+    report(message);
+    exit::exit(status)
+}

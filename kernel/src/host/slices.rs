@@ -1,0 +1,75 @@
+//! Says that the host preempts no G, when a program relies on it: a G runs for a second, and others wait.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+
+use gmp_sched::processor::{Processor, ProcessorStatus};
+use gmp_sched::scheduler::Scheduler;
+
+use super::note::Note;
+use super::platform::Kernel;
+
+/// Time between two checks.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Number of checks after which a slice that has not ended is too long.
+const LONG: u32 = 10;
+
+static NOTE: Note = Note::new(
+    "a goroutine has run for a second without waiting, yielding or ending, while others may have to wait for it. \
+     The host does not preempt it; the machine does, after 10 ms. (A loop that waits for another goroutine can call \
+     yield_now.)",
+);
+
+/// A thread that checks the slices of a scheduler until this is dropped, or until it has found one that is too long.
+pub(super) struct SliceWatch {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SliceWatch {
+    /// Without memory for the thread nothing is checked.
+    pub(super) fn start(scheduler: &'static Scheduler<Kernel>) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let watch = move || {
+            let mut slices = Slices::default();
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if slices.is_one_too_long(scheduler) {
+                    return NOTE.say();
+                }
+            }
+        };
+        Self { stop: Some(stop), thread: thread::Builder::new().name("slices".into()).spawn(watch).ok() }
+    }
+}
+
+impl Drop for SliceWatch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It does not panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The slices of all Ps at the last check: the tick of the P, and at how many checks it was the same.
+#[derive(Default)]
+struct Slices(Vec<(u64, u32)>);
+
+impl Slices {
+    /// Whether a G has run for too long while Gs wait in the queue of its P, or on all Ps, where none is left for a timer.
+    fn is_one_too_long(&mut self, scheduler: &'static Scheduler<Kernel>) -> bool {
+        let processors = scheduler.processors();
+        self.0.resize(processors.len(), (0, 0));
+        let is_long = |(slice, processor): (&mut (u64, u32), &Processor<Kernel>)| {
+            let (tick, checks) = slice;
+            let is_same = processor.status() == ProcessorStatus::Running && processor.tick() == *tick;
+            (*tick, *checks) = (processor.tick(), if is_same { *checks + 1 } else { 0 });
+            (*checks >= LONG, processor.queue_length() > 0)
+        };
+        let found: Vec<(bool, bool)> = self.0.iter_mut().zip(processors).map(is_long).collect();
+        found.iter().any(|&(is_long, others_wait)| is_long && others_wait) || found.iter().all(|&(is_long, _)| is_long)
+    }
+}

@@ -1,0 +1,35 @@
+//! The machine's watchdog. On the host interrupts and preemption cannot be off.
+
+use core::time::Duration;
+
+use super::note::Note;
+use super::percpu::CpuId;
+
+static NOTE: Note =
+    Note::new("on the host there are no interrupts and no preemption to watch: kernel::watchdog counts nothing");
+
+/// What the ticks of all CPUs have seen since the machine started. All zeros on the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Windows {
+    /// The longest time by which a timer's interrupt came late on a CPU that ran something.
+    pub interrupts_off: Duration,
+    /// The longest time from a tick that found preemption off until it was on again.
+    pub preemption_off: Duration,
+    /// How often a CPU was reported because one of them was more than a second.
+    pub lockups: u64,
+    /// How often a CPU that was reported has gone on.
+    pub recoveries: u64,
+}
+
+/// How many interrupts a CPU of the machine has taken; 0 on the host. Callable from everywhere.
+pub fn interrupts(_: CpuId) -> u64 {
+    NOTE.say();
+    0
+}
+
+/// The longest times during which interrupts or preemption were off on the machine; zeros on the host. Callable from
+/// everywhere.
+pub fn longest_windows() -> Windows {
+    NOTE.say();
+    Windows::default()
+}

@@ -1,0 +1,51 @@
+//! The kernel has the same for programs on the machine and on the host: functions and types of the same names. That they can be
+//! used alike is tested by a program that runs on both: `boot/tests/command/new_program.rs`.
+
+use std::collections::BTreeSet;
+
+use crate::source::{Crate, Visibility};
+use crate::{HOST, KERNEL};
+
+/// What only the machine has, by module and by type.
+const ONLY_MACHINE: &[(&str, &str)] = &[
+    ("program::internals", "for the tests inside the machine"),
+    ("Slot", "exported by `internals`"),
+    ("Stack", "exported by `internals`"),
+    ("Stalled", "exported by `internals`"),
+    ("Storm", "exported by `internals`"),
+    ("Vector", "exported by `internals`"),
+    ("NoVectorLeft", "exported by `internals`"),
+    ("KernelCpu", "programs have no path to it"),
+    ("PreemptMutex", "on the host another name of `InterruptMutex`"),
+    ("PreemptMutexGuard", "on the host another name of `InterruptMutexGuard`"),
+    ("Kernel", "the host's platform is a type of `gmp_sched::native`"),
+];
+
+/// What only the host has.
+const ONLY_HOST: &[(&str, &str)] = &[("host::program::run", "called by macros")];
+
+/// The public functions and types of a half.
+fn public(half: &Crate, left_out: &[(&str, &str)]) -> BTreeSet<String> {
+    let is_left_out = |name: &str| left_out.iter().any(|(other, _)| *other == name);
+    let functions = half.functions.iter().filter(|function| function.visibility == Visibility::Public);
+    let functions = functions.filter(|function| !is_left_out(&function.module.join("::"))).filter_map(|function| {
+        let owner = function.owner.as_deref().unwrap_or_default();
+        let is_hidden = is_left_out(owner) || half.types.get(owner) == Some(&false);
+        (!is_hidden).then(|| format!("{owner}::{}()", function.name))
+    });
+    let types = half.types.iter().filter(|(name, is_public)| **is_public && !is_left_out(name));
+    functions.chain(types.map(|(name, _)| name.clone())).collect()
+}
+
+#[test]
+fn both_halves_have_the_same_for_programs() {
+    let (machine, host) = (public(&KERNEL, ONLY_MACHINE), public(&HOST, ONLY_HOST));
+    let only = |one: &BTreeSet<String>, other: &BTreeSet<String>| one.difference(other).cloned().collect::<Vec<_>>();
+    let (missing, surplus) = (only(&machine, &host), only(&host, &machine));
+    assert!(
+        missing.is_empty() && surplus.is_empty(),
+        "only on the machine: {missing:#?}\nonly on the host: {surplus:#?}\nA program must compile for both. Add what is \
+         missing; what the host cannot do it says at the first use (`kernel/src/host/note.rs`)."
+    );
+    assert!(machine.contains("::read_line()") && machine.contains("Disk::read_at()") && machine.contains("DiskError"));
+}
