@@ -2,15 +2,18 @@
 //!
 //! The program and the kernel it is linked with are ordinary `no_std` crates for the host's own target, for which stable
 //! Rust ships `core` and `alloc`. The flags given here make a bare-metal program of them, so that a crate that uses the
-//! kernel needs no build script, profile or linker script of its own. Everything is built in `machine` in the target
-//! directory, separate from what is built for the host.
+//! kernel needs no build script, profile or linker script of its own. The ELF file goes to `machine` in the
+//! target directory of the program's workspace. What it is made from goes to `machine` in that of the kernel's, separate from
+//! what is built for the host: so the kernel is built once for all programs. Without `--cfg gmp_machine`, which is one of the
+//! flags, the kernel is the one for programs on the host.
 
-use core::hash::{Hash as _, Hasher as _};
+use core::hash::{Hash, Hasher as _};
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::hash::DefaultHasher;
 use std::io::{self, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
@@ -29,9 +32,10 @@ const LINUX: &str = "x86_64-unknown-linux-gnu";
 const BARE: &str = "x86_64-unknown-none";
 
 /// Environment variables that would change the flags given here, or the output directory.
-const CLEARED: [&str; 7] = [
+const CLEARED: [&str; 8] = [
     "RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",
+    "CARGO_BUILD_BUILD_DIR",
     "CARGO_BUILD_RUSTFLAGS",
     "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER",
     "CARGO_BUILD_TARGET",
@@ -115,18 +119,18 @@ pub(crate) fn cargo() -> OsString {
 ///
 /// [`Error::Build`] if it does not build.
 pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
-    let (manifest, name, target_directory) = match program {
+    let (manifest, name, own, kernel) = match program {
         Program::Elf(path) => return Ok(path.clone()),
-        Program::Binary { manifest, name, target_directory } => (manifest, name, target_directory),
+        Program::Binary { manifest, name, own, kernel } => (manifest, name, own, kernel),
     };
-    let directory = target_directory.join("machine");
-    let script = write_linker_script(&directory)
-        .map_err(|error| Error::Build(format!("cannot write to `{}`: {error}", directory.display())))?;
+    let shared = kernel.target_directory.join("machine");
+    let cannot_write = |error| Error::Build(format!("cannot write to `{}`: {error}", shared.display()));
+    let script = write_linker_script(&shared).map_err(cannot_write)?;
     let manifest =
         manifest.canonicalize().map_err(|error| Error::Build(format!("cannot read the manifest: {error}")))?;
     let mut command = Command::new(cargo());
     command.arg("build").arg("--manifest-path").arg(&manifest).args(["--bin", name]);
-    command.args(["--target", options.target.triple()]).arg("--target-dir").arg(&directory);
+    command.args(["--target", options.target.triple()]).arg("--target-dir").arg(own.target_directory.join("machine"));
     command.arg("--message-format=json-render-diagnostics");
     if options.profile == Profile::Release {
         command.arg("--release");
@@ -139,6 +143,10 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     command.env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(options.target, &script));
     // So that backtraces have lines even if the crate's release profile omits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
+    command.env("CARGO_BUILD_BUILD_DIR", &shared);
+    if own != kernel {
+        command.env("RUSTC_WORKSPACE_WRAPPER", write_wrapper(&shared, &own.root).map_err(cannot_write)?);
+    }
     let executable = run(command, name)?;
     executable.ok_or_else(|| Error::Build(format!("cargo did not say where it put `{name}`")))
 }
@@ -188,14 +196,33 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
 /// Writes the linker script into `directory`, under a name that depends on its content, because cargo relinks when a flag
 /// changes, but does not know that a flag names a file.
 fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
+    write_once(directory, &format!("link-{:016x}.ld", hash(LINKER_SCRIPT)), LINKER_SCRIPT, 0o644)
+}
+
+/// Writes a program that runs rustc, under a name that depends on the root of a workspace.
+///
+/// Cargo takes two crates of the same name for the same crate if each has the same path in its workspace, as `new` makes
+/// them, and would boot one in place of the other from a shared directory. But it tells crates apart by the wrapper that
+/// compiles the members of a workspace, and only these.
+fn write_wrapper(directory: &Path, workspace: &Path) -> io::Result<PathBuf> {
+    write_once(directory, &format!("rustc-{:016x}.sh", hash(workspace)), "#!/bin/sh\nexec \"$@\"\n", 0o755)
+}
+
+fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    LINKER_SCRIPT.hash(&mut hasher);
-    let path = directory.join(format!("link-{:016x}.ld", hasher.finish()));
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Writes a file unless it is there.
+fn write_once(directory: &Path, name: &str, content: &str, mode: u32) -> io::Result<PathBuf> {
+    let path = directory.join(name);
     if !path.is_file() {
         fs::create_dir_all(directory)?;
         // Renamed at the end, so that a concurrent `boot` never sees an incomplete file.
-        let unfinished = directory.join(format!("link-{}.unfinished", process::id()));
-        fs::write(&unfinished, LINKER_SCRIPT)?;
+        let unfinished = directory.join(format!("{name}.{}.unfinished", process::id()));
+        fs::write(&unfinished, content)?;
+        fs::set_permissions(&unfinished, Permissions::from_mode(mode))?;
         fs::rename(unfinished, &path)?;
     }
     Ok(path)

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use boot::Error;
 use boot::build::{Options, Profile, Target};
@@ -29,12 +30,13 @@ Examples:
   cargo run                          boots `tour` on 8 CPUs
   cargo run -- --smp 2 tour          the same on 2
   cargo run -- --disk notes.txt sha256
+  cargo run -- new ../my-crate       makes the crate of a new program
   cargo run -- ../my-crate --its-own-option";
 
 /// Builds a program for the machine, boots it in QEMU, and shows its console.
 #[derive(Debug, Parser)]
 #[command(name = "boot", after_help = AFTER_HELP, max_term_width = 110, disable_help_flag = true)]
-#[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]")]
+#[command(override_usage = "cargo run -- [OPTIONS] [PROGRAM [ARGUMENT]...]\n       cargo run -- new PATH")]
 pub(crate) struct Cli {
     /// CPUs of the machine
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=255))]
@@ -115,11 +117,16 @@ pub(crate) struct Cli {
     command: Vec<OsString>,
 }
 
+/// In place of a program: makes the crate of a new program. (A crate in a folder of that name is `./new`.)
+const NEW: &str = "new";
+
 /// What the command line requests.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// List the programs.
     List,
+    /// Make the crate of a new program.
+    New(PathBuf),
     /// Boot a program.
     Boot(Box<Order>),
 }
@@ -148,6 +155,14 @@ impl Cli {
         }
         let mut words = self.command.into_iter();
         let program = words.next().unwrap_or_else(|| DEFAULT.into());
+        if program == NEW {
+            return match (words.next(), words.next()) {
+                (Some(path), None) => Ok(Request::New(path.into())),
+                _ => Err(Error::Usage(
+                    "`new` takes the path of the crate to make, as in: cargo run -- new ../my-crate".into(),
+                )),
+            };
+        }
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
         let profile = if self.debug { Profile::Debug } else { Profile::Release };
         let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;
@@ -203,7 +218,7 @@ mod tests {
         let cli = Cli::try_parse_from([&["boot"], words].concat()).expect("right use");
         match cli.request().expect("right use") {
             Request::Boot(order) => *order,
-            Request::List => panic!("no list was asked for"),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -9,6 +9,8 @@
 //! 5. [`annotator`] adds functions and lines to the addresses that the machine prints, from its symbols,
 //! 6. [`console`] shows the result.
 //!
+//! [`new`] makes the crate of a new program.
+//!
 //! All of this runs on the host.
 #![deny(unsafe_code)]
 
@@ -17,6 +19,7 @@ pub mod build;
 pub mod console;
 mod error;
 mod monitor;
+pub mod new;
 pub mod process;
 pub mod program;
 pub mod qemu;

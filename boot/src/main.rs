@@ -11,7 +11,7 @@ use boot::process::share_signals;
 use boot::program::{Program, listing};
 use boot::qemu::{QEMU, shell_quoted};
 use boot::session::Session;
-use boot::{Error, build};
+use boot::{Error, build, new};
 use clap::Parser as _;
 
 use crate::cli::{Cli, Order, Request};
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     };
     let result = cli.request().and_then(|request| match request {
         Request::List => print(&listing()?),
+        Request::New(path) => print(&new::create(&path)?),
         Request::Boot(order) => boot(&order),
     });
     match result {

@@ -27,9 +27,29 @@ pub enum Program {
         manifest: PathBuf,
         /// The name of the binary.
         name: String,
-        /// The target directory of its workspace.
-        target_directory: PathBuf,
+        /// Its workspace.
+        own: Workspace,
+        /// The workspace that has the kernel, which may be the same.
+        kernel: Workspace,
     },
+}
+
+/// A workspace of cargo, perhaps of one crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Its folder.
+    pub root: PathBuf,
+    /// Its target directory.
+    pub target_directory: PathBuf,
+}
+
+impl From<&Metadata> for Workspace {
+    fn from(metadata: &Metadata) -> Self {
+        Self {
+            root: metadata.workspace_root.clone().into_std_path_buf(),
+            target_directory: metadata.target_directory.clone().into_std_path_buf(),
+        }
+    }
 }
 
 impl Program {
@@ -97,7 +117,7 @@ fn in_programs(name: &OsStr) -> Result<Option<Program>, Error> {
     let manifest = Path::new(PROGRAMS).join("Cargo.toml");
     let (metadata, package) = package(&manifest)?;
     let target = binaries(&package).find(|target| OsStr::new(&target.name) == name);
-    Ok(target.map(|target| binary_of(&manifest, &target.name, &metadata)))
+    Ok(target.map(|target| binary_of(&manifest, &target.name, &metadata, &metadata)))
 }
 
 fn in_crate(manifest: &Path, binary: Option<&str>) -> Result<Program, Error> {
@@ -119,15 +139,13 @@ fn in_crate(manifest: &Path, binary: Option<&str>) -> Result<Program, Error> {
             )));
         }
     };
-    Ok(binary_of(manifest, wanted, &metadata))
+    let (kernel, _) = self::package(&Path::new(PROGRAMS).join("Cargo.toml"))?;
+    Ok(binary_of(manifest, wanted, &metadata, &kernel))
 }
 
-fn binary_of(manifest: &Path, name: &str, metadata: &Metadata) -> Program {
-    Program::Binary {
-        manifest: manifest.to_owned(),
-        name: name.to_owned(),
-        target_directory: metadata.target_directory.clone().into_std_path_buf(),
-    }
+/// A binary of the workspace `own`. `kernel` is the workspace that has the kernel.
+fn binary_of(manifest: &Path, name: &str, own: &Metadata, kernel: &Metadata) -> Program {
+    Program::Binary { manifest: manifest.to_owned(), name: name.to_owned(), own: own.into(), kernel: kernel.into() }
 }
 
 fn binaries(package: &Package) -> impl Iterator<Item = &Target> {

@@ -6,5 +6,6 @@ mod debugger;
 mod lifetime;
 mod limits;
 mod mistakes;
+mod new;
 mod outside;
 mod running;

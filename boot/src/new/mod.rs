@@ -1,0 +1,128 @@
+//! Makes the crate of a new program: `cargo run -- new NAME`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// The root of the workspace that has the kernel.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// The first program.
+const PROGRAM: &str = include_str!("program.rs");
+
+/// What does not work as the name of a crate, or of its binary: words of Rust, names of its libraries and of folders of cargo,
+/// and the crates that a program is linked with.
+#[rustfmt::skip]
+const TAKEN: &[&str] = &[
+    "abstract", "alloc", "as", "async", "await", "become", "box", "break", "build", "const", "continue", "core", "crate",
+    "deps", "do", "dyn", "else", "enum", "examples", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in",
+    "incremental", "kernel", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "proc_macro", "pub",
+    "ref", "return", "self", "static", "std", "struct", "super", "test", "trait", "true", "try", "type", "typeof", "unsafe",
+    "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// Makes a crate in the new folder `path`, with a program and a test. Returns what to do with it, as text.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if the folder's name cannot be that of a crate, if it exists, or if it cannot be written.
+pub fn create(path: &Path) -> Result<String, Error> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    check_name(name)?;
+    let cannot = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::Usage(format!("`{}` exists already", path.display())),
+        _ => Error::Usage(format!("cannot make `{}`: {error}", path.display())),
+    };
+    fs::create_dir(path).map_err(cannot)?;
+    let folder = path.canonicalize().map_err(cannot)?;
+    let root = Path::new(ROOT).canonicalize().map_err(cannot)?;
+    fs::create_dir(folder.join("src")).map_err(cannot)?;
+    fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
+    fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
+    fs::write(folder.join(".gitignore"), "/target\n").map_err(cannot)?;
+    // The versions with which the kernel is tested. They are there already, so nothing has to be downloaded.
+    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
+    let shown = path.display();
+    Ok(format!(
+        "Made the program `{name}` in `{shown}`. In that folder\n  \
+         cargo run      runs it on threads of this host\n  \
+         cargo test     runs its tests\n\
+         and here\n  \
+         cargo run -- {shown}\n                 boots it on a machine of its own\n"
+    ))
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|each| each.is_ascii_alphanumeric() || matches!(each, '-' | '_'));
+    if !is_word {
+        return Err(Error::Usage(format!(
+            "`{name}` cannot be the name of a crate: it begins with a letter and has letters, digits, `-` and `_`"
+        )));
+    }
+    if TAKEN.contains(&name.replace('-', "_").as_str()) {
+        return Err(Error::Usage(format!(
+            "`{name}` cannot be the name of a program: Rust, cargo or the kernel uses it"
+        )));
+    }
+    Ok(())
+}
+
+/// The path of the kernel: relative if the crate is in the same tree, so that the tree can be moved.
+fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
+    match folder.strip_prefix(root) {
+        Ok(inside) => inside.components().map(|_| "..").collect::<PathBuf>().join("kernel"),
+        Err(_) => root.join("kernel"),
+    }
+}
+
+fn manifest(name: &str, kernel: &Path) -> String {
+    // A path as a string of TOML: with the escapes of JSON, which `Debug` of ASCII and most other text has, too.
+    let kernel = kernel.display().to_string();
+    format!(
+        r#"[package]
+name = "{name}"
+version = "0.1.0"
+edition = "2024"
+
+[dependencies]
+kernel = {{ path = {kernel:?} }}
+
+# A workspace of its own, wherever the folder is.
+[workspace]
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_cargo_would_refuse_are_refused() {
+        for name in
+            ["", "1st", "-x", "a b", "a/b", "ä", "_", "fn", "self", "test", "std", "kernel", "proc-macro", "deps"]
+        {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+        for name in ["a", "hello", "my-program", "my_program", "x2", "Kernel2"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn kernel_is_named_relative_to_a_crate_in_its_tree() {
+        let from = |folder: &str| kernel_from(Path::new(folder), Path::new("/tree"));
+        assert_eq!(from("/tree/a"), Path::new("../kernel"));
+        assert_eq!(from("/tree/a/b"), Path::new("../../kernel"));
+        assert_eq!(from("/elsewhere/a"), Path::new("/tree/kernel"));
+        assert_eq!(from("/tree2/a"), Path::new("/tree/kernel"));
+    }
+
+    #[test]
+    fn path_with_quotes_is_escaped_in_the_manifest() {
+        assert!(manifest("a", Path::new(r#"/a "b"\c"#)).contains(r#"path = "/a \"b\"\\c""#));
+    }
+}

@@ -1,0 +1,254 @@
+//! The crate of a new program, from `boot new` on: ordinary cargo commands work in it, and `boot` boots it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+
+use tempfile::TempDir;
+
+use crate::child::run;
+use crate::outside::{boot, finish, status, text};
+
+/// Does what its first argument names, the same on the machine and on the host.
+const ALIKE: &str = include_str!("new_program.rs");
+
+/// A crate with that program, made once for all tests, in a folder that they may write to.
+static ALIKE_CRATE: LazyLock<TempDir> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("a folder");
+    make("alike", folder.path());
+    fs::write(folder.path().join("alike/src/main.rs"), ALIKE).expect("written");
+    folder
+});
+
+/// `boot new` with these words, in a folder.
+fn boot_new(words: &[&str], folder: &Path) -> Output {
+    let mut command = boot();
+    command.current_dir(folder).arg("new").args(words);
+    run(command)
+}
+
+/// Makes a crate in a folder.
+fn make(name: &str, folder: &Path) {
+    let output = boot_new(&[name], folder);
+    assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
+}
+
+/// A cargo command in a crate, without access to a network. All crates of these tests share what is built.
+fn cargo(words: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/new")).env("CARGO_NET_OFFLINE", "true");
+    command.env("RUST_BACKTRACE", "0").env("CARGO_TERM_COLOR", "never");
+    for variable in ["RUSTFLAGS", "GMP_KERNEL_OPTIONS", "GMP_DISKS", "GMP_DISKS_WRITABLE"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Runs a cargo command, which must succeed.
+fn succeed(words: &[&str], folder: &Path) -> Output {
+    let output = run(cargo(words, folder));
+    assert_eq!(status(&output), Some(0), "{words:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    output
+}
+
+#[test]
+fn ordinary_cargo_commands_work_in_a_new_crate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    make("my-program", folder.path());
+    let own = folder.path().join("my-program");
+    succeed(&["check", "--all-targets"], &own);
+    let clippy = succeed(&["clippy", "--all-targets", "--", "-D", "warnings"], &own);
+    assert!(!text(&clippy.stderr).contains("warning"), "{}", text(&clippy.stderr));
+    let ran = succeed(&["run", "--", "a", "b c"], &own);
+    assert_eq!(text(&ran.stdout), "[\"a\", \"b c\"]: 204\n");
+    let tested = succeed(&["test"], &own);
+    assert!(text(&tested.stdout).contains("test tests::squares_are_summed ... ok"), "{}", text(&tested.stdout));
+    succeed(&["fmt", "--check"], &own);
+
+    let mut booted = boot();
+    booted.arg(&own).args(["a", "b c"]);
+    let booted = finish(booted);
+    assert_eq!(text(&booted.stdout), text(&ran.stdout), "{}", text(&booted.stderr));
+    assert_eq!(status(&booted), Some(0));
+}
+
+#[test]
+fn failing_test_of_a_new_crate_names_the_g_and_the_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    make("failing", folder.path());
+    let main = folder.path().join("failing/src/main.rs");
+    let source = fs::read_to_string(&main).expect("text");
+    let wrong = source.replace("n * n)", "if n == 2 { panic!(\"two\") } else { n })").replace("1 + 4 + 9", "0");
+    fs::write(&main, wrong).expect("written");
+    let output = run(cargo(&["test"], &folder.path().join("failing")));
+    let said = text(&output.stdout);
+    assert_eq!(status(&output), Some(101), "{said}");
+    assert!(said.contains("panicked at src/main.rs:") && said.contains("goroutine ") && said.contains("two"), "{said}");
+}
+
+#[test]
+fn program_behaves_alike_on_the_host_and_on_the_machine() {
+    let own = ALIKE_CRATE.path().join("alike");
+    succeed(&["build"], &own);
+    for (arguments, ends_with) in [
+        (&["library"][..], Some(0)),
+        (&["surface"], Some(0)),
+        (&["status", "9"], Some(9)),
+        (&["status", "400"], Some(100)),
+        (&["error"], Some(1)),
+        (&["exit", "7"], Some(7)),
+        (&["panic"], Some(2)),
+        (&["deadlock"], Some(2)),
+    ] {
+        let host = run(cargo(&[&["run", "--quiet", "--"], arguments].concat(), &own));
+        let mut machine = boot();
+        machine.arg("--smp=2").arg(&own).args(arguments);
+        let machine = finish(machine);
+        let context = format!("{arguments:?}: {}{}", text(&host.stderr), text(&machine.stderr));
+        assert_eq!(status(&host), ends_with, "{context}");
+        assert_eq!(status(&machine), ends_with, "{context}");
+        // The machine's reports are on its console.
+        let printed = text(&machine.stdout);
+        assert!(
+            printed.starts_with(&text(&host.stdout)),
+            "{context}\nhost: {}\nmachine: {printed}",
+            text(&host.stdout)
+        );
+        for part in match arguments[0] {
+            "panic" => &["panic at src/main.rs:", "as it should", "[running]", "(waits) ["][..],
+            "deadlock" => &["all goroutines are asleep - deadlock!", "goroutine 1 [chan receive"],
+            _ => &[],
+        } {
+            assert!(text(&host.stderr).contains(part), "host, {part}: {}", text(&host.stderr));
+            assert!(printed.contains(part), "machine, {part}: {printed}");
+        }
+    }
+}
+
+#[test]
+fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
+    let own = ALIKE_CRATE.path().join("alike");
+    let disk = ALIKE_CRATE.path().join("disk");
+    let content: Vec<u8> = (0..1300_u32).map(|byte| (byte % 251) as u8).collect();
+    fs::write(&disk, content).expect("written");
+    let input = ALIKE_CRATE.path().join("input");
+    fs::write(&input, "one\n\ntw\u{f6}").expect("written");
+    let open = || Stdio::from(fs::File::open(&input).expect("a file"));
+
+    let mut host = cargo(&["run", "--quiet", "--", "devices"], &own);
+    host.env("GMP_DISKS", &disk).stdin(open());
+    let host = run(host);
+    let mut machine = boot();
+    machine.arg("--disk").arg(&disk).arg(&own).arg("devices").stdin(open());
+    let machine = finish(machine);
+    assert_eq!(text(&host.stdout), text(&machine.stdout), "{}{}", text(&host.stderr), text(&machine.stderr));
+    assert_eq!((status(&host), status(&machine)), (Some(0), Some(0)));
+    assert!(
+        text(&host.stdout).contains("3 lines") && text(&host.stdout).contains("1300 bytes"),
+        "{}",
+        text(&host.stdout)
+    );
+
+    let mut missing = cargo(&["run", "--quiet", "--", "devices"], &own);
+    missing.env("GMP_DISKS", "/no/such/file");
+    let missing = run(missing);
+    assert_eq!((status(&missing), text(&missing.stdout).as_str()), (Some(64), ""));
+    assert!(text(&missing.stderr).contains("disk `/no/such/file`: No such file"), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn programs_of_the_tree_run_on_the_host() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let tour = succeed(&["run", "--quiet", "--package", "programs", "--bin", "tour"], &tree);
+    let printed = text(&tour.stdout);
+    for part in ["-- stealing", "none on the host", "-- handoff", "-- counters", " handoffs\n"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("abc");
+    fs::write(&disk, "abc").expect("written");
+    let mut sum = cargo(&["run", "--quiet", "--package", "programs", "--bin", "sha256"], &tree);
+    sum.env("GMP_DISKS", &disk);
+    let sum = run(sum);
+    let line = format!("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  {}\n", disk.display());
+    assert_eq!((text(&sum.stdout), status(&sum)), (line, Some(0)), "{}", text(&sum.stderr));
+}
+
+#[test]
+fn loop_that_is_not_preempted_on_the_host_is_said_to_be() {
+    let own = ALIKE_CRATE.path().join("alike");
+    let mut host = cargo(&["run", "--quiet", "--", "hog"], &own);
+    host.env("GMP_KERNEL_OPTIONS", "procs=1");
+    let output = run(host);
+    let said = text(&output.stderr);
+    assert_eq!(said.matches("note: ").count(), 1, "{said}");
+    assert!(said.contains("The host does not preempt it; the machine does"), "{said}");
+    assert_eq!(status(&output), Some(0), "{said}");
+}
+
+#[test]
+fn program_that_links_std_is_not_entered() {
+    let own = ALIKE_CRATE.path().join("std");
+    make("std-program", ALIKE_CRATE.path());
+    let own = own.with_file_name("std-program");
+    let main = own.join("src/main.rs");
+    let source = fs::read_to_string(&main).expect("text");
+    fs::write(&main, source.replace("#![no_std]\n", "")).expect("written");
+    for words in [&["check"][..], &["check", "--tests"]] {
+        let output = run(cargo(words, &own));
+        assert_eq!(status(&output), Some(101), "{words:?}");
+        assert!(text(&output.stderr).contains("`std` is ambiguous"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn second_crate_is_built_with_what_the_first_one_has_built() {
+    // Inside the tree, as it happens.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let crates = ["one", "other"].map(|name| folder.path().join(name).join("same"));
+    for own in &crates {
+        fs::create_dir(own.parent().expect("a folder")).expect("made");
+        make("same", own.parent().expect("a folder"));
+        let main = fs::read_to_string(own.join("src/main.rs")).expect("text");
+        fs::write(own.join("src/main.rs"), main.replace("{args:?}", &format!("{} {{args:?}}", own.display())))
+            .expect("written");
+    }
+    // Both have one name, and are built in one folder.
+    for own in [&crates[0], &crates[1], &crates[0]] {
+        let mut command = boot();
+        command.args(["--smp=1"]).arg(own).env("CARGO_TERM_COLOR", "never");
+        let output = finish(command);
+        assert_eq!(text(&output.stdout), format!("{} []: 204\n", own.display()), "{}", text(&output.stderr));
+        if own == &crates[1] {
+            let said = text(&output.stderr);
+            let built: Vec<&str> = said.lines().filter(|line| line.contains("Compiling")).collect();
+            assert!(built.len() == 1 && built[0].contains("Compiling same"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn mistakes_in_the_name_of_a_new_crate_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("there")).expect("made");
+    for (words, complaint) in [
+        (&[][..], "`new` takes the path of the crate to make"),
+        (&["a", "b"], "`new` takes the path of the crate to make"),
+        (&["there"], "`there` exists already"),
+        (&["1st"], "`1st` cannot be the name of a crate"),
+        (&["no good"], "`no good` cannot be the name of a crate"),
+        (&["--lib"], "`--lib` cannot be the name of a crate"),
+        (&[".."], "`` cannot be the name of a crate"),
+        (&["std"], "`std` cannot be the name of a program"),
+        (&["kernel"], "`kernel` cannot be the name of a program"),
+        (&["no/such/folder"], "cannot make `no/such/folder`: No such file"),
+    ] {
+        let output = boot_new(words, folder.path());
+        let said = text(&output.stderr);
+        assert!(said.contains(complaint), "{words:?}: {said}");
+        assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(64), ""), "{words:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}

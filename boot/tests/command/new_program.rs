@@ -1,0 +1,165 @@
+//! A program that does what its first argument names, on the machine and on the host.
+#![no_std]
+#![cfg_attr(not(test), no_main)]
+#![forbid(unsafe_code)]
+
+use core::error::Error;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+
+use kernel::console::{SincePowerOn, flush, read_line, try_read, write};
+use kernel::disk::{Disk, DiskError, PciError, RequestError, SetupError, delay, disks};
+use kernel::mm::{OutOfMemory, Usage, free_cached_memory, usage};
+use kernel::percpu::{CpuId, MAX_CPUS, PreemptGuard};
+use kernel::platform::{Context, Kernel, Sender, channel, pull, scheduler, scope, try_go};
+use kernel::prelude::*;
+use kernel::program::Termination;
+use kernel::sync::{InterruptMutex, InterruptMutexGuard, PreemptMutex, PreemptMutexGuard};
+use kernel::watchdog::{Windows, interrupts, longest_windows};
+use kernel::{args, clock, cpus, exit, percpu};
+
+kernel::main!(main);
+
+fn main(arguments: &[&str]) -> Result<i32, String> {
+    match arguments {
+        ["library"] => library(),
+        ["surface"] => surface(),
+        ["status", status] => return Ok(status.parse().expect("a number")),
+        ["error"] => return Err("it was meant to fail".into()),
+        ["exit", status] => {
+            let status = status.parse().expect("a number");
+            go(move || exit::exit(status)).join().expect("it does not return");
+        }
+        ["panic"] => {
+            let _waits = Builder::new().name("waits").go(|| sleep(Duration::from_secs(1000)));
+            sleep(Duration::from_millis(10));
+            println!("before");
+            go(|| panic!("as it should")).join().expect("not reached");
+            println!("after");
+        }
+        ["deadlock"] => {
+            let (_sender, receiver) = channel::<i32>(0);
+            println!("before");
+            let _ = receiver.recv();
+            println!("after");
+        }
+        ["devices"] => devices(),
+        ["hog"] => hog(),
+        other => println!("what is {other:?}?"),
+    }
+    Ok(0)
+}
+
+/// The library, from one G and from several.
+fn library() {
+    let (sender, receiver) = channel(2);
+    let senders: Vec<_> = (0..4u64)
+        .map(|part| {
+            let sender: Sender<u64> = sender.clone();
+            go(move || (part * 25..part * 25 + 25).for_each(|number| sender.send(number).expect("a receiver")))
+        })
+        .collect();
+    drop(sender);
+    let mut sum = 0;
+    while let Ok(number) = receiver.recv() {
+        sum += number;
+    }
+    senders.into_iter().for_each(|sender| sender.join().expect("it does not panic"));
+    println!("channel: {sum}");
+
+    static COUNT: Mutex<u64> = Mutex::new(0);
+    scope(|scope| {
+        for _ in 0..10 {
+            scope.go(|| (0..100).for_each(|_| *COUNT.lock() += 1));
+        }
+    });
+    println!("mutex: {}", *COUNT.lock());
+
+    let numbers: Vec<u32> = pull(|yielder| (1..=3).for_each(|number| assert!(yielder.yield_value(number)))).collect();
+    println!("coroutine: {numbers:?}");
+
+    let (context, cancel) = Context::background().with_cancel();
+    let waits = go(move || context.wait());
+    cancel.cancel();
+    println!("context: {}", waits.join().expect("it does not panic"));
+
+    static LOCK: InterruptMutex<u64> = InterruptMutex::new(0);
+    (0..8).map(|_| go(|| *LOCK.lock() += 1)).collect::<Vec<_>>().into_iter().for_each(|g| g.join().expect("no panic"));
+    println!("spinning lock: {}", *LOCK.lock());
+
+    let start = clock::now();
+    sleep(Duration::from_millis(5));
+    assert!(clock::now() - start >= 5_000_000);
+    delay(Duration::from_millis(5)).expect("another M");
+    assert!(clock::now() - start >= 10_000_000);
+
+    let before = set_procs(1).expect("one is not too many");
+    println!("Ps: {}; before, as many as CPUs: {}", procs(), before == num_cpu());
+    println!("arguments: {:?}", args::program());
+    write("bytes: \u{e4}\n".as_bytes());
+}
+
+/// Names what the kernel has for programs: this compiles only if it has the same on the machine and on the host.
+fn surface() {
+    fn is_error<E: Error + Copy + Eq>() {}
+    fn is_shown<T: fmt::Debug>() {}
+    is_error::<DiskError>();
+    is_error::<PciError>();
+    is_error::<RequestError>();
+    is_error::<SetupError>();
+    is_error::<OutOfMemory>();
+    is_shown::<(Disk, Usage, Windows, CpuId, PreemptGuard, Kernel)>();
+    is_shown::<(InterruptMutex<u8>, InterruptMutexGuard<'_, u8>, PreemptMutex<u8>, PreemptMutexGuard<'_, u8>)>();
+
+    let _: fn() -> Option<u8> = try_read;
+    let _: fn() -> bool = flush;
+    let _: fn() -> ! = goexit;
+    let _: fn(&Disk, u64, &mut [u8]) -> Result<usize, DiskError> = Disk::read_at;
+    let _: fn(&Disk, u64, &[u8]) -> Result<(), DiskError> = Disk::write_at;
+    let _: fn(i32) -> u8 = Termination::report;
+    let _: fn() -> usize = free_cached_memory;
+
+    assert!(cpus::count() == num_cpu() && cpus::all().count() == num_cpu() && num_cpu() <= MAX_CPUS);
+    assert!(percpu::current().index() < num_cpu() && CpuId::new(0) == CpuId::BOOT);
+    assert!(scheduler().is_some_and(|scheduler| scheduler.procs() == procs()) && num_goroutine() >= 1);
+    assert_eq!(args::option("no_such_option"), None);
+    assert_eq!(args::options("no_such_option").count(), 0);
+    assert!(usage().total >= usage().free && longest_windows().lockups == 0 && interrupts(CpuId::BOOT) < u64::MAX);
+    let now = clock::now();
+    assert!(clock::since_power_on() >= now);
+    drop(PreemptGuard::default());
+    assert!(try_go(|| 1).expect("memory").join() == Ok(1));
+    assert!(format!("{}", SincePowerOn(Duration::from_millis(1500))).starts_with("1.500 s"));
+}
+
+/// Reads the input and the disks.
+fn devices() {
+    let mut lines = Vec::new();
+    while let Some(line) = read_line().expect("another M") {
+        lines.push(line);
+    }
+    println!("{lines:?}, {} lines", lines.len());
+    for disk in disks() {
+        println!("{} bytes, read-only: {}", disk.len_bytes(), disk.is_read_only());
+        for (offset, length) in [(0, 4), (510, 4), (1298, 4), (1300, 4), (1301, 4), (u64::MAX, 4), (0, 2000)] {
+            let mut buffer = vec![0; length];
+            let read = disk.read_at(offset, &mut buffer);
+            let sum: u32 = buffer.iter().copied().map(u32::from).sum();
+            println!("at {offset}: {read:?}, sum {sum}");
+        }
+        for (offset, length) in [(0, 512), (1, 512), (0, 1), (1024, 512), (1536, 512), (u64::MAX, 512), (0, 0)] {
+            println!("write at {offset}: {:?}", disk.write_at(offset, &vec![0; length]));
+        }
+    }
+}
+
+/// Keeps the only P until a G has been waiting behind it for long enough to be reported.
+fn hog() {
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    let waits = go(|| IS_OVER.load(Ordering::Relaxed));
+    let start = clock::now();
+    while clock::now() - start < 3_000_000_000 {}
+    IS_OVER.store(true, Ordering::Relaxed);
+    println!("the other goroutine ran before the end of the loop: {}", !waits.join().expect("it does not panic"));
+}
