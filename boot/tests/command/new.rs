@@ -1,13 +1,14 @@
 //! The crate of a new program, from `boot new` on: ordinary cargo commands work in it, and `boot` boots it.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-use crate::child::run;
+use crate::child::{Running, run};
 use crate::outside::{boot, finish, status, text};
 
 /// Does what its first argument names, the same on the machine and on the host.
@@ -91,7 +92,8 @@ fn failing_test_of_a_new_crate_names_the_g_and_the_place() {
 #[test]
 fn program_behaves_alike_on_the_host_and_on_the_machine() {
     let own = ALIKE_CRATE.path().join("alike");
-    succeed(&["build"], &own);
+    let built = succeed(&["build"], &own);
+    assert!(!text(&built.stderr).contains("warning"), "{}", text(&built.stderr));
     for (arguments, ends_with) in [
         (&["library"][..], Some(0)),
         (&["surface"], Some(0)),
@@ -180,12 +182,18 @@ fn programs_of_the_tree_run_on_the_host() {
 fn loop_that_is_not_preempted_on_the_host_is_said_to_be() {
     let own = ALIKE_CRATE.path().join("alike");
     let mut host = cargo(&["run", "--quiet", "--", "hog"], &own);
-    host.env("GMP_KERNEL_OPTIONS", "procs=1");
-    let output = run(host);
-    let said = text(&output.stderr);
-    assert_eq!(said.matches("note: ").count(), 1, "{said}");
+    host.env("GMP_KERNEL_OPTIONS", "procs=1").stdin(Stdio::piped());
+    let mut child = Running::start(host);
+    let input = child.take_input();
+    let mut lines = BufReader::new(child.take_errors()).lines().map(|line| line.expect("text"));
+    let said = lines.find(|line| line.starts_with("note: ")).expect("a note, before the program ends");
     assert!(said.contains("The host does not preempt it; the machine does"), "{said}");
-    assert_eq!(status(&output), Some(0), "{said}");
+    // The loop ends.
+    drop(input);
+    assert_eq!(lines.next(), None);
+    let output = child.finish();
+    assert_eq!(text(&output.stdout), "the other goroutine waited for the end of the loop: true\n");
+    assert_eq!(status(&output), Some(0));
 }
 
 #[test]
