@@ -79,7 +79,7 @@ fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
 }
 
 fn manifest(name: &str, kernel: &Path) -> String {
-    // A path as a string of TOML: with the escapes of JSON, which `Debug` of ASCII and most other text has, too.
+    // `Debug` quotes and escapes text as TOML does, control characters excepted.
     let kernel = kernel.display().to_string();
     format!(
         r#"[package]
@@ -89,6 +89,10 @@ edition = "2024"
 
 [dependencies]
 kernel = {{ path = {kernel:?} }}
+
+# For what only the machine can do, `#[cfg(gmp_machine)]`.
+[lints.rust]
+unexpected_cfgs = {{ level = "warn", check-cfg = ["cfg(gmp_machine)"] }}
 
 # A workspace of its own, wherever the folder is.
 [workspace]
@@ -119,6 +123,14 @@ mod tests {
         assert_eq!(from("/tree/a/b"), Path::new("../../kernel"));
         assert_eq!(from("/elsewhere/a"), Path::new("/tree/kernel"));
         assert_eq!(from("/tree2/a"), Path::new("/tree/kernel"));
+    }
+
+    #[test]
+    fn readme_shows_what_is_made() {
+        let readme = include_str!("../../../README.md");
+        assert!(readme.contains(&format!("```rust\n{PROGRAM}```")));
+        let manifest = manifest("my-program", Path::new("/path/to/this/tree/kernel"));
+        assert!(readme.contains(&format!("```toml\n{manifest}```")));
     }
 
     #[test]
