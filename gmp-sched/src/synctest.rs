@@ -18,9 +18,9 @@
 //! | nothing: a [`never`](crate::chan::Receiver::never), a select without cases | yes |
 //! | a point in time | yes |
 //! | a [`WaitGroup`](crate::sync::WaitGroup) | if its tasks were added in the bubble |
-//! | another G, by its handle or as a [coroutine](crate::coroutine) | if that G is in the bubble |
+//! | another G, by its handle or as a coroutine | if that G is in the bubble |
 //! | the children of a [scope](crate::scope) | yes |
-//! | a [`Once`](crate::sync::Once) and the types built on it, such as [`SingleFlight`](crate::sync::SingleFlight) | if a G of the bubble runs the function |
+//! | a [`Once`](crate::sync::Once) and the types built on it, such as `SingleFlight` | if a G of the bubble runs the function |
 //! | a [`Condvar`](crate::sync::Condvar), [`Barrier`](crate::sync::Barrier), [`Semaphore`](crate::sync::Semaphore) | yes, wherever it was made: to end the wait from outside of the bubble panics |
 //! | the end of a [context](crate::cancel) | yes, wherever it was made: it must be cancelled in the bubble |
 //! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
@@ -43,7 +43,7 @@ use crate::base::list::List;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_next;
 use crate::engine::park::{park_with, ready_pinned};
-use crate::entities::bubble::Bubble;
+use crate::entities::bubble::{Bubble, Unused};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::try_go;
@@ -174,21 +174,16 @@ pub fn sleep<P: Platform>(duration: Duration) {
 impl<P: Platform> Bubble<P> {
     /// Takes an unused bubble, or makes one.
     fn take(pinned: &Pinned<P>) -> Result<&'static Self, OutOfResources> {
-        let unused = pinned.machine().scheduler().bubbles.lock().pop_front();
-        if let Some(bubble) = unused {
+        let unused = pinned.machine().scheduler().bubbles.get_or_make(|| Unused::new(List::new()))?;
+        let first = unused.lock().pop_front();
+        if let Some(bubble) = first {
             bubble.restart();
             return Ok(bubble);
         }
         let mut storage = Vec::new();
         storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        storage.push(Self::new()?);
+        storage.push(Self::new(unused)?);
         Ok(&storage.leak()[0])
-    }
-
-    /// Makes the bubble available for reuse. It has no Gs and no armed timers.
-    fn give_back(&'static self) {
-        let pinned = Pinned::<P>::new();
-        pinned.machine().scheduler().bubbles.lock().push_front(self);
     }
 
     /// Advances the clock until all Gs have ended. Returns the result of `main`, or why nothing can happen any more.
@@ -207,7 +202,7 @@ impl<P: Platform> Bubble<P> {
                 }));
                 continue;
             }
-            let earliest = self.timers.earliest();
+            let earliest = self.timers().earliest();
             if earliest > self.now() {
                 if let Some(waiting) = census.waiting.take() {
                     // The timer for which the driver was readied has been cancelled.
@@ -229,9 +224,9 @@ impl<P: Platform> Bubble<P> {
             self.advance(earliest);
             // As in Go, tests must not rely on the order of simultaneous events, neither of the Gs that run nor of the
             // timers that a select waits for.
-            self.timers.shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
+            self.timers().shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);
             let mut readied = List::<Goroutine<P>>::new();
-            while let Some(action) = self.timers.pop_due(self.now()) {
+            while let Some(action) = self.timers().pop_due(self.now()) {
                 if let Some(goroutine) = action.run(&pinned, self.now()) {
                     readied.push_back(goroutine);
                 }
@@ -240,10 +235,13 @@ impl<P: Platform> Bubble<P> {
             while let Some(goroutine) = readied.pop_front() {
                 enqueue_next(&pinned, goroutine);
             }
-            self.blocked(&pinned);
+            if let Some(waiting) = self.blocked() {
+                ready_pinned(&pinned, waiting);
+            }
         }
         // An armed timer belongs to a function that will never run, so its bubble cannot be reused.
-        if self.timers.earliest() == Instant::NEVER {
+        if self.timers().earliest() == Instant::NEVER {
+            let _pinned = Pinned::<P>::new();
             self.give_back();
         }
         main.join().map_err(|_| "the main goroutine of a bubble panicked")

@@ -64,7 +64,7 @@ pub(crate) fn arm_in<P: Platform>(
     // "Never" says that there is no timer at all.
     let when = when.min(Instant::LAST);
     if let Some(bubble) = bubble {
-        bubble.timers.insert(when, timer, action);
+        bubble.timers().insert(when, timer, action);
         return;
     }
     let processor = pinned.processor();

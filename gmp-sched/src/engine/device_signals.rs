@@ -40,7 +40,7 @@ use crate::base::points::Site;
 use crate::engine::arm_timers::arm;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
-use crate::entities::bubble::BubbleRef;
+use crate::engine::sleep::now;
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
@@ -116,7 +116,7 @@ impl<P: Platform> Signal<P> {
     ///
     /// As [`wait`](Self::wait).
     pub fn wait_timeout(&'static self, timeout: Duration) -> bool {
-        self.wait_until(BubbleRef::<P>::current().now() + timeout)
+        self.wait_until(now::<P>() + timeout)
     }
 
     /// What a G finds that is about to wait; takes the raise, if there is one.

@@ -50,8 +50,8 @@ pub(crate) fn park_with<'a, P: Platform>(
             ready_pinned(pinned, me);
         }
         // Last: if the G has been readied it is counted as awake, so that the count is never too low.
-        if let Some(bubble) = bubble {
-            bubble.blocked(pinned);
+        if let Some(waiting) = bubble.and_then(|bubble| bubble.blocked()) {
+            ready_pinned(pinned, waiting);
         }
     };
     #[cfg(all(test, gmp_loom))]

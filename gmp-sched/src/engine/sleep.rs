@@ -6,9 +6,16 @@ use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::timers::Action;
 use crate::platform::Platform;
+
+/// The current time of the clock that the timers of the calling G use, if the caller is a G, or of the platform's.
+#[inline]
+pub(crate) fn now<P: Platform>() -> Instant {
+    BubbleRef::<P>::current().now()
+}
 
 /// Parks the calling G for `duration`; returns at once if that is zero. Go: `time.Sleep`.
 ///
@@ -21,9 +28,8 @@ use crate::platform::Platform;
 pub fn sleep<P: Platform>(duration: Duration) {
     if !duration.is_zero() {
         let caller = CurrentGoroutine::<P>::new();
-        // The clock by which the caller's timers go.
-        let now = caller.me.bubble().map_or_else(P::now, |bubble| bubble.now());
-        park_until(caller, now + duration);
+        let when = BubbleRef::of(caller.me).now() + duration;
+        park_until(caller, when);
     }
 }
 

@@ -1,31 +1,42 @@
 //! A bubble: a clock, timers, and the Gs that use them; see [`crate::synctest`].
 //!
-//! Primitives and timers refer to a bubble only by a [`BubbleRef`]: the bubble in which they were made, if any.
+//! In a bubble can be a G (its [`AtomicBubble`]), an object that was made in one (its [`BubbleRef`]), and an object that is
+//! used in one for some time (its [`Association`]). A wait asks the object that it is for, by [`Awaited`]. Without the
+//! feature `synctest`, `no_bubble.rs` replaces this file: it has the same interface, and there are no bubbles.
 
 use core::fmt;
+use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicU64, Ordering, StaticU64};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::base::list::Linked;
+use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::timers::Timers;
+use crate::entities::wait_reason::Awaited;
 use crate::platform::{Pinned, Platform};
 
 /// A bubble. Like a G it is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
 pub(crate) struct Bubble<P: Platform> {
     /// A new number for each use.
-    pub(crate) id: AtomicU64,
-    pub(crate) clock: AtomicU64,
-    pub(crate) timers: Timers<P>,
+    id: AtomicU64,
+    clock: AtomicU64,
+    timers: Timers<P>,
     pub(crate) census: Lock<Census<P>, P>,
-    /// Link of the list of unused bubbles.
+    /// The free list to which it returns.
+    unused: &'static Unused<P>,
     link: AtomicRef<Self>,
 }
+
+/// The unused bubbles of one scheduler.
+pub(crate) type Unused<P> = Lock<List<Bubble<P>>, P>;
+
+/// The bubble of a G, if it is in one.
+pub(crate) type AtomicBubble<P> = AtomicRef<Bubble<P>>;
 
 /// The bubble in which an object was made, if any. The id shows whether the bubble has been reused since.
 pub(crate) struct BubbleRef<P: Platform> {
@@ -51,6 +62,9 @@ impl<P: Platform> BubbleRef<P> {
 
     /// The bubble of `goroutine`, if it is in one.
     pub(crate) fn of(goroutine: &Goroutine<P>) -> Self {
+        if !may_be_used() {
+            return Self::none();
+        }
         let bubble = goroutine.bubble();
         Self { bubble, id: bubble.map_or(NO_BUBBLE, |bubble| bubble.id.load(Ordering::Relaxed)) }
     }
@@ -63,11 +77,6 @@ impl<P: Platform> BubbleRef<P> {
     /// The current time of its clock, or of the platform's.
     pub(crate) fn now(&self) -> Instant {
         self.bubble.map_or_else(P::now, Bubble::now)
-    }
-
-    /// The id of the bubble, or [`NO_BUBBLE`].
-    pub(crate) fn id(&self) -> u64 {
-        self.id
     }
 
     /// Whether there is a bubble.
@@ -86,6 +95,67 @@ impl<P: Platform> BubbleRef<P> {
     }
 }
 
+/// The bubble that an object is associated with while it is in use.
+pub(crate) struct Association<P> {
+    /// The id of the bubble, or [`NO_BUBBLE`].
+    id: AtomicU64,
+    _platform: PhantomData<fn(P)>,
+}
+
+impl<P: Platform> Association<P> {
+    /// Associated with no bubble.
+    #[cfg(not(gmp_loom))]
+    pub(crate) const fn none() -> Self {
+        Self { id: AtomicU64::new(NO_BUBBLE), _platform: PhantomData }
+    }
+
+    /// Associated with no bubble.
+    #[cfg(gmp_loom)]
+    pub(crate) fn none() -> Self {
+        Self { id: AtomicU64::new(NO_BUBBLE), _platform: PhantomData }
+    }
+
+    /// Associates the object with the bubble of the calling G, or with none, if it `is_unused`. Called by `operation`, which
+    /// uses the object.
+    ///
+    /// # Panics
+    ///
+    /// The object is in use and not associated with the bubble of the calling G.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn check(&self, operation: &str, is_unused: impl FnOnce() -> bool) {
+        if may_be_used() {
+            self.check_caller(operation, is_unused());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn check_caller(&self, operation: &str, is_unused: bool) {
+        let here = BubbleRef::<P>::current().id;
+        // Ordering: Relaxed for all: the association is stable while the object is in use. Gs that begin to use it at the
+        // same time in different bubbles are not always detected.
+        if is_unused {
+            self.id.store(here, Ordering::Relaxed);
+        }
+        let id = self.id.load(Ordering::Relaxed);
+        if id != here {
+            let both = id != NO_BUBBLE && here != NO_BUBBLE;
+            assert!(!both, "{operation} called from multiple synctest bubbles");
+            panic!("{operation} called from inside and outside synctest bubble");
+        }
+    }
+}
+
+impl<P: Platform> Awaited for Association<P> {
+    #[cold]
+    fn is_of_current_bubble(&self) -> bool {
+        let id = self.id.load(Ordering::Relaxed);
+        id != NO_BUBBLE && id == BubbleRef::<P>::current().id
+    }
+}
+
 impl<P: Platform> Clone for BubbleRef<P> {
     fn clone(&self) -> Self {
         *self
@@ -95,7 +165,7 @@ impl<P: Platform> Clone for BubbleRef<P> {
 impl<P: Platform> Copy for BubbleRef<P> {}
 
 /// The id that stands for no bubble.
-pub(crate) const NO_BUBBLE: u64 = 0;
+const NO_BUBBLE: u64 = 0;
 
 /// The id of the latest bubble of any platform. While it is zero, no bubble was ever made, and no other checks are
 /// needed.
@@ -103,7 +173,7 @@ static LAST_ID: StaticU64 = StaticU64::new(NO_BUBBLE);
 
 /// Whether a bubble was ever made. Always true for a G in a bubble, and never becomes false again.
 #[inline(always)]
-pub(crate) fn may_be_used() -> bool {
+fn may_be_used() -> bool {
     // Ordering: Relaxed: a G in a bubble runs after the bubble was made.
     LAST_ID.load(Ordering::Relaxed) != NO_BUBBLE
 }
@@ -130,12 +200,13 @@ const EPOCH: Instant = Instant::from_nanos(946_684_800 * 1_000_000_000);
 
 impl<P: Platform> Bubble<P> {
     /// A bubble without Gs.
-    pub(crate) fn new() -> Result<Self, OutOfResources> {
+    pub(crate) fn new(unused: &'static Unused<P>) -> Result<Self, OutOfResources> {
         Ok(Self {
             id: AtomicU64::new(take_id()),
             clock: AtomicU64::new(EPOCH.as_nanos()),
             timers: Timers::new()?,
             census: Lock::new(Census { alive: 0, active: 0, waiting: None, driver: None }),
+            unused,
             link: AtomicRef::none(),
         })
     }
@@ -147,10 +218,20 @@ impl<P: Platform> Bubble<P> {
         self.timers.restart();
     }
 
+    /// Makes it available for reuse. It has no Gs and no armed timers. Called pinned.
+    pub(crate) fn give_back(&'static self) {
+        self.unused.lock().push_front(self);
+    }
+
+    /// Its timers, which its driver fires.
+    pub(crate) fn timers(&self) -> &Timers<P> {
+        &self.timers
+    }
+
     /// Decrements the number of active Gs. If it becomes zero, returns the G to ready: the driver if a timer is due,
     /// otherwise the G in [`wait`](crate::synctest::wait) or the driver. A driver that is not parked will check by
     /// itself.
-    pub(crate) fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
+    fn one_less_active(&self, census: &mut Census<P>) -> Option<&'static Goroutine<P>> {
         census.active -= 1;
         if census.active != 0 {
             None
@@ -166,17 +247,30 @@ impl<P: Platform> Bubble<P> {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// Counts a G that has been started in it.
+    /// Adds a G that is being started.
     #[cold]
-    pub(crate) fn entered(&self) {
+    pub(crate) fn admit(&'static self, goroutine: &Goroutine<P>) {
+        goroutine.set_bubble(Some(self));
         let mut census = self.census.lock();
         census.alive += 1;
         census.active += 1;
     }
 
-    /// Counts a G that was started in the bubble by a G that waits durably from now on.
-    pub(crate) fn entered_for_another(&self) {
-        self.census.lock().alive += 1;
+    /// Removes a G that ends. Returns the G that waits for the others and is to be readied now, if any.
+    #[cold]
+    #[must_use]
+    pub(crate) fn dismiss(&self, goroutine: &Goroutine<P>) -> Option<&'static Goroutine<P>> {
+        goroutine.set_bubble(None);
+        let mut census = self.census.lock();
+        census.alive -= 1;
+        self.one_less_active(&mut census)
+    }
+
+    /// Counts a G as waiting durably; it may have been woken in the meantime. Returns the G that waits for the others and is
+    /// to be readied now, if any.
+    #[must_use]
+    pub(crate) fn blocked(&self) -> Option<&'static Goroutine<P>> {
+        self.one_less_active(&mut self.census.lock())
     }
 
     /// Advances the clock to `when`, unless it is later already.
@@ -187,6 +281,13 @@ impl<P: Platform> Bubble<P> {
     /// Counts a G as active after its durable wait.
     pub(crate) fn unblocked(&self) {
         self.census.lock().active += 1;
+    }
+}
+
+impl<P: Platform> Goroutine<P> {
+    /// Sets its bubble. Called by the G itself, or by its creator.
+    pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
+        self.bubble.store(bubble, Ordering::Relaxed);
     }
 }
 

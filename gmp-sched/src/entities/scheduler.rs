@@ -10,7 +10,6 @@ use crate::base::extension::Extension;
 use crate::base::list::List;
 use crate::base::reference::{AtomicRef, push_forever};
 use crate::base::spin_lock::Lock;
-use crate::entities::bubble::Bubble;
 use crate::entities::free_list::FreeSlots;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -86,7 +85,7 @@ pub struct Scheduler<P: Platform> {
     /// Unused timers of programs.
     pub(crate) timer_slots: Extension,
     /// Unused bubbles.
-    pub(crate) bubbles: Lock<List<Bubble<P>>, P>,
+    pub(crate) bubbles: Extension,
     all_goroutines: AtomicRef<Goroutine<P>>,
     pub(crate) all_machines: AtomicRef<Machine<P>>,
     next_id: AtomicU64,
@@ -155,7 +154,7 @@ impl<P: Platform> Scheduler<P> {
             timekeeper: AtomicRef::none(),
             free: Lock::new(FreeSlots::new()),
             timer_slots: Extension::new(),
-            bubbles: Lock::new(List::new()),
+            bubbles: Extension::new(),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),
             // The first batch starts at 16 rather than 0. The main G has number 1.

@@ -154,18 +154,30 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// What a park waits for. Reports show the reason. For a G in a bubble it also matters whether only Gs and timers of
-/// that bubble can end the wait; for other Gs that is not evaluated.
+/// What a G waits for, if it may belong to a bubble.
+pub(crate) trait Awaited {
+    /// Whether only Gs and timers of the calling G's bubble can end the wait. Called only if the G is in a bubble.
+    fn is_of_current_bubble(&self) -> bool;
+}
+
+impl<A: Awaited> Awaited for Option<&A> {
+    /// Nothing belongs to no bubble.
+    fn is_of_current_bubble(&self) -> bool {
+        self.is_some_and(A::is_of_current_bubble)
+    }
+}
+
+/// What a park waits for: the reason, which reports show, and the object, which is asked only if the G is in a bubble.
 pub(crate) struct WaitFor<'a> {
     reason: WaitReason,
-    is_within_bubble: &'a dyn Fn() -> bool,
+    on: Option<&'a dyn Awaited>,
 }
 
 impl<'a> WaitFor<'a> {
-    /// A wait for an object that may belong to the G's bubble.
+    /// A wait for an object that may belong to a bubble.
     #[inline(always)]
-    pub(crate) fn new(reason: WaitReason, is_within_bubble: &'a dyn Fn() -> bool) -> Self {
-        Self { reason, is_within_bubble }
+    pub(crate) fn new(reason: WaitReason, on: &'a dyn Awaited) -> Self {
+        Self { reason, on: Some(on) }
     }
 
     #[inline(always)]
@@ -176,7 +188,7 @@ impl<'a> WaitFor<'a> {
     /// The reason to record for a G in a bubble.
     #[cold]
     pub(crate) fn reason_in_bubble(&self) -> WaitReason {
-        if (self.is_within_bubble)() { self.reason.within_bubble() } else { self.reason }
+        if self.on.is_some_and(Awaited::is_of_current_bubble) { self.reason.within_bubble() } else { self.reason }
     }
 }
 
@@ -184,6 +196,6 @@ impl From<WaitReason> for WaitFor<'_> {
     /// A wait for something that belongs to no bubble, or whose reason alone determines whether the wait is durable.
     #[inline(always)]
     fn from(reason: WaitReason) -> Self {
-        Self { reason, is_within_bubble: &|| false }
+        Self { reason, on: None }
     }
 }

@@ -177,8 +177,7 @@ impl<T: Send + 'static, P: Platform> Pull<T, P> {
         self.shared.with(|exchange| exchange.is_stopped = true);
         let (pinned, goroutine) = (Pinned::<P>::new(), inner.goroutine());
         if goroutine.status() == Status::Idle {
-            let bubble = pinned.try_machine().and_then(Machine::current_goroutine).and_then(Goroutine::bubble);
-            start_next(&pinned, goroutine, bubble);
+            start_next(&pinned, goroutine, pinned.try_machine().and_then(Machine::current_goroutine));
         } else {
             ready_pinned(&pinned, goroutine);
         }
@@ -322,7 +321,6 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     let bubble = me.bubble();
     let is_new = next.status() == Status::Idle;
     if is_new {
-        next.set_bubble(bubble);
         processor.counters.spawned.add(1);
     } else if !is_same(bubble, next.bubble()) || bubble.is_some() && !next.is_waiting_in_bubble() {
         // A G resumed from outside of its bubble must be counted as active there.
@@ -333,7 +331,9 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
         // One wait of the two begins and another ends, so the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
-            bubble.entered_for_another();
+            bubble.admit(next);
+            let woken = bubble.blocked();
+            debug_assert!(woken.is_none(), "the new G is active");
         }
     }
     next.set_status(Status::Runnable);
@@ -350,13 +350,12 @@ fn is_same<P: Platform>(one: Option<&'static Bubble<P>>, other: Option<&'static 
 /// bubbles: the far side readies `next`, which its own scheduler runs.
 #[cold]
 fn switch_through_queues<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<P>) {
-    let bubble = caller.me.bubble();
     let is_new = next.status() == Status::Idle;
-    let is_durable = is_new || is_same(bubble, next.bubble());
-    let is_within_bubble = || is_durable;
-    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, &is_within_bubble), move |pinned, me| {
+    // A new G will be in the caller's bubble.
+    let awaited = if is_new { caller.me } else { next };
+    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {
-            start_next(pinned, next, me.bubble());
+            start_next(pinned, next, Some(me));
         } else {
             ready_pinned(pinned, next);
         }

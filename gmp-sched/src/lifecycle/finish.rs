@@ -1,6 +1,7 @@
 //! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch.
 
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::park::ready_pinned;
 use crate::engine::pick::pick_next;
 use crate::engine::reuse;
 use crate::engine::stacks::exchange_stacks;
@@ -90,8 +91,8 @@ pub(crate) fn end<P: Platform>(
 ) -> ! {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.counters.finished.add(1);
-    if let Some(bubble) = me.bubble() {
-        bubble.left(&pinned, me);
+    if let Some(waiting) = me.bubble().and_then(|bubble| bubble.dismiss(me)) {
+        ready_pinned(&pinned, waiting);
     }
     let next = pick_next(&pinned, processor);
     match next {

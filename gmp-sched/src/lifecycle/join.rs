@@ -22,7 +22,6 @@ use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::reuse::recycle;
-use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::WaitFor;
 use crate::lifecycle::closure;
@@ -122,9 +121,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     /// The caller is not a G.
     pub fn join(self) -> Result<T, JoinError> {
         while !has_result(self.goroutine) {
-            // If the G leaves the bubble in the meantime, the wait is over.
-            let is_within_bubble = || BubbleRef::of(self.goroutine).is_current();
-            let wait = WaitFor::new(WaitReason::Join, &is_within_bubble);
+            let wait = WaitFor::new(WaitReason::Join, self.goroutine);
             drop(park_with(CurrentGoroutine::new(), wait, |_, me| wait_for(self.goroutine, me)));
         }
         // The result is there, and only the handle, which is ours, may take it.

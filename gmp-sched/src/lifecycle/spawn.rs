@@ -95,8 +95,7 @@ fn enter<P: Platform>(
     goroutine: &'static Goroutine<P>,
 ) {
     if let Some(bubble) = creator.bubble() {
-        goroutine.set_bubble(Some(bubble));
-        bubble.entered();
+        bubble.admit(goroutine);
     }
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
@@ -162,8 +161,7 @@ pub(crate) fn start_prepared<P: Platform>(
 ) -> Option<&'static Goroutine<P>> {
     assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
     if let Some(bubble) = bubble {
-        goroutine.set_bubble(Some(bubble));
-        bubble.entered();
+        bubble.admit(goroutine);
     }
     let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
     let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
@@ -179,13 +177,13 @@ pub(crate) fn start_prepared<P: Platform>(
     Some(goroutine)
 }
 
-/// [`start_prepared`], and puts the G into `runnext` of the current P where that is possible.
+/// [`start_prepared`] in the bubble of `starter`; puts the G into `runnext` of the current P where that is possible.
 pub(crate) fn start_next<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
-    bubble: Option<&'static Bubble<P>>,
+    starter: Option<&'static Goroutine<P>>,
 ) {
-    if let Some(goroutine) = start_prepared(pinned, goroutine, bubble) {
+    if let Some(goroutine) = start_prepared(pinned, goroutine, starter.and_then(Goroutine::bubble)) {
         enqueue_next(pinned, goroutine);
     }
 }

@@ -26,7 +26,7 @@ use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
-use crate::entities::bubble::Bubble;
+use crate::entities::bubble::{AtomicBubble, Bubble, BubbleRef};
 use crate::entities::free_list::BATCHES;
 use crate::entities::inline_body::InlineBody;
 use crate::entities::machine::Machine;
@@ -35,6 +35,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::STATUS;
 pub use crate::entities::status::Status;
 use crate::entities::timers::Timer;
+use crate::entities::wait_reason::Awaited;
 pub use crate::entities::wait_reason::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
@@ -74,7 +75,7 @@ pub struct Goroutine<P: Platform> {
     /// The functions for its result, whose type only its spawner knew.
     pub(crate) body_functions: AtomicRef<BodyFunctions<P>>,
     /// Its bubble; `None` for nearly all Gs. Go: `g.bubble`.
-    bubble: AtomicRef<Bubble<P>>,
+    pub(crate) bubble: AtomicBubble<P>,
     waiting_since: AtomicU64,
     /// Its closure until it runs, then its result. A small one ends within the second cache line.
     pub(crate) body: InlineBody,
@@ -130,7 +131,7 @@ impl<P: Platform> Goroutine<P> {
             stack_bytes: AtomicUsize::new(0),
             completion: AtomicUsize::new(0),
             body_functions: AtomicRef::none(),
-            bubble: AtomicRef::none(),
+            bubble: AtomicBubble::none(),
             waiting_since: AtomicU64::new(0),
             body: InlineBody::new(),
             woken_by: AtomicRef::none(),
@@ -235,16 +236,19 @@ impl<P: Platform> Goroutine<P> {
         self.bubble.load(Ordering::Relaxed)
     }
 
-    /// Sets its bubble. Called by the G itself, or by its creator.
-    pub(crate) fn set_bubble(&self, bubble: Option<&'static Bubble<P>>) {
-        self.bubble.store(bubble, Ordering::Relaxed);
-    }
-
     /// Begins a new life of the slot.
     #[inline]
     pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
         self.id.store(id.0, Ordering::Relaxed);
         self.creator.store(creator.map_or(0, GoroutineId::get), Ordering::Relaxed);
+    }
+}
+
+/// For a G that waits for the end of this one, or for what this one does.
+impl<P: Platform> Awaited for Goroutine<P> {
+    /// If this G leaves its bubble during the wait, it has ended, and so has the wait.
+    fn is_of_current_bubble(&self) -> bool {
+        BubbleRef::of(self).is_current()
     }
 }
 

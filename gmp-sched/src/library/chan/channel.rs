@@ -65,17 +65,26 @@ enum Unmoved {
 }
 
 impl<T, P: Platform> Channel<T, P> {
-    /// With `never`, the other side has no handle and counts as never dropped.
-    pub(crate) fn new(capacity: usize, never: bool, bubble: BubbleRef<P>) -> Result<Self, OutOfResources> {
+    /// A channel with a handle for each side.
+    pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Result<Self, OutOfResources> {
         if capacity > Header::<P>::CAPACITY_LIMIT {
             return Err(OutOfResources);
         }
+        Self::with_header(Header::new(capacity, bubble), false)
+    }
+
+    /// A channel with one handle: the other side has none, and does not count as dropped.
+    pub(super) fn never() -> Result<Self, OutOfResources> {
+        Self::with_header(Header::never(), true)
+    }
+
+    fn with_header(header: Header<P>, is_half_gone: bool) -> Result<Self, OutOfResources> {
         Ok(Self {
-            header: Header::new(capacity, never, bubble),
-            ring: Ring::new(capacity)?,
+            ring: Ring::new(header.capacity)?,
+            header,
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
-            is_half_gone: AtomicBool::new(never),
+            is_half_gone: AtomicBool::new(is_half_gone),
         })
     }
 }
@@ -368,8 +377,7 @@ impl<T, P: Platform> Channel<T, P> {
         let me = caller.me;
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
-        let is_within_bubble = || self.header.waits_within_bubble();
-        drop(wait(caller, WaitFor::new(self.header.wait_reason(side), &is_within_bubble), || drop(held)));
+        drop(wait(caller, WaitFor::new(self.header.wait_reason(side), &self.header), || drop(held)));
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
@@ -390,8 +398,7 @@ impl<T, P: Platform> Channel<T, P> {
         let generation = me.open_wait();
         me.waiter.prepare(me, generation, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
-        let is_within_bubble = || self.header.waits_within_bubble();
-        let wait_for = WaitFor::new(self.header.wait_reason(side), &is_within_bubble);
+        let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
         if wait_until(caller, wait_for, generation, limit, || drop(held)).is_none() {
             // The timer or the context claimed the wait, so no other G accesses the slot any more.
             let pinned = Pinned::new();

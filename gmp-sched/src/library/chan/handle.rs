@@ -37,13 +37,13 @@ type Pair<T, P> = (Handle<T, P, SEND>, Handle<T, P, RECEIVE>);
 
 /// Makes a channel with one handle for each side.
 pub(super) fn pair<T, P: Platform>(capacity: usize) -> Result<Pair<T, P>, OutOfResources> {
-    let channel = allocate(Channel::new(capacity, false, BubbleRef::current())?)?;
+    let channel = allocate(Channel::new(capacity, BubbleRef::current())?)?;
     Ok((Handle { channel }, Handle { channel }))
 }
 
 /// Makes a channel with one handle; the other side has none, and does not count as dropped.
 pub(super) fn single<T, P: Platform, const SIDE: u32>() -> Result<Handle<T, P, SIDE>, OutOfResources> {
-    Ok(Handle { channel: allocate(Channel::new(0, true, BubbleRef::none())?)? })
+    Ok(Handle { channel: allocate(Channel::never()?)? })
 }
 
 fn allocate<T, P: Platform>(channel: Channel<T, P>) -> Result<NonNull<Channel<T, P>>, OutOfResources> {

@@ -12,6 +12,7 @@ use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::points::Site;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::WaitReason;
+use crate::entities::wait_reason::Awaited;
 use crate::entities::waiter::Waiter;
 use crate::library::waiter::{WaitQueue, Woken};
 use crate::platform::{Pinned, Platform};
@@ -35,7 +36,7 @@ pub(crate) struct Header<P: Platform> {
     bubble: BubbleRef<P>,
     /// Whether a wait for the channel is durable. For the channel of a timer this changes with the timer, while no G
     /// waits.
-    waits_within_bubble: AtomicBool,
+    is_in_bubble: AtomicBool,
 }
 
 /// The channel is closed, or made in a bubble, so that Gs outside must not use it.
@@ -101,21 +102,22 @@ impl<P: Platform> Header<P> {
     /// Maximum capacity: what the length bits can count.
     pub(super) const CAPACITY_LIMIT: usize = LENGTH;
 
-    /// Makes a header. With `never`, there is no other side. Go: a nil channel.
-    pub(crate) fn new(capacity: usize, never: bool, bubble: BubbleRef<P>) -> Self {
-        let wait_reasons = if never {
-            [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil]
-        } else {
-            [WaitReason::ChanSend, WaitReason::ChanReceive]
-        };
+    /// A channel without another side. Go: a nil channel.
+    pub(crate) fn never() -> Self {
+        let wait_reasons = [WaitReason::ChanSendNil, WaitReason::ChanReceiveNil];
+        Self { wait_reasons, ..Self::new(0, BubbleRef::none()) }
+    }
+
+    /// An open channel that belongs to `bubble`.
+    pub(crate) fn new(capacity: usize, bubble: BubbleRef<P>) -> Self {
         Self {
             lock: RawLock::new(),
-            wait_reasons,
+            wait_reasons: [WaitReason::ChanSend, WaitReason::ChanReceive],
             capacity,
             word: AtomicUsize::new(if bubble.is_some() { RESTRICTED } else { 0 }),
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
-            waits_within_bubble: AtomicBool::new(bubble.is_some()),
+            is_in_bubble: AtomicBool::new(bubble.is_some()),
             bubble,
         }
     }
@@ -243,15 +245,9 @@ impl<P: Platform> Header<P> {
         self.wait_reasons[side as usize]
     }
 
-    /// Whether a G in a bubble that waits for this channel waits durably: the channel is of that bubble.
-    pub(crate) fn waits_within_bubble(&self) -> bool {
-        // Ordering: Relaxed: for the channel of a timer, this is written before another G can use the timer.
-        self.waits_within_bubble.load(Ordering::Relaxed)
-    }
-
-    /// Sets whether waiting for this channel of a timer is durable. The timer checks who may use it.
-    pub(crate) fn set_waits_within_bubble(&self, within: bool) {
-        self.waits_within_bubble.store(within, Ordering::Relaxed);
+    /// Sets whether waiting for this channel of a timer is durable. The timer checks which Gs may use it.
+    pub(crate) fn set_in_bubble(&self, is_in_bubble: bool) {
+        self.is_in_bubble.store(is_in_bubble, Ordering::Relaxed);
     }
 
     /// The waiters of that side.
@@ -261,6 +257,14 @@ impl<P: Platform> Header<P> {
             Side::Send => &self.senders,
             Side::Receive => &self.receivers,
         }
+    }
+}
+
+impl<P: Platform> Awaited for Header<P> {
+    /// The calling G may use the channel, so a channel in a bubble is in the G's bubble.
+    fn is_of_current_bubble(&self) -> bool {
+        // Ordering: Relaxed: for the channel of a timer, this is written before another G can use the timer.
+        self.is_in_bubble.load(Ordering::Relaxed)
     }
 }
 

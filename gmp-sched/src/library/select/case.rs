@@ -7,6 +7,7 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
+use crate::entities::wait_reason::Awaited;
 use crate::entities::waiter::Waiter;
 use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Side, unlock_and_ready};
 use crate::library::waiter::WaitQueue;
@@ -274,8 +275,8 @@ impl<'a, P: Platform> Case<'a, P> {
     }
 
     /// Whether only the bubble of the calling G, which is in a bubble, can make the case ready.
-    pub(super) fn waits_within_bubble(&self) -> bool {
-        self.header.waits_within_bubble() || self.header.wait_reason(self.side).is_durable()
+    pub(super) fn is_of_current_bubble(&self) -> bool {
+        self.header.is_of_current_bubble() || self.header.wait_reason(self.side).is_durable()
     }
 
     /// The address of its channel.

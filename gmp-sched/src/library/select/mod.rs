@@ -61,7 +61,7 @@ use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
-use crate::entities::wait_reason::WaitFor;
+use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::chan::{Attempt, unlock_and_ready};
 use crate::library::waiter::{wait, wait_until};
@@ -384,9 +384,8 @@ where
     }
     // Only read, as in `park`: the far side may still read the cases.
     let cases = &*cases;
-    let me = caller.me;
-    let is_within_bubble = || are_within_bubble(cases.as_ref());
-    let pinned = wait(caller, WaitFor::new(WaitReason::Select, &is_within_bubble), || unlock_each(cases.as_ref()));
+    let (me, awaited) = (caller.me, cases.as_ref());
+    let pinned = wait(caller, WaitFor::new(WaitReason::Select, &awaited), || unlock_each(cases.as_ref()));
     leave_queues(&pinned, cases.as_ref(), me.woken_by.load(Ordering::Relaxed)).expect("one of them is the waker")
 }
 
@@ -462,8 +461,7 @@ fn park<P: Platform>(
     // are only read here.
     let cases_shared = &*cases;
     let me = caller.me;
-    let is_within_bubble = || are_within_bubble(cases_shared);
-    let wait_for = WaitFor::new(reason, &is_within_bubble);
+    let wait_for = WaitFor::new(reason, &cases_shared);
     let unlock = || unlock_all(cases_shared, locked);
     let (pinned, waker) = match limit {
         None => (wait(caller, wait_for, unlock), me.woken_by.load(Ordering::Relaxed)),
@@ -487,8 +485,10 @@ impl<P: Platform> Drop for Kept<'_, '_, P> {
     }
 }
 
-/// Whether a G in a bubble waits durably: each channel is of that bubble or never ready.
-#[cold]
-fn are_within_bubble<P: Platform>(cases: &[Case<'_, P>]) -> bool {
-    cases.iter().all(Case::waits_within_bubble)
+impl<P: Platform> Awaited for &[Case<'_, P>] {
+    /// Each channel is of that bubble or never ready.
+    #[cold]
+    fn is_of_current_bubble(&self) -> bool {
+        self.iter().all(Case::is_of_current_bubble)
+    }
 }

@@ -5,7 +5,6 @@ use core::fmt;
 use core::mem::{self, MaybeUninit};
 
 use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Sealed, Transfer, note, try_now};
-use crate::entities::bubble::BubbleRef;
 use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Sender, Side};
 use crate::platform::Platform;
 
@@ -62,7 +61,7 @@ pub fn send_from<'a, T, P: Platform>(sender: &'a Sender<T, P>, value: &'a mut Op
     let slot = UnsafeCell::new(MaybeUninit::uninit());
     let outcome = Cell::new(Outcome::Pending);
     let target = Target { slot, channel: sender.channel(), option: value, is_taken: false, outcome };
-    SendFromCase { target, nowhere: Header::new(0, true, BubbleRef::none()) }
+    SendFromCase { target, nowhere: Header::never() }
 }
 
 impl<T, P: Platform> SendFromCase<'_, T, P> {

@@ -4,10 +4,9 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
-use crate::entities::bubble::{BubbleRef, may_be_used};
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
-#[cfg(not(all(test, gmp_loom)))]
-use crate::entities::wait_reason::WaitFor;
+use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::entities::waiter::Waiter;
 use crate::library::cancel::Limit;
 use crate::library::waiter::WaitQueue;
@@ -52,20 +51,32 @@ impl<'a, P: Platform> Blocking<'a, P> {
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
     ) -> Option<usize> {
-        self.wait_within(|| false, guard, note, enqueue)
+        let reason = self.reason;
+        self.wait_for(reason.into(), guard, note, enqueue)
     }
 
-    /// [`wait`](Self::wait) for an object that may be associated with a bubble. `is_its_own` returns whether only the
-    /// calling G's bubble can end the wait; it is called only if the G is in one.
+    /// [`wait`](Self::wait) on an object that may belong to a bubble.
     #[inline(always)]
-    pub(super) fn wait_within<G>(
+    pub(super) fn wait_on<G>(
         self,
-        is_its_own: impl Fn() -> bool,
+        object: &dyn Awaited,
+        guard: G,
+        note: usize,
+        enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
+    ) -> Option<usize> {
+        let reason = self.reason;
+        self.wait_for(WaitFor::new(reason, object), guard, note, enqueue)
+    }
+
+    #[inline(always)]
+    fn wait_for<G>(
+        self,
+        wait_for: WaitFor<'_>,
         mut guard: G,
         note: usize,
         enqueue: impl FnOnce(&mut G, &'static Waiter<P>),
     ) -> Option<usize> {
-        let Self { caller, reason, limit } = self;
+        let Self { caller, limit, .. } = self;
         let me = caller.me;
         let generation = if limit.is_some() { me.open_wait() } else { WaitGeneration::SOLE };
         me.waiter.prepare(me, generation, ptr::null_mut());
@@ -74,12 +85,11 @@ impl<'a, P: Platform> Blocking<'a, P> {
         #[cfg(all(test, gmp_loom))]
         {
             // Only a part of a park: a whole one has too many steps for models of three Gs.
-            let _ = (caller, reason, is_its_own);
+            let _ = (caller, wait_for);
             crate::engine::stand_in::wait(me, || drop(guard));
         }
         #[cfg(not(all(test, gmp_loom)))]
         {
-            let wait_for = WaitFor::new(reason, &is_its_own);
             match limit {
                 None => drop(wait(caller, wait_for, || drop(guard))),
                 Some(limit) => {
@@ -170,7 +180,7 @@ impl<P: Platform> WakeList<P> {
         let (mut count, mut is_foreign) = (0, false);
         self.ready_each(&pinned, |waiter| {
             count += 1;
-            is_foreign |= may_be_used() && BubbleRef::of(waiter.goroutine()).is_foreign();
+            is_foreign |= BubbleRef::of(waiter.goroutine()).is_foreign();
         });
         drop(pinned);
         assert!(!is_foreign, "semaphore wake of synctest goroutine from outside bubble");

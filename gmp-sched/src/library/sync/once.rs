@@ -6,7 +6,6 @@ use super::blocking::{Blocking, WakeList};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
-use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::library::waiter::WaitQueue;
@@ -145,8 +144,7 @@ impl<P: Platform> Once<P> {
         let state = self.state.lock();
         if self.word.load(Ordering::Relaxed) == RUNNING {
             let runner = state.runner;
-            let is_done_here = || runner.is_some_and(|runner| BubbleRef::of(runner).is_current());
-            blocking.wait_within(is_done_here, state, 0, |state, waiter| state.queue.push_back(waiter));
+            blocking.wait_on(&runner, state, 0, |state, waiter| state.queue.push_back(waiter));
         }
     }
 

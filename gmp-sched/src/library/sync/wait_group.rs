@@ -14,7 +14,7 @@ use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
-use crate::entities::bubble::{BubbleRef, NO_BUBBLE, may_be_used};
+use crate::entities::bubble::Association;
 use crate::entities::goroutine::WaitReason;
 use crate::library::cancel::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
@@ -27,7 +27,7 @@ use crate::platform::{Pinned, Platform};
 /// Can be reused as soon as it has been zero, even before the waiters of the last round have run. (In Go that is a panic.)
 /// 40 bytes; can be a `static`.
 ///
-/// Counting in a [bubble](crate::synctest) associates the group with the bubble: until it is zero again, only Gs of the
+/// Counting in a [bubble](crate#features) associates the group with the bubble: until it is zero again, only Gs of the
 /// bubble may count. (That holds for a `static`, too, unlike in Go.) Any G may wait.
 ///
 /// ```
@@ -49,8 +49,8 @@ pub struct WaitGroup<P: Platform> {
     /// The counter in the upper half, and the number of waiters in the lower half, which is changed under the lock only.
     word: AtomicU64,
     queue: Lock<WaitQueue<P>, P>,
-    /// The id of the associated bubble, while the counter is not zero.
-    bubble: AtomicU64,
+    /// The bubble of the Gs that count, while the counter is not zero.
+    bubble: Association<P>,
 }
 
 const ONE: u64 = 1 << 32;
@@ -68,7 +68,7 @@ impl<P: Platform> WaitGroup<P> {
         /// ```
         #[must_use]
         pub fn new() -> Self {
-            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()), bubble: AtomicU64::new(NO_BUBBLE) }
+            Self { word: AtomicU64::new(0), queue: Lock::new(WaitQueue::new()), bubble: Association::none() }
         }
     }
 
@@ -95,9 +95,7 @@ impl<P: Platform> WaitGroup<P> {
     #[doc(alias = "Add")]
     pub fn add(&self, count: u32) {
         P::point(Site::Sync);
-        if may_be_used() {
-            self.enter_bubble();
-        }
+        self.check_bubble();
         // Ordering: Relaxed: adding publishes nothing; `done` does.
         let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
         let after = before.wrapping_add(u64::from(count) * ONE);
@@ -141,9 +139,7 @@ impl<P: Platform> WaitGroup<P> {
     #[doc(alias = "Done")]
     pub fn done(&self) {
         P::point(Site::Sync);
-        if may_be_used() {
-            self.enter_bubble();
-        }
+        self.check_bubble();
         // Ordering: Release publishes what this task did to `wait`; Acquire makes what the others did visible to the last
         // one, which readies the waiters.
         let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
@@ -164,31 +160,11 @@ impl<P: Platform> WaitGroup<P> {
         panic!("sync: negative WaitGroup counter");
     }
 
-    /// Associates the group with the bubble of the calling G, if there is one, when the counter is zero. Panics if the group
-    /// is associated with another.
-    #[cold]
-    #[inline(never)]
+    /// Checks that the group is not used in different bubbles at a time. Its counter is about to change.
+    #[inline(always)]
     #[track_caller]
-    fn enter_bubble(&self) {
-        let here = BubbleRef::<P>::current().id();
-        // Ordering: Relaxed for all: the association is stable while the counter is not zero. Gs that start counting at the
-        // same time in different bubbles are not always detected.
-        if self.word.load(Ordering::Relaxed) == 0 {
-            self.bubble.store(here, Ordering::Relaxed);
-        }
-        let bubble = self.bubble.load(Ordering::Relaxed);
-        if bubble != here {
-            let both = bubble != NO_BUBBLE && here != NO_BUBBLE;
-            assert!(!both, "sync: WaitGroup.Add called from multiple synctest bubbles");
-            panic!("sync: WaitGroup.Add called from inside and outside synctest bubble");
-        }
-    }
-
-    /// Whether the calling G is in the group's bubble.
-    #[cold]
-    fn is_of_this_bubble(&self) -> bool {
-        let bubble = self.bubble.load(Ordering::Relaxed);
-        bubble != NO_BUBBLE && bubble == BubbleRef::<P>::current().id()
+    fn check_bubble(&self) {
+        self.bubble.check("sync: WaitGroup.Add", || self.word.load(Ordering::Relaxed) == 0);
     }
 
     /// Wakes the waiters after the counter has become zero: in most cases there is one.
@@ -288,8 +264,7 @@ impl<P: Platform> WaitGroup<P> {
                 Err(now) => word = now,
             }
         }
-        let is_its_own = || self.is_of_this_bubble();
-        if blocking.wait_within(is_its_own, queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
+        if blocking.wait_on(&self.bubble, queue, 0, |queue, waiter| queue.push_back(waiter)).is_some() {
             return true;
         }
         let pinned = Pinned::<P>::new();

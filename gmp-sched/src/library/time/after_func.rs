@@ -131,7 +131,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate::synctest) in which this was made.
+    /// The caller is outside of the [bubble](crate#features) in which this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {
@@ -158,7 +158,7 @@ impl<P: Platform> AfterFunc<P> {
         drop(setting);
         goroutine.waiter.outcome.store(what, Ordering::Relaxed);
         let canceller = pinned.try_machine().and_then(Machine::current_goroutine);
-        start_next(&pinned, goroutine, canceller.and_then(Goroutine::bubble));
+        start_next(&pinned, goroutine, canceller);
         true
     }
 
@@ -181,7 +181,7 @@ impl<P: Platform> AfterFunc<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {

@@ -7,7 +7,7 @@
 //! [select](mod@crate::select). A timer holds at most one tick that has not been received. So [`Timer::stop`] and
 //! [`Timer::reset`] leave no stale tick behind (as in Go since 1.23), and no G can wait for a timer that has been dropped.
 //!
-//! What is made in a [bubble](crate::synctest) uses the bubble's clock and belongs to its Gs: to stop it, to set it or to
+//! What is made in a [bubble](crate#features) uses the bubble's clock and belongs to its Gs: to stop it, to set it or to
 //! wait for it from outside panics. What is made outside uses the platform's clock, even if a G of a bubble sets it.
 //!
 //! ```
@@ -51,7 +51,7 @@ pub use ticker::Ticker;
 pub use timer::{Timer, after};
 
 pub use crate::base::instant::Instant;
-use crate::entities::bubble::BubbleRef;
+use crate::engine::sleep;
 use crate::platform::Platform;
 
 /// The name of an operation in the panic message for a timer of another bubble.
@@ -59,7 +59,7 @@ const STOP: &str = "stop of synctest timer";
 /// See [`STOP`].
 const RESET: &str = "reset of synctest timer";
 
-/// The current time: of the platform's clock or, for a G in a bubble, of the [bubble's](crate::synctest). Callable from
+/// The current time: of the platform's clock or, for a G in a bubble, of the [bubble's](crate#features). Callable from
 /// anywhere except interrupts, which use [`Platform::now`].
 ///
 /// ```
@@ -71,5 +71,5 @@ const RESET: &str = "reset of synctest timer";
 #[must_use]
 #[inline]
 pub fn now<P: Platform>() -> Instant {
-    BubbleRef::<P>::current().now()
+    sleep::now::<P>()
 }

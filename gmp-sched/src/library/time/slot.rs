@@ -79,7 +79,7 @@ impl<P: Platform> TimerSlot<P> {
             link: AtomicRef::none(),
             target: Once::new(),
             setting: Lock::new(setting),
-            ticks: Channel::new(1, false, BubbleRef::none())?,
+            ticks: Channel::new(1, BubbleRef::none())?,
         })
     }
 
@@ -104,7 +104,7 @@ impl<P: Platform> TimerSlot<P> {
         };
         let bubble = BubbleRef::current();
         slot.setting.lock().bubble = bubble;
-        slot.ticks.header.set_waits_within_bubble(bubble.is_some());
+        slot.ticks.header.set_in_bubble(bubble.is_some());
         Ok(slot)
     }
 

@@ -80,7 +80,7 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate::synctest) in which this was made.
+    /// The caller is outside of the [bubble](crate#features) in which this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) {
@@ -105,7 +105,7 @@ impl<P: Platform> Ticker<P> {
     ///
     /// # Panics
     ///
-    /// `interval` is zero; the caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was
+    /// `interval` is zero; the caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was
     /// made.
     #[doc(alias = "Reset")]
     #[track_caller]

@@ -141,7 +141,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is outside of the [bubble](crate::synctest) in which this was made.
+    /// The caller is outside of the [bubble](crate#features) in which this was made.
     #[doc(alias = "Stop")]
     #[track_caller]
     pub fn stop(&self) -> bool {
@@ -168,7 +168,7 @@ impl<P: Platform> Timer<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
+    /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
     #[doc(alias = "Reset")]
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {

@@ -27,7 +27,7 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
+            /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
             #[track_caller]
             pub fn wait(&self) -> Instant {
                 self.slot.ticks().recv().expect(NEVER_CLOSED)
@@ -52,7 +52,7 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not a G with a P, or is outside of the [bubble](crate::synctest) in which this was made.
+            /// The caller is not a G with a P, or is outside of the [bubble](crate#features) in which this was made.
             #[track_caller]
             pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, P>>) -> Result<Instant, ContextError> {
                 self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
@@ -75,7 +75,7 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not on an M, or is outside of the [bubble](crate::synctest) in which this was made.
+            /// The caller is not on an M, or is outside of the [bubble](crate#features) in which this was made.
             #[must_use]
             #[track_caller]
             pub fn try_wait(&self) -> Option<Instant> {

@@ -62,20 +62,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/coroutine.rs",
         "one side of a coroutine is readied before the other has been left",
-        "    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, &is_within_bubble), move |pinned, me| {
+        "    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {
-            start_next(pinned, next, me.bubble());
+            start_next(pinned, next, Some(me));
         } else {
             ready_pinned(pinned, next);
         }
         true
     }));",
         "    if is_new {
-        start_next(&caller.pinned, next, bubble);
+        start_next(&caller.pinned, next, Some(caller.me));
     } else {
         ready_pinned(&caller.pinned, next);
     }
-    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, &is_within_bubble), move |_, _| true));",
+    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |_, _| true));",
         Simulation("simulation/coroutine", "coroutines_yield_all_values_in_order", 1000),
     ),
     mutant(

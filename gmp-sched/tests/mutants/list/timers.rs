@@ -271,7 +271,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "synctest.rs",
         "timers of a bubble that are due at the same instant fire in the order in which they were set",
-        "            self.timers.shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);",
+        "            self.timers().shuffle_due(self.now(), || pinned.processor().random() >> 31 != 0);",
         "",
         Test("threads/synctest", "timers_due_at_the_same_instant_end_a_select_in_random_order"),
     ),
