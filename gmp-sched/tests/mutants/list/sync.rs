@@ -84,7 +84,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("sync::readers_and_writers_of_one"),
     ),
     mutant(
-        "library/sync/rwlock/readers.rs",
+        "library/sync/rwlock/read_mostly.rs",
         "readers that are counted apart and a writer do not see each other",
         "    #[cfg(gmp_loom)]
     crate::base::atomic::fence(Ordering::SeqCst);",

@@ -22,6 +22,7 @@
 
 #[cfg(not(gmp_loom))]
 mod raw;
+mod read_mostly;
 mod readers;
 
 use core::fmt;
@@ -36,7 +37,10 @@ use crate::library::cancel::Limit;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-pub use self::readers::{OneCount, ReaderSlot, Readers, SpreadCounts};
+#[cfg(not(gmp_loom))]
+pub use self::read_mostly::ReadMostlyRwLock;
+pub use self::read_mostly::SpreadCounts;
+pub use self::readers::{OneCount, ReaderSlot, Readers};
 
 /// A reader-writer lock for a value. Go: `sync.RWMutex`.
 ///
@@ -70,27 +74,6 @@ pub use self::readers::{OneCount, ReaderSlot, Readers, SpreadCounts};
 #[doc(alias = "RWMutex")]
 #[cfg(not(gmp_loom))]
 pub type RwLock<T, P> = lock_api::RwLock<RawRwLock<P>, T>;
-
-/// A [`RwLock`] without contention between readers: each P counts its readers in a cache line of its own, so reading scales
-/// with the number of Ps. For values that are read often and written rarely: it takes more than a kilobyte, and a writer has
-/// to check all counts.
-///
-/// ```
-/// use gmp_sched::native::{self, ReadMostlyRwLock};
-/// static ROUTES: ReadMostlyRwLock<Vec<u32>> = ReadMostlyRwLock::new(Vec::new());
-///
-/// unsafe { native::enter() }.run(2, || {
-///     ROUTES.write().push(1);
-///     let readers: Vec<_> = (0..4).map(|_| native::go(|| ROUTES.read().len())).collect();
-///     assert!(readers.into_iter().all(|reader| reader.join().unwrap() == 1));
-/// });
-/// ```
-///
-/// # Panics
-///
-/// As [`RwLock`].
-#[cfg(not(gmp_loom))]
-pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T>;
 
 /// Shared access to the value of a [`RwLock`].
 ///

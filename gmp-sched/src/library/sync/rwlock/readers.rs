@@ -1,16 +1,14 @@
-//! Counting readers: in one word, or spread over cache lines.
+//! Counting readers: the interface, and the count in one word.
 
 use core::fmt::Debug;
 
-use crossbeam_utils::CachePadded;
-
-use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::Site;
-use crate::platform::{Pinned, Platform};
+use crate::platform::Platform;
 
 /// The index of the counter in which a reader is counted, until it leaves. See [`Readers`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReaderSlot(usize);
+pub struct ReaderSlot(pub(super) usize);
 
 impl From<usize> for ReaderSlot {
     fn from(slot: usize) -> Self {
@@ -24,14 +22,14 @@ impl From<ReaderSlot> for usize {
     }
 }
 
-/// How the readers of a lock are counted: [`OneCount`] or [`SpreadCounts`].
+/// How the readers of a lock are counted: [`OneCount`], or `SpreadCounts` of the feature `extras`.
 ///
 /// Counting a reader and then checking for the close, and closing and then checking the counts, are in one total order.
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};
 /// use gmp_sched::sync::lock_api::RwLock;
-/// use gmp_sched::sync::{OneCount, ReaderSlot, RawRwLock, Readers, SpreadCounts};
+/// use gmp_sched::sync::{OneCount, ReaderSlot, RawRwLock, Readers};
 ///
 /// fn read<R: Readers>(lock: &RwLock<RawRwLock<Native, R>, u32>) -> u32 {
 ///     *lock.read()
@@ -39,7 +37,6 @@ impl From<ReaderSlot> for usize {
 ///
 /// unsafe { native::enter() }.run(1, || {
 ///     assert_eq!(read(&RwLock::<RawRwLock<Native, OneCount>, _>::new(1)), 1);
-///     assert_eq!(read(&RwLock::<RawRwLock<Native, SpreadCounts>, _>::new(2)), 2);
 /// });
 /// assert_eq!(usize::from(ReaderSlot::from(3)), 3);
 /// ```
@@ -113,11 +110,11 @@ macro_rules! initially {
         }
     };
 }
+pub(super) use initially;
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
     impl Sealed for super::OneCount {}
-    impl Sealed for super::SpreadCounts {}
 }
 
 /// All readers in one word, whose top bit means closed. See [`Readers`] for an example. Go: `readerCount`.
@@ -127,10 +124,10 @@ pub struct OneCount(AtomicU32);
 
 const CLOSED: u32 = 1 << 31;
 /// Maximum number of readers. Go: `rwmutexMaxReaders`.
-const LIMIT: u32 = 1 << 30;
+pub(super) const LIMIT: u32 = 1 << 30;
 
 #[cold]
-fn too_many() -> ! {
+pub(super) fn too_many() -> ! {
     panic!("sync: too many readers of a RwLock: guards were forgotten")
 }
 
@@ -192,109 +189,5 @@ impl Readers for OneCount {
     fn is_empty<P: Platform>(&self) -> bool {
         P::point(Site::Sync);
         self.0.load(Ordering::Acquire) & !CLOSED == 0
-    }
-}
-
-/// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several share one.
-const LINES: usize = 8;
-
-/// One count for each P, in cache lines of their own. See [`Readers`] for an example.
-#[derive(Debug)]
-pub struct SpreadCounts {
-    /// Written by writers only, so readers share the line without contention.
-    closed: CachePadded<AtomicBool>,
-    counts: [CachePadded<AtomicU32>; LINES],
-}
-
-impl SpreadCounts {
-    fn count(&self, slot: ReaderSlot) -> &AtomicU32 {
-        &self.counts[slot.0 % LINES]
-    }
-}
-
-/// Under loom, which treats `SeqCst` accesses as acquire and release, a fence makes up for that.
-#[inline(always)]
-fn total_order() {
-    #[cfg(gmp_loom)]
-    crate::base::atomic::fence(Ordering::SeqCst);
-}
-
-impl Readers for SpreadCounts {
-    initially!({
-        let counts = [
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-            CachePadded::new(AtomicU32::new(0)),
-        ];
-        Self { closed: CachePadded::new(AtomicBool::new(false)), counts }
-    });
-
-    #[inline]
-    fn current<P: Platform>() -> ReaderSlot {
-        let pinned = Pinned::<P>::new();
-        let processor = pinned.try_machine().and_then(|machine| machine.processor());
-        ReaderSlot(processor.map_or(0, |processor| processor.id().get() as usize % LINES))
-    }
-
-    #[inline]
-    fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool {
-        P::point(Site::Sync);
-        // Ordering: SeqCst for this and the load; partners: the store and the loads of `close` and `is_empty`.
-        let before = self.count(slot).fetch_add(1, Ordering::SeqCst);
-        if before >= LIMIT {
-            self.count(slot).fetch_sub(1, Ordering::Relaxed);
-            too_many();
-        }
-        total_order();
-        P::point(Site::Sync);
-        !self.closed.load(Ordering::SeqCst)
-    }
-
-    #[inline]
-    fn admit<P: Platform>(&self, slot: ReaderSlot) {
-        P::point(Site::Sync);
-        self.count(slot).fetch_add(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool {
-        P::point(Site::Sync);
-        // Ordering: as in `enter`; and Release, as in `OneCount::leave`.
-        self.count(slot).fetch_sub(1, Ordering::SeqCst);
-        total_order();
-        P::point(Site::Sync);
-        self.closed.load(Ordering::SeqCst)
-    }
-
-    #[inline]
-    fn close<P: Platform>(&self) {
-        P::point(Site::Sync);
-        self.closed.swap(true, Ordering::SeqCst);
-        total_order();
-    }
-
-    #[inline]
-    fn open<P: Platform>(&self) {
-        P::point(Site::Sync);
-        // Ordering: Release; partner: the load in `enter`.
-        self.closed.store(false, Ordering::Release);
-    }
-
-    #[inline]
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn is_empty<P: Platform>(&self) -> bool {
-        self.counts.iter().all(|count| {
-            P::point(Site::Sync);
-            count.load(Ordering::SeqCst) == 0
-        })
     }
 }

@@ -1,0 +1,147 @@
+//! Readers counted in several cache lines.
+
+use crossbeam_utils::CachePadded;
+
+#[cfg(not(gmp_loom))]
+use super::RawRwLock;
+use super::readers::{LIMIT, ReaderSlot, Readers, initially, sealed, too_many};
+use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::base::points::Site;
+use crate::platform::{Pinned, Platform};
+
+/// A [`RwLock`](super::RwLock) without contention between readers: each P counts its readers in a cache line of its own, so reading scales
+/// with the number of Ps. For values that are read often and written rarely: it takes more than a kilobyte, and a writer has
+/// to check all counts.
+///
+/// ```
+/// use gmp_sched::native::{self, ReadMostlyRwLock};
+/// static ROUTES: ReadMostlyRwLock<Vec<u32>> = ReadMostlyRwLock::new(Vec::new());
+///
+/// unsafe { native::enter() }.run(2, || {
+///     ROUTES.write().push(1);
+///     let readers: Vec<_> = (0..4).map(|_| native::go(|| ROUTES.read().len())).collect();
+///     assert!(readers.into_iter().all(|reader| reader.join().unwrap() == 1));
+/// });
+/// ```
+///
+/// # Panics
+///
+/// As [`RwLock`](super::RwLock).
+#[cfg(not(gmp_loom))]
+pub type ReadMostlyRwLock<T, P> = lock_api::RwLock<RawRwLock<P, SpreadCounts>, T>;
+
+/// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several share one.
+const LINES: usize = 8;
+
+/// One count for each P, in cache lines of their own.
+///
+/// ```
+/// use gmp_sched::native::{self, Native};
+/// use gmp_sched::sync::lock_api::RwLock;
+/// use gmp_sched::sync::{RawRwLock, SpreadCounts};
+///
+/// unsafe { native::enter() }.run(1, || {
+///     assert_eq!(*RwLock::<RawRwLock<Native, SpreadCounts>, _>::new(2).read(), 2);
+/// });
+/// ```
+#[derive(Debug)]
+pub struct SpreadCounts {
+    /// Written by writers only, so readers share the line without contention.
+    closed: CachePadded<AtomicBool>,
+    counts: [CachePadded<AtomicU32>; LINES],
+}
+
+impl SpreadCounts {
+    fn count(&self, slot: ReaderSlot) -> &AtomicU32 {
+        &self.counts[slot.0 % LINES]
+    }
+}
+
+/// Under loom, which treats `SeqCst` accesses as acquire and release, a fence makes up for that.
+#[inline(always)]
+fn total_order() {
+    #[cfg(gmp_loom)]
+    crate::base::atomic::fence(Ordering::SeqCst);
+}
+
+impl sealed::Sealed for SpreadCounts {}
+
+impl Readers for SpreadCounts {
+    initially!({
+        let counts = [
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+            CachePadded::new(AtomicU32::new(0)),
+        ];
+        Self { closed: CachePadded::new(AtomicBool::new(false)), counts }
+    });
+
+    #[inline]
+    fn current<P: Platform>() -> ReaderSlot {
+        let pinned = Pinned::<P>::new();
+        let processor = pinned.try_machine().and_then(|machine| machine.processor());
+        ReaderSlot(processor.map_or(0, |processor| processor.id().get() as usize % LINES))
+    }
+
+    #[inline]
+    fn enter<P: Platform>(&self, slot: ReaderSlot) -> bool {
+        P::point(Site::Sync);
+        // Ordering: SeqCst for this and the load; partners: the store and the loads of `close` and `is_empty`.
+        let before = self.count(slot).fetch_add(1, Ordering::SeqCst);
+        if before >= LIMIT {
+            self.count(slot).fetch_sub(1, Ordering::Relaxed);
+            too_many();
+        }
+        total_order();
+        P::point(Site::Sync);
+        !self.closed.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn admit<P: Platform>(&self, slot: ReaderSlot) {
+        P::point(Site::Sync);
+        self.count(slot).fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn leave<P: Platform>(&self, slot: ReaderSlot) -> bool {
+        P::point(Site::Sync);
+        // Ordering: as in `enter`; and Release, as in `OneCount::leave`.
+        self.count(slot).fetch_sub(1, Ordering::SeqCst);
+        total_order();
+        P::point(Site::Sync);
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn close<P: Platform>(&self) {
+        P::point(Site::Sync);
+        self.closed.swap(true, Ordering::SeqCst);
+        total_order();
+    }
+
+    #[inline]
+    fn open<P: Platform>(&self) {
+        P::point(Site::Sync);
+        // Ordering: Release; partner: the load in `enter`.
+        self.closed.store(false, Ordering::Release);
+    }
+
+    #[inline]
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn is_empty<P: Platform>(&self) -> bool {
+        self.counts.iter().all(|count| {
+            P::point(Site::Sync);
+            count.load(Ordering::SeqCst) == 0
+        })
+    }
+}
