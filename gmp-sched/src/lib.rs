@@ -9,7 +9,7 @@
 //! | `base` | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
 //! | | `points`, `error`, `instant`, `id` | points at which a simulator may switch; errors; points in time; the numbers of Gs, Ms and Ps | |
 //! | | `timing_wheel`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive FIFO, atomic references, the only import of atomics | `gQueue` |
-//! | [`context`] | | the context switch; with the feature `control-words` it preserves the floating-point control words | `gogo`, `mcall`, `gosave` |
+//! | [`context`] | | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
 //! | `record` | [`mod@latency`], [`mod@trace`], `counters` | scheduling latency, traces of events, counters of each P | `timeToRun`, `runtime/trace` |
 //! | [`platform`] | | what the scheduler needs from the computer or operating system | `acquirem`, `releasem` |
@@ -29,7 +29,7 @@
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
 //! | | `sampling`, `tracing` | recording a sample of Gs; taking a trace | `runtime/trace` |
-//! | | `machines`, `reuse`, `stacks`, `bubbles` | making Ms; reuse of dead Gs and of stacks; counting the active Gs of a bubble | `newm`, `gfget`, `gfput`, `malg` |
+//! | | `machines`, `reuse`, `stacks` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
 //! | `lifecycle` | [`mod@spawn`], [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
@@ -46,6 +46,20 @@
 //! under locks (`sync::{mutex, rwlock::raw, condvar, once_cell}`), the platforms (`native`, `sim`), and contracts for
 //! callers (`platform`, [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking,
 //! stealing, idling, queues, timers, preemption, sysmon) has none.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `synctest` | yes | [`synctest`], bubbles. Without it nothing is in a bubble, and what the documentation says about bubbles does not apply |
+//! | `extras` | yes | the part of the library on which nothing else depends: [`coroutine`], [`future`], and of `sync` and `scope` `ErrorGroup`, `Pool`, `ReadMostlyRwLock`, `SingleFlight`, `TryScope` |
+//! | `std` | no | `native` and `sim` |
+//! | `control-words` | no | each switch keeps the floating-point control words, for programs with code of other languages that changes them |
+//!
+#![cfg_attr(feature = "extras", doc = "[`coroutine`]: coroutine\n[`future`]: future")]
+#![cfg_attr(not(feature = "extras"), doc = "[`coroutine`]: #features\n[`future`]: #features")]
+#![cfg_attr(feature = "synctest", doc = "[`synctest`]: synctest")]
+#![cfg_attr(not(feature = "synctest"), doc = "[`synctest`]: #features")]
 // With loom only the models are compiled; without tests there would be nothing to compile.
 #![cfg(any(test, not(gmp_loom)))]
 #![no_std]
@@ -73,6 +87,7 @@ mod record;
 mod report;
 #[cfg(all(feature = "std", not(gmp_loom)))]
 pub mod sim;
+#[cfg(feature = "synctest")]
 pub mod synctest;
 
 pub use base::run_queue;
@@ -81,7 +96,9 @@ pub use engine::{
 };
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};
-pub use library::{cancel, chan, coroutine, future, scope, select, sync, time};
+pub use library::{cancel, chan, scope, select, sync, time};
+#[cfg(feature = "extras")]
+pub use library::{coroutine, future};
 pub use lifecycle::closure::BODY_LIMIT;
 pub use lifecycle::join::{JoinError, JoinHandle, Panic};
 pub use lifecycle::{exit, join, spawn};

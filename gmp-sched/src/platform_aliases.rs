@@ -55,10 +55,6 @@ macro_rules! platform_aliases {
         /// Write access to the value of a lock. See [`sync::RwLockWriteGuard`]($crate::sync::RwLockWriteGuard).
         pub type RwLockWriteGuard<'a, T> = $crate::sync::RwLockWriteGuard<'a, T, $platform>;
 
-        /// A lock for values that are hardly ever written. See
-        /// [`sync::ReadMostlyRwLock`]($crate::sync::ReadMostlyRwLock).
-        pub type ReadMostlyRwLock<T> = $crate::sync::ReadMostlyRwLock<T, $platform>;
-
         /// Lets Gs wait, with a mutex, for a condition to become true. See [`sync::Condvar`]($crate::sync::Condvar).
         pub type Condvar = $crate::sync::Condvar<$platform>;
 
@@ -82,16 +78,6 @@ macro_rules! platform_aliases {
 
         /// A point at which a number of Gs wait for each other. See [`sync::Barrier`]($crate::sync::Barrier).
         pub type Barrier = $crate::sync::Barrier<$platform>;
-
-        /// A cache of reusable values. See [`sync::Pool`]($crate::sync::Pool).
-        pub type Pool<T, F = fn() -> T> = $crate::sync::Pool<T, $platform, F>;
-
-        /// A group of Gs that returns the first of their errors. See [`sync::ErrorGroup`]($crate::sync::ErrorGroup).
-        pub type ErrorGroup<E> = $crate::sync::ErrorGroup<E, $platform>;
-
-        /// Lets concurrent callers with the same key share one call. See
-        /// [`sync::SingleFlight`]($crate::sync::SingleFlight).
-        pub type SingleFlight<K, V> = $crate::sync::SingleFlight<K, V, $platform>;
 
         /// Runs `body` in a new G, which runs next on this P. See [`spawn::go`]($crate::spawn::go).
         ///
@@ -156,85 +142,15 @@ macro_rules! platform_aliases {
         /// [`time::AfterFunc`]($crate::time::AfterFunc).
         pub type AfterFunc = $crate::time::AfterFunc<$platform>;
 
-        /// An iterator over the values of a coroutine. See [`coroutine::Pull`]($crate::coroutine::Pull).
-        pub type Pull<T> = $crate::coroutine::Pull<T, $platform>;
-
-        /// The side of a coroutine that yields values. See [`coroutine::Yielder`]($crate::coroutine::Yielder).
-        pub type Yielder<T> = $crate::coroutine::Yielder<T, $platform>;
-
-        /// Makes a coroutine. See [`coroutine::pull`]($crate::coroutine::pull).
-        ///
-        /// # Panics
-        ///
-        /// The caller is not a G with a P; there is no memory for the G's stack.
-        #[track_caller]
-        pub fn pull<T, F>(body: F) -> Pull<T>
-        where
-            T: Send + 'static,
-            F: FnOnce(&mut Yielder<T>) + Send + 'static,
-        {
-            $crate::coroutine::pull(body)
-        }
-
-        /// [`pull`] that returns an error if there is no memory. See [`coroutine::try_pull`]($crate::coroutine::try_pull).
-        ///
-        /// # Errors
-        ///
-        /// There is no memory for the G's stack.
-        ///
-        /// # Panics
-        ///
-        /// The caller is not a G with a P.
-        pub fn try_pull<T, F>(body: F) -> ::core::result::Result<Pull<T>, $crate::platform::OutOfResources>
-        where
-            T: Send + 'static,
-            F: FnOnce(&mut Yielder<T>) + Send + 'static,
-        {
-            $crate::coroutine::try_pull(body)
-        }
-
         /// The platform of the names in this module: the parameter of the types and functions of the crate that are
         /// generic over it.
         pub type ThisPlatform = $platform;
-
-        /// Groups of Gs with a clock of their own, for tests. See [`synctest`]($crate::synctest).
-        pub mod synctest {
-            /// Runs `body` in a new bubble. See [`synctest::test`]($crate::synctest::test).
-            ///
-            /// # Panics
-            ///
-            /// The body panics; all Gs of the bubble wait for ever; the caller is not a G with a P, or is in a bubble.
-            pub fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
-                $crate::synctest::test::<super::ThisPlatform, T>(body)
-            }
-
-            /// Waits until every other G of the bubble waits durably. See [`synctest::wait`]($crate::synctest::wait).
-            ///
-            /// # Panics
-            ///
-            /// The caller is not in a bubble, or another G of its bubble is in this function.
-            pub fn wait() {
-                $crate::synctest::wait::<super::ThisPlatform>();
-            }
-
-            /// Sleeps, then waits as [`wait`] does. See [`synctest::sleep`]($crate::synctest::sleep).
-            ///
-            /// # Panics
-            ///
-            /// As for [`wait`].
-            pub fn sleep(duration: ::core::time::Duration) {
-                $crate::synctest::sleep::<super::ThisPlatform>(duration);
-            }
-        }
 
         /// Spawns scoped Gs. See [`scope::Scope`]($crate::scope::Scope).
         pub type Scope<'scope, 'env> = $crate::scope::Scope<'scope, 'env, $platform>;
 
         /// A handle to a scoped G. See [`scope::ScopedJoinHandle`]($crate::scope::ScopedJoinHandle).
         pub type ScopedJoinHandle<'scope, T> = $crate::scope::ScopedJoinHandle<'scope, T, $platform>;
-
-        /// Spawns scoped Gs that may fail. See [`scope::TryScope`]($crate::scope::TryScope).
-        pub type TryScope<'scope, 'env, E> = $crate::scope::TryScope<'scope, 'env, E, $platform>;
 
         /// Calls `body` with a scope, and waits for all Gs spawned in it. See [`scope::scope`]($crate::scope::scope).
         ///
@@ -246,33 +162,6 @@ macro_rules! platform_aliases {
             F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
         {
             $crate::scope::scope(body)
-        }
-
-        /// [`scope`] with Gs that may fail; the first error cancels the others. See
-        /// [`scope::try_scope`]($crate::scope::try_scope).
-        ///
-        /// # Errors
-        ///
-        /// The first error that a child or the body returned.
-        ///
-        /// # Panics
-        ///
-        /// The body or a child panics; the caller is not a G with a P.
-        pub fn try_scope<'env, E, F, T>(context: &Context, body: F) -> ::core::result::Result<T, E>
-        where
-            E: Send + 'env,
-            F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> ::core::result::Result<T, E>,
-        {
-            $crate::scope::try_scope(context, body)
-        }
-
-        /// Runs a future to completion in the calling G. See [`future::block_on`]($crate::future::block_on).
-        ///
-        /// # Panics
-        ///
-        /// The caller is not a G with a P; the future panics.
-        pub fn block_on<F: ::core::future::Future>(future: F) -> F::Output {
-            $crate::future::block_on::<$platform, F>(future)
         }
 
         /// A deadline and a cancellation token. See [`cancel::Context`]($crate::cancel::Context).
@@ -394,5 +283,152 @@ macro_rules! platform_aliases {
         pub fn sleep(duration: ::core::time::Duration) {
             $crate::sleep::sleep::<$platform>(duration);
         }
+
+        $crate::extras_aliases!($platform);
+        $crate::synctest_aliases!($platform);
     };
+}
+
+/// The part of [`platform_aliases!`] for the feature `extras`.
+#[cfg(feature = "extras")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! extras_aliases {
+    ($platform:ty) => {
+        /// A lock for values that are hardly ever written. See
+        /// [`sync::ReadMostlyRwLock`]($crate::sync::ReadMostlyRwLock).
+        pub type ReadMostlyRwLock<T> = $crate::sync::ReadMostlyRwLock<T, $platform>;
+
+        /// A cache of reusable values. See [`sync::Pool`]($crate::sync::Pool).
+        pub type Pool<T, F = fn() -> T> = $crate::sync::Pool<T, $platform, F>;
+
+        /// A group of Gs that returns the first of their errors. See [`sync::ErrorGroup`]($crate::sync::ErrorGroup).
+        pub type ErrorGroup<E> = $crate::sync::ErrorGroup<E, $platform>;
+
+        /// Lets concurrent callers with the same key share one call. See
+        /// [`sync::SingleFlight`]($crate::sync::SingleFlight).
+        pub type SingleFlight<K, V> = $crate::sync::SingleFlight<K, V, $platform>;
+
+        /// An iterator over the values of a coroutine. See [`coroutine::Pull`]($crate::coroutine::Pull).
+        pub type Pull<T> = $crate::coroutine::Pull<T, $platform>;
+
+        /// The side of a coroutine that yields values. See [`coroutine::Yielder`]($crate::coroutine::Yielder).
+        pub type Yielder<T> = $crate::coroutine::Yielder<T, $platform>;
+
+        /// Makes a coroutine. See [`coroutine::pull`]($crate::coroutine::pull).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P; there is no memory for the G's stack.
+        #[track_caller]
+        pub fn pull<T, F>(body: F) -> Pull<T>
+        where
+            T: Send + 'static,
+            F: FnOnce(&mut Yielder<T>) + Send + 'static,
+        {
+            $crate::coroutine::pull(body)
+        }
+
+        /// [`pull`] that returns an error if there is no memory. See [`coroutine::try_pull`]($crate::coroutine::try_pull).
+        ///
+        /// # Errors
+        ///
+        /// There is no memory for the G's stack.
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P.
+        pub fn try_pull<T, F>(body: F) -> ::core::result::Result<Pull<T>, $crate::platform::OutOfResources>
+        where
+            T: Send + 'static,
+            F: FnOnce(&mut Yielder<T>) + Send + 'static,
+        {
+            $crate::coroutine::try_pull(body)
+        }
+
+        /// Spawns scoped Gs that may fail. See [`scope::TryScope`]($crate::scope::TryScope).
+        pub type TryScope<'scope, 'env, E> = $crate::scope::TryScope<'scope, 'env, E, $platform>;
+
+        /// [`scope`] with Gs that may fail; the first error cancels the others. See
+        /// [`scope::try_scope`]($crate::scope::try_scope).
+        ///
+        /// # Errors
+        ///
+        /// The first error that a child or the body returned.
+        ///
+        /// # Panics
+        ///
+        /// The body or a child panics; the caller is not a G with a P.
+        pub fn try_scope<'env, E, F, T>(context: &Context, body: F) -> ::core::result::Result<T, E>
+        where
+            E: Send + 'env,
+            F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> ::core::result::Result<T, E>,
+        {
+            $crate::scope::try_scope(context, body)
+        }
+
+        /// Runs a future to completion in the calling G. See [`future::block_on`]($crate::future::block_on).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P; the future panics.
+        pub fn block_on<F: ::core::future::Future>(future: F) -> F::Output {
+            $crate::future::block_on::<$platform, F>(future)
+        }
+    };
+}
+
+/// The same without the feature. The features of this crate are tested here, since a test in the body of a macro is of the
+/// features of the crate that uses it.
+#[cfg(not(feature = "extras"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! extras_aliases {
+    ($platform:ty) => {};
+}
+
+/// The part of [`platform_aliases!`] for the feature `synctest`.
+#[cfg(feature = "synctest")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! synctest_aliases {
+    ($platform:ty) => {
+        /// Groups of Gs with a clock of their own, for tests. See [`synctest`]($crate::synctest).
+        pub mod synctest {
+            /// Runs `body` in a new bubble. See [`synctest::test`]($crate::synctest::test).
+            ///
+            /// # Panics
+            ///
+            /// The body panics; all Gs of the bubble wait for ever; the caller is not a G with a P, or is in a bubble.
+            pub fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+                $crate::synctest::test::<super::ThisPlatform, T>(body)
+            }
+
+            /// Waits until every other G of the bubble waits durably. See [`synctest::wait`]($crate::synctest::wait).
+            ///
+            /// # Panics
+            ///
+            /// The caller is not in a bubble, or another G of its bubble is in this function.
+            pub fn wait() {
+                $crate::synctest::wait::<super::ThisPlatform>();
+            }
+
+            /// Sleeps, then waits as [`wait`] does. See [`synctest::sleep`]($crate::synctest::sleep).
+            ///
+            /// # Panics
+            ///
+            /// As for [`wait`].
+            pub fn sleep(duration: ::core::time::Duration) {
+                $crate::synctest::sleep::<super::ThisPlatform>(duration);
+            }
+        }
+    };
+}
+
+/// The same without the feature.
+#[cfg(not(feature = "synctest"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! synctest_aliases {
+    ($platform:ty) => {};
 }

@@ -91,6 +91,7 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
     }
 
     /// Shuffles the elements by sorting them by random numbers, one bit at a time. `bit` returns a random bit.
+    #[cfg(feature = "synctest")]
     pub(crate) fn shuffle(&mut self, mut bit: impl FnMut() -> bool) {
         let Some(log) = self.length.checked_ilog2().filter(|&log| log > 0) else { return };
         // Elements with equal numbers keep their order, so the numbers have enough bits to make that unlikely.

@@ -4,7 +4,7 @@ use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::enqueue_next;
 use crate::engine::park::make_runnable;
-use crate::entities::bubble::Bubble;
+use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
@@ -56,7 +56,7 @@ pub(crate) fn arm<P: Platform>(
 #[inline]
 pub(crate) fn arm_in<P: Platform>(
     pinned: &Pinned<P>,
-    bubble: Option<&'static Bubble<P>>,
+    bubble: Option<BubblePointer<P>>,
     when: Instant,
     timer: &'static Timer<P>,
     action: Action<P>,

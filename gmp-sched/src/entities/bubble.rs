@@ -35,12 +35,15 @@ pub(crate) struct Bubble<P: Platform> {
 /// The unused bubbles of one scheduler.
 pub(crate) type Unused<P> = Lock<List<Bubble<P>>, P>;
 
+/// How code outside of this file holds a bubble that there is. Without the feature `synctest` it takes no room.
+pub(crate) type BubblePointer<P> = &'static Bubble<P>;
+
 /// The bubble of a G, if it is in one.
 pub(crate) type AtomicBubble<P> = AtomicRef<Bubble<P>>;
 
 /// The bubble in which an object was made, if any. The id shows whether the bubble has been reused since.
 pub(crate) struct BubbleRef<P: Platform> {
-    bubble: Option<&'static Bubble<P>>,
+    bubble: Option<BubblePointer<P>>,
     /// The bubble's id when the object was made. If the bubble's id is another one now, it has been reused.
     id: u64,
 }
@@ -70,7 +73,7 @@ impl<P: Platform> BubbleRef<P> {
     }
 
     /// The bubble, if there is one.
-    pub(crate) fn get(&self) -> Option<&'static Bubble<P>> {
+    pub(crate) fn get(&self) -> Option<BubblePointer<P>> {
         self.bubble
     }
 
@@ -164,6 +167,12 @@ impl<P: Platform> Clone for BubbleRef<P> {
 
 impl<P: Platform> Copy for BubbleRef<P> {}
 
+impl<P: Platform> PartialEq for BubbleRef<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
 /// The id that stands for no bubble.
 const NO_BUBBLE: u64 = 0;
 
@@ -224,7 +233,7 @@ impl<P: Platform> Bubble<P> {
     }
 
     /// Its timers, which its driver fires.
-    pub(crate) fn timers(&self) -> &Timers<P> {
+    pub(crate) fn timers(&'static self) -> &'static Timers<P> {
         &self.timers
     }
 

@@ -1,5 +1,6 @@
 //! G, M, P and the scheduler that they share: data and its invariants.
 
+#[cfg_attr(not(feature = "synctest"), path = "no_bubble.rs")]
 pub(crate) mod bubble;
 pub(crate) mod free_list;
 pub(crate) mod global_queue;

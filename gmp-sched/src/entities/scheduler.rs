@@ -85,6 +85,7 @@ pub struct Scheduler<P: Platform> {
     /// Unused timers of programs.
     pub(crate) timer_slots: Extension,
     /// Unused bubbles.
+    #[cfg(feature = "synctest")]
     pub(crate) bubbles: Extension,
     all_goroutines: AtomicRef<Goroutine<P>>,
     pub(crate) all_machines: AtomicRef<Machine<P>>,
@@ -154,6 +155,7 @@ impl<P: Platform> Scheduler<P> {
             timekeeper: AtomicRef::none(),
             free: Lock::new(FreeSlots::new()),
             timer_slots: Extension::new(),
+            #[cfg(feature = "synctest")]
             bubbles: Extension::new(),
             all_goroutines: AtomicRef::none(),
             all_machines: AtomicRef::none(),

@@ -86,8 +86,7 @@ pub(crate) const STATUS: u32 = 0x1F;
 /// A bit of [`ParkedStatus`]: the G is sampled, so its waker records when it becomes runnable.
 pub(crate) const WATCHED: u32 = 0x80;
 
-/// A bit of [`ParkedStatus`]: the G waits durably in a bubble, so its waker counts it as active there. See
-/// [`crate::synctest`].
+/// A bit of [`ParkedStatus`]: the G waits durably in a bubble, so its waker counts it as active there.
 pub(crate) const IN_BUBBLE: u32 = 0x40;
 
 /// A bit of [`ParkedStatus`]: the G is locked to its M, so its waker readies it in another way. See

@@ -18,6 +18,7 @@ use core::time::Duration;
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
+#[cfg(feature = "synctest")]
 use crate::base::list::{Linked, List};
 use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
@@ -42,13 +43,6 @@ pub(crate) struct Timer<P: Platform> {
 impl<P: Platform> Timed for Timer<P> {
     fn entry(&self) -> &WheelEntry<Self> {
         &self.entry
-    }
-}
-
-/// Due timers are linked to a list while they are [shuffled](Timers::shuffle_due).
-impl<P: Platform> Linked for Timer<P> {
-    fn link(&self) -> &AtomicRef<Self> {
-        self.entry.link()
     }
 }
 
@@ -229,11 +223,6 @@ impl<P: Platform> Timers<P> {
         self.publish_earliest(&wheel);
     }
 
-    /// Starts over with a clock that has gone back. There must be no timers.
-    pub(crate) fn restart(&self) {
-        self.wheel.lock().restart();
-    }
-
     /// The number of timers; `None` while the lock is held. Callable from anywhere.
     pub(crate) fn try_len(&self) -> Option<usize> {
         self.wheel.try_lock().map(|wheel| wheel.len())
@@ -242,22 +231,6 @@ impl<P: Platform> Timers<P> {
     #[inline(always)]
     fn publish_earliest(&self, wheel: &Wheel<P>) {
         self.earliest.store(wheel.earliest().as_nanos(), Ordering::Relaxed);
-    }
-
-    /// Puts the timers that are due at `now` into a random order. `bit` returns a random bit. Afterwards all of them
-    /// are due at `now`, even if they were due earlier.
-    pub(crate) fn shuffle_due(&self, now: Instant, bit: impl FnMut() -> bool) {
-        let mut wheel = self.wheel.lock();
-        let mut due = List::<Timer<P>>::new();
-        while let Some((timer, _)) = wheel.pop_due(now) {
-            due.push_back(timer);
-        }
-        due.shuffle(bit);
-        while let Some(timer) = due.pop_front() {
-            timer.link().store(None, Ordering::Relaxed);
-            wheel.insert(timer, now);
-        }
-        self.publish_earliest(&wheel);
     }
 
     /// Takes out the earliest timer, if it is due.
@@ -280,6 +253,39 @@ impl<P: Platform> Timers<P> {
         });
         self.publish_earliest(&wheel);
         action
+    }
+}
+
+/// What only the timers of a bubble need.
+#[cfg(feature = "synctest")]
+impl<P: Platform> Timers<P> {
+    /// Puts the timers that are due at `now` into a random order. `bit` returns a random bit. Afterwards all of them
+    /// are due at `now`, even if they were due earlier.
+    pub(crate) fn shuffle_due(&self, now: Instant, bit: impl FnMut() -> bool) {
+        let mut wheel = self.wheel.lock();
+        let mut due = List::<Timer<P>>::new();
+        while let Some((timer, _)) = wheel.pop_due(now) {
+            due.push_back(timer);
+        }
+        due.shuffle(bit);
+        while let Some(timer) = due.pop_front() {
+            timer.link().store(None, Ordering::Relaxed);
+            wheel.insert(timer, now);
+        }
+        self.publish_earliest(&wheel);
+    }
+
+    /// Starts over with a clock that has gone back. There must be no timers.
+    pub(crate) fn restart(&self) {
+        self.wheel.lock().restart();
+    }
+}
+
+/// Due timers are linked to a list while they are [shuffled](Timers::shuffle_due).
+#[cfg(feature = "synctest")]
+impl<P: Platform> Linked for Timer<P> {
+    fn link(&self) -> &AtomicRef<Self> {
+        self.entry.link()
     }
 }
 

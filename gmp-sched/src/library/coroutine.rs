@@ -18,14 +18,13 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr;
 
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::switch::leave;
-use crate::entities::bubble::Bubble;
+use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
@@ -318,16 +317,15 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
         return switch_through_queues(caller, next);
     }
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
-    let bubble = me.bubble();
     let is_new = next.status() == Status::Idle;
     if is_new {
         processor.counters.spawned.add(1);
-    } else if !is_same(bubble, next.bubble()) || bubble.is_some() && !next.is_waiting_in_bubble() {
+    } else if BubbleRef::of(me) != BubbleRef::of(next) || me.bubble().is_some() && !next.is_waiting_in_bubble() {
         // A G resumed from outside of its bubble must be counted as active there.
         return switch_through_queues(CurrentGoroutine { pinned, machine, processor, me }, next);
     }
     me.set_waiting(WaitReason::Coroutine, processor.sampler.unsampled(), processor.clock());
-    if let Some(bubble) = bubble {
+    if let Some(bubble) = me.bubble() {
         // One wait of the two begins and another ends, so the number of active Gs is unchanged.
         me.set_waiting_in_bubble(WaitReason::CoroutineDurable);
         if is_new {
@@ -338,12 +336,6 @@ fn switch_to<P: Platform>(caller: CurrentGoroutine<P>, next: &'static Goroutine<
     }
     next.set_status(Status::Runnable);
     drop(leave(pinned, machine, me, Some(next), |_, _| ()));
-}
-
-/// Whether both are in the same bubble, or both in none.
-#[inline(always)]
-fn is_same<P: Platform>(one: Option<&'static Bubble<P>>, other: Option<&'static Bubble<P>>) -> bool {
-    one.map(ptr::from_ref) == other.map(ptr::from_ref)
 }
 
 /// [`switch_to`] through the queues, if one of the two is locked to its M, or they belong to different schedulers or

@@ -2,7 +2,9 @@
 
 pub mod cancel;
 pub mod chan;
+#[cfg(feature = "extras")]
 pub mod coroutine;
+#[cfg(feature = "extras")]
 pub mod future;
 pub mod scope;
 pub mod select;

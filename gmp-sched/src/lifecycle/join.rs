@@ -55,6 +55,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
 
     /// Registers `me`, which is about to park, to be readied when the G finishes. The G does not run meanwhile: only the
     /// caller can resume it.
+    #[cfg(feature = "extras")]
     pub(crate) fn set_waiter(&self, me: &'static Goroutine<P>) {
         self.goroutine.completion.store(core::ptr::from_ref(me).expose_provenance(), Ordering::Relaxed);
     }
@@ -148,6 +149,7 @@ impl<T: Send, P: Platform> fmt::Debug for JoinHandle<T, P> {
 }
 
 /// Undoes [`JoinHandle::set_waiter`] for `me`, the calling G.
+#[cfg(feature = "extras")]
 pub(crate) fn forget_waiter<P: Platform>(me: &'static Goroutine<P>) {
     me.completion.store(ATTACHED, Ordering::Relaxed);
 }

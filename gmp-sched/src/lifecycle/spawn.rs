@@ -9,7 +9,7 @@ use crate::engine::current::CurrentProcessor;
 use crate::engine::enqueue::{enqueue_next, put_next};
 use crate::engine::reuse;
 use crate::engine::sampling;
-use crate::entities::bubble::Bubble;
+use crate::entities::bubble::BubblePointer;
 pub use crate::entities::free_list::STACK_SIZE;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -157,7 +157,7 @@ where
 pub(crate) fn start_prepared<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
-    bubble: Option<&'static Bubble<P>>,
+    bubble: Option<BubblePointer<P>>,
 ) -> Option<&'static Goroutine<P>> {
     assert_eq!(goroutine.status(), Status::Idle, "started a G twice: {goroutine:?}");
     if let Some(bubble) = bubble {

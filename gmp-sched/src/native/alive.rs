@@ -65,7 +65,7 @@ pub struct ExpectedWakes {
 /// another handle, or from another scheduler that it is about to [run](super::Threads::run).
 ///
 /// The schedulers of the process do not know about such threads: when all Gs wait they report a deadlock. (A G that waits
-/// for a thread in [`blocking`](super::blocking) or for a [future](super::block_on) never counts as a deadlock.)
+/// for a thread in [`blocking`](super::blocking) or for a future never counts as a deadlock.)
 ///
 /// ```
 /// use gmp_sched::native;

@@ -44,7 +44,7 @@
 //! [`BLOCKING_LIMIT`] wait in order. There are no sockets yet that park only the G.
 //!
 //! Threads that are not Ms send and receive by [`blocking_send`](crate::chan::Sender::blocking_send) and
-//! [`blocking_recv`](crate::chan::Receiver::blocking_recv), and run futures by [`block_on`]. See [`expect_wakes`] for what they
+//! [`blocking_recv`](crate::chan::Receiver::blocking_recv), and run futures by `block_on`. See [`expect_wakes`] for what they
 //! mean for the detection of deadlocks.
 //!
 //! # Slices

@@ -4,18 +4,27 @@
 mod device_signals;
 mod entered;
 mod misuse;
+#[cfg(feature = "extras")]
 mod plain_threads;
 mod process_end;
 mod schedtrace;
+#[cfg(feature = "extras")]
 mod schedulers;
 mod scheduling;
 mod stacks;
+#[cfg(feature = "extras")]
 mod stop_the_world;
 mod stopped;
+#[cfg(feature = "extras")]
 mod sync;
+#[cfg(all(feature = "extras", feature = "synctest"))]
 mod synctest;
+#[cfg(all(feature = "extras", feature = "synctest"))]
 mod synctest_own;
+#[cfg(all(feature = "extras", feature = "synctest"))]
 mod synctest_waits;
 mod trace;
+#[cfg(feature = "extras")]
 mod unwinding;
+#[cfg(feature = "extras")]
 mod wakes;

@@ -72,6 +72,7 @@ impl<T> WheelEntry<T> {
 
     /// The link for a list that contains the element while it is in no wheel. It must be empty when the element is
     /// inserted into a wheel.
+    #[cfg(feature = "synctest")]
     pub(crate) fn link(&self) -> &AtomicRef<T> {
         &self.next
     }
@@ -234,6 +235,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// Starts over with a clock that may have gone back. The wheel must be empty.
+    #[cfg(feature = "synctest")]
     pub(crate) fn restart(&mut self) {
         debug_assert_eq!(self.length, 0, "what is in the wheel would be lost");
         self.base = 0;

@@ -26,7 +26,7 @@ use crate::base::instant::Instant;
 use crate::base::list::Linked;
 use crate::base::reference::AtomicRef;
 use crate::context::SavedContext;
-use crate::entities::bubble::{AtomicBubble, Bubble, BubbleRef};
+use crate::entities::bubble::{AtomicBubble, BubblePointer, BubbleRef};
 use crate::entities::free_list::BATCHES;
 use crate::entities::inline_body::InlineBody;
 use crate::entities::machine::Machine;
@@ -232,7 +232,7 @@ impl<P: Platform> Goroutine<P> {
 
     /// Its bubble.
     #[inline(always)]
-    pub(crate) fn bubble(&self) -> Option<&'static Bubble<P>> {
+    pub(crate) fn bubble(&self) -> Option<BubblePointer<P>> {
         self.bubble.load(Ordering::Relaxed)
     }
 

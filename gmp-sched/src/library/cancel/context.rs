@@ -399,7 +399,7 @@ impl<P: Platform> Context<P> {
 
     /// Runs `function` in a new G when the context is done. Go: `context.AfterFunc`.
     ///
-    /// The G is made now and started then, in the canceller's [bubble](crate::synctest), if there is one. Does not block;
+    /// The G is made now and started then, in the canceller's [bubble](crate#features), if there is one. Does not block;
     /// not callable from interrupts.
     ///
     /// ```

@@ -41,7 +41,7 @@
 //!
 //! # Bubbles
 //!
-//! A channel made in a [bubble](crate::synctest) belongs to the Gs of that bubble. Sending to it, closing it, or having to
+//! A channel made in a [bubble](crate#features) belongs to the Gs of that bubble. Sending to it, closing it, or having to
 //! wait for it from outside panics, as in Go. Misuse whose check would slow down correct use is not detected: a buffered
 //! value can be received from anywhere, and a select that finds nothing ready waits.
 

@@ -7,9 +7,12 @@
 //! [`try_scope`] adds cancellation: children may fail, the first error is the scope's result, and it cancels the others
 //! through a [`Context`](crate::cancel::Context).
 //!
+#![cfg_attr(not(feature = "extras"), doc = "[`try_scope`]: crate#features")]
 
+#[cfg(feature = "extras")]
 mod fallible;
 
+#[cfg(feature = "extras")]
 pub use fallible::{TryScope, try_scope};
 
 use core::fmt;

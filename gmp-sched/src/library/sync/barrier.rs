@@ -65,7 +65,7 @@ impl<P: Platform> Barrier<P> {
     /// # Panics
     ///
     /// The call has to wait, and the caller is not a G or has preemption turned off. The caller is the last to arrive, and a
-    /// waiter is in a [bubble](crate::synctest) and the caller is not in it.
+    /// waiter is in a [bubble](crate#features) and the caller is not in it.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
         if self.size <= 1 {

@@ -49,7 +49,7 @@ use crate::platform::{Pinned, Platform};
 /// # Panics
 ///
 /// Waiting: the caller is not a G, or has preemption turned off; other Gs wait with another mutex. Notifying: a woken G is
-/// in a [bubble](crate::synctest) and the caller is not in it.
+/// in a [bubble](crate#features) and the caller is not in it.
 #[doc(alias = "Cond")]
 pub type Condvar<P> = lock_api::Condvar<RawCondvar<P>>;
 

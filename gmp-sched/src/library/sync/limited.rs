@@ -54,7 +54,7 @@ impl<T: ?Sized, P: Platform> LimitedMutex<T, P> for Mutex<T, P> {
     }
 }
 
-/// [`RwLock`](super::RwLock) and [`ReadMostlyRwLock`](super::ReadMostlyRwLock) with a limit to the wait. See
+/// [`RwLock`](super::RwLock) and `ReadMostlyRwLock` with a limit to the wait. See
 /// [`read_until`](Self::read_until) for an example.
 pub trait LimitedRwLock<T: ?Sized, P: Platform, R: Readers> {
     /// Locks for reading, waiting until `limit` at most. Blocks the G; not callable from interrupts.

@@ -32,6 +32,11 @@
 //!
 //! Each is an atomic word, changed by one instruction while no G has to wait, and a wait queue with a spinlock, used only
 //! when one has to (see `waiter`). No G is readied while such a spinlock is held.
+//!
+#![cfg_attr(
+    not(feature = "extras"),
+    doc = "[`ErrorGroup`]: crate#features\n[`Pool`]: crate#features\n[`ReadMostlyRwLock`]: crate#features\n[`SingleFlight`]: crate#features"
+)]
 
 macro_rules! constructor {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($argument:ident: $type:ty),*) -> Self $body:block) => {
@@ -50,7 +55,7 @@ mod barrier;
 mod blocking;
 #[cfg(not(gmp_loom))]
 mod condvar;
-#[cfg(not(gmp_loom))]
+#[cfg(all(feature = "extras", not(gmp_loom)))]
 mod error_group;
 #[cfg(not(gmp_loom))]
 mod limited;
@@ -58,11 +63,11 @@ mod mutex;
 mod once;
 #[cfg(not(gmp_loom))]
 mod once_cell;
-#[cfg(not(gmp_loom))]
+#[cfg(all(feature = "extras", not(gmp_loom)))]
 mod pool;
 mod rwlock;
 mod semaphore;
-#[cfg(not(gmp_loom))]
+#[cfg(all(feature = "extras", not(gmp_loom)))]
 mod single_flight;
 mod wait_group;
 
@@ -70,7 +75,7 @@ pub use ::lock_api;
 pub use barrier::{Barrier, BarrierWaitResult};
 #[cfg(not(gmp_loom))]
 pub use condvar::{Condvar, RawCondvar};
-#[cfg(not(gmp_loom))]
+#[cfg(all(feature = "extras", not(gmp_loom)))]
 pub use error_group::{ErrorGroup, TryGoError};
 #[cfg(not(gmp_loom))]
 pub use limited::{LimitedCondvar, LimitedMutex, LimitedRwLock};
@@ -80,12 +85,16 @@ pub use mutex::{Mutex, MutexGuard};
 pub use once::Once;
 #[cfg(not(gmp_loom))]
 pub use once_cell::{Lazy, OnceCell};
-#[cfg(not(gmp_loom))]
+#[cfg(all(feature = "extras", not(gmp_loom)))]
 pub use pool::{Pool, Pooled};
-pub use rwlock::{OneCount, RawRwLock, ReaderSlot, Readers, SpreadCounts};
+#[cfg(all(feature = "extras", not(gmp_loom)))]
+pub use rwlock::ReadMostlyRwLock;
+#[cfg(feature = "extras")]
+pub use rwlock::SpreadCounts;
+pub use rwlock::{OneCount, RawRwLock, ReaderSlot, Readers};
 #[cfg(not(gmp_loom))]
-pub use rwlock::{ReadMostlyRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};
-#[cfg(not(gmp_loom))]
+#[cfg(all(feature = "extras", not(gmp_loom)))]
 pub use single_flight::{Fetched, SingleFlight};
 pub use wait_group::WaitGroup;

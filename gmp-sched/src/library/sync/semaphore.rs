@@ -127,7 +127,7 @@ impl<P: Platform> Semaphore<P> {
     /// # Panics
     ///
     /// As for [`acquire`](Self::acquire). Also if the limit ends the wait, permits are therefore granted to later
-    /// waiters, and one of these is in a [bubble](crate::synctest) and the caller is not in it. The waiter gets the
+    /// waiters, and one of these is in a [bubble](crate#features) and the caller is not in it. The waiter gets the
     /// permits nevertheless.
     #[track_caller]
     pub fn acquire_until<'l>(
@@ -182,7 +182,7 @@ impl<P: Platform> Semaphore<P> {
     ///
     /// # Panics
     ///
-    /// Fewer permits are acquired. A waiter that gets them is in a [bubble](crate::synctest) and the caller is not in
+    /// Fewer permits are acquired. A waiter that gets them is in a [bubble](crate#features) and the caller is not in
     /// it; the waiter gets them nevertheless.
     #[inline]
     #[track_caller]

@@ -22,6 +22,7 @@
 
 #[cfg(not(gmp_loom))]
 mod raw;
+#[cfg(feature = "extras")]
 mod read_mostly;
 mod readers;
 
@@ -37,8 +38,9 @@ use crate::library::cancel::Limit;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
-#[cfg(not(gmp_loom))]
+#[cfg(all(feature = "extras", not(gmp_loom)))]
 pub use self::read_mostly::ReadMostlyRwLock;
+#[cfg(feature = "extras")]
 pub use self::read_mostly::SpreadCounts;
 pub use self::readers::{OneCount, ReaderSlot, Readers};
 

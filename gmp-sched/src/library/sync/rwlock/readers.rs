@@ -110,6 +110,7 @@ macro_rules! initially {
         }
     };
 }
+#[cfg(feature = "extras")]
 pub(super) use initially;
 
 pub(super) mod sealed {
