@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::entered::THREADS;
 use gmp_sched::JoinError;
-use gmp_sched::goroutine::WaitReason;
+use gmp_sched::goroutine::{Status, WaitReason};
 use gmp_sched::native::{self, JoinHandle, Native};
 use gmp_sched::platform::{Pinned, Platform};
 
@@ -365,7 +365,9 @@ fn names_and_stack_sizes_are_as_chosen() {
     THREADS.run_with(2, |scheduler| {
         let named = native::Builder::new().name("named").go(|| native::sleep(Duration::from_millis(50)));
         native::sleep(Duration::from_millis(5));
-        let found = scheduler.goroutines().find(|goroutine| goroutine.id() == named.id()).unwrap();
+        // Other slots may have the same id: a scheduler that is reused begins with the same ids.
+        let waiting = || scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
+        let found = waiting().find(|goroutine| goroutine.id() == named.id()).unwrap();
         assert_eq!(found.name().unwrap().as_str(), "named");
         assert_eq!(found.wait_reason(), WaitReason::Sleep);
         let waited = Native::now() - found.waiting_since();

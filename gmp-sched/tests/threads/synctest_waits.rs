@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::entered::THREADS;
 use gmp_sched::device_signals::Signal;
-use gmp_sched::goroutine::WaitReason;
+use gmp_sched::goroutine::{Status, WaitReason};
 use gmp_sched::native::{
     self, Barrier, Condvar, Context, ErrorGroup, Mutex, Native, Once, Receiver, RwLock, Semaphore, Sender,
     SingleFlight, Ticker, Timer, WaitGroup, channel, go, now, pull, scope, sleep, synctest, yield_now,
@@ -21,9 +21,11 @@ use gmp_sched::select::Select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The wait reason of the G.
+/// The wait reason of the G, which waits. Others may have the same id: a scheduler that is reused begins with the same ids, and has
+/// slots of dead Gs and of prepared ones that are never started.
 fn reason(scheduler: &'static Scheduler<Native>, id: u64) -> String {
-    scheduler.goroutines().find(|goroutine| goroutine.id().get() == id).unwrap().wait_reason().to_string()
+    let mut waiting = scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
+    waiting.find(|goroutine| goroutine.id().get() == id).unwrap().wait_reason().to_string()
 }
 
 /// Readies the G that has stored its address there, in its commit.
