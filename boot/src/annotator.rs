@@ -9,8 +9,8 @@ use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, POWER_ON};
 
 use crate::symbols::Symbols;
 
-/// Adds the function and line to each address of a backtrace, and the time since the start of QEMU to the first time since
-/// power-on.
+/// Annotates the console output: adds function and line to each address of a backtrace. Where the kernel prints the time
+/// since power-on for the first time, adds the time since the start of QEMU.
 ///
 /// Bytes are output as soon as they are input, so that a prompt or an incomplete line is shown at once.
 pub struct Annotator {

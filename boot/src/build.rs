@@ -135,7 +135,7 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     if options.profile == Profile::Release {
         command.arg("--release");
     }
-    // Cargo searches for its configuration from here.
+    // Cargo reads the configuration files of this folder and of its parents.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     for variable in CLEARED {
         command.env_remove(variable);

@@ -279,7 +279,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// All elements of a queue that no M accesses.
+    /// Iterates over all elements. No M may access the queue meanwhile.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'static T> {
         let [head, tail] = [&self.head, &self.tail].map(|counter| counter.load(Ordering::Relaxed));

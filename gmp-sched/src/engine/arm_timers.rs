@@ -1,4 +1,4 @@
-//! Arming timers, and doing what is due.
+//! Arming timers, and running the actions of due ones.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -10,7 +10,8 @@ use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
 
 impl<P: Platform> Timer<P> {
-    /// Runs the due timers of the wheel that it is in, on the current P, whichever M owns them.
+    /// Runs all due timers of the wheel that this one is in. The caller need not be the timer owner; the Gs that are readied
+    /// are enqueued on the current P.
     pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
         let Some(home) = self.home.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
         if home.earliest() != Instant::NEVER {
@@ -39,8 +40,8 @@ impl<P: Platform> Action<P> {
     }
 }
 
-/// Sets `timer` to run `action` at `when`, for `goroutine`: among the timers of the current P, or of the G's bubble.
-/// `timer` is armed by nobody else.
+/// Sets `timer` to run `action` at `when`: among the timers of the bubble of `goroutine`, or of the current P if it is in
+/// none. No other code arms `timer` at the same time.
 #[inline]
 pub(crate) fn arm<P: Platform>(
     pinned: &Pinned<P>,
@@ -52,7 +53,7 @@ pub(crate) fn arm<P: Platform>(
     arm_in(pinned, goroutine.bubble(), when, timer, action);
 }
 
-/// [`arm`] among the timers of `bubble`, or of the current P.
+/// [`arm`] among the timers of `bubble`, or of the current P if that is `None`.
 #[inline]
 pub(crate) fn arm_in<P: Platform>(
     pinned: &Pinned<P>,
@@ -61,7 +62,7 @@ pub(crate) fn arm_in<P: Platform>(
     timer: &'static Timer<P>,
     action: Action<P>,
 ) {
-    // "Never" says that there is no timer at all.
+    // `NEVER` means that there is no timer, so it cannot be the time of one.
     let when = when.min(Instant::LAST);
     if let Some(bubble) = bubble {
         bubble.timers().insert(when, timer, action);

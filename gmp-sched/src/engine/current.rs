@@ -40,8 +40,8 @@ impl<P: Platform> CurrentGoroutine<P> {
         Self::holding(pinned, ()).0
     }
 
-    /// [`of`](Self::of) for a caller that holds a lock, `held`: returned if the caller may block, released before the panic if
-    /// not.
+    /// [`of`](Self::of) for a caller that holds a lock, `held`. Returns `held` if the caller may block; otherwise releases
+    /// it before the panic.
     ///
     /// # Panics
     ///
@@ -61,7 +61,7 @@ impl<P: Platform> CurrentGoroutine<P> {
         Self::find(Pinned::new()).is_ok()
     }
 
-    /// [`of`](Self::of), but returns the pin where that panics.
+    /// [`of`](Self::of), but returns the pin as an error instead of panicking.
     #[inline(always)]
     fn find(pinned: Pinned<P>) -> Result<Self, Pinned<P>> {
         if P::is_pinned_once()
@@ -103,7 +103,7 @@ impl<P: Platform> CurrentProcessor<P> {
     ///
     /// # Panics
     ///
-    /// As `new`; or no G may be spawned here.
+    /// As [`new`](Self::new), or where no G may be spawned.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn to_spawn() -> Self {

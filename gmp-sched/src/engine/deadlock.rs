@@ -20,12 +20,12 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Whether every M is idle, no timer is armed, no G waits for a device, and there are Gs that wait, or none is left
-    /// because main called `goexit`. Returns the message to report.
+    /// Returns the message to report if every M is idle, no timer is armed, no G waits for a device, and either some G waits
+    /// or no G is left because main called `goexit`.
     ///
     /// The last M to check sees the state that the others left: an M publishes it before it goes on the idle list, or in the
     /// same critical section. An M that is blocked in a system call is not idle, so its G counts as one that will continue.
-    /// If threads that are no Ms may wake a G that waits for a future, that G will continue, too.
+    /// If threads that are not Ms may wake a G that waits for a future, that G counts as one that will continue, too.
     pub(crate) fn is_dead(&'static self, shared: &Shared<P>) -> Option<&'static str> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;

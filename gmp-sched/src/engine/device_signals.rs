@@ -20,8 +20,8 @@
 //! PARKING, WAITING, QUEUED and DELIVERED contain the wait generation: if the deadline is short the G may run on, and wait
 //! again, while the commit of its last wait is still running on another M.
 //!
-//! From PARKING until it runs again the signal belongs to the G that waits. Another G that waits meanwhile panics, and
-//! changes nothing.
+//! From PARKING until the waiting G runs again, the signal belongs to that G. Another G that begins to wait for it panics,
+//! and the signal does not change.
 //!
 //! A signal is a semaphore of one, like Go's `pollDesc.rg`: a raise before the wait is kept, and so is one after the wait has
 //! ended; several raises in between count as one.
@@ -29,7 +29,7 @@
 //! # No raise is lost
 //!
 //! `raise` publishes the signal, then has a fence, then checks for an idle P. An M that goes idle gives up its P, then has a
-//! fence, then checks the ready list. One of them sees the other. If there is an idle M the timekeeper is woken, which checks
+//! fence, then checks the ready list. One of them sees the other. If there is an idle M, the timekeeper is woken, and checks
 //! everything before it sleeps again. Otherwise an M that runs a G is preempted, and checks then.
 
 use core::time::Duration;
@@ -48,7 +48,7 @@ use crate::entities::signal::{DELIVERED, EMPTY, PARKING, QUEUED, RAISED, SignalL
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// The signal's word during a wait.
+/// The word of a signal in `state`, during the wait with this generation.
 fn with_generation(state: u64, generation: WaitGeneration) -> u64 {
     generation.0 << TAG.count_ones() | state
 }
@@ -64,7 +64,7 @@ pub(crate) enum Found {
     Raised,
     /// No raise: it has to wait.
     Nothing,
-    /// A raise that another M has taken from the ready list and is about to keep.
+    /// Another M has taken the raise from the ready list and is about to store RAISED: the G has to check again.
     OnItsWay,
     /// Another G waits.
     Taken,
@@ -119,7 +119,7 @@ impl<P: Platform> Signal<P> {
         self.wait_until(now::<P>() + timeout)
     }
 
-    /// What a G finds that is about to wait; takes the raise, if there is one.
+    /// Returns what the calling G, which is about to wait, finds. Takes the raise, if there is one.
     pub(crate) fn check(&'static self, pinned: &Pinned<P>) -> Found {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
@@ -130,8 +130,8 @@ impl<P: Platform> Signal<P> {
                     return Found::Raised;
                 }
                 EMPTY => return Found::Nothing,
-                // A wait was ended by its deadline just before the raise, and the signal is still on the ready list. The M
-                // that takes it from there keeps the raise.
+                // The deadline ended a wait just before the raise, and the signal is still on the ready list. The M that
+                // takes it from the list stores RAISED.
                 QUEUED => {
                     if !pinned.machine().scheduler().poll(pinned) {
                         return Found::OnItsWay;
@@ -205,8 +205,8 @@ impl<P: Platform> Signal<P> {
             me.timer.cancel(&Pinned::new());
         }
         P::point(Site::DeviceSignal);
-        // In another state the deadline ended the wait, or there was a raise before it began. A raise that has come since
-        // counts for this wait, too.
+        // In any other state there was a raise that did not end this wait: it came before the G was waiting, or after the
+        // deadline. The caller checks again, and that raise counts for this wait.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire: sees what the handlers of all raises so far did; partner: the exchange in `raise`. Release: the
         // next wait, of any G, comes after all this; partner: the exchange in `announce`.
@@ -314,7 +314,7 @@ impl<P: Platform> Scheduler<P> {
             P::unpark_thread(machine);
             return;
         }
-        // Every P is held, or about to be held. The M of this CPU is as good as any other, if there is one.
+        // Every P is held, or about to be. Any M that holds one will do: preferably that of this CPU.
         let holder = P::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);

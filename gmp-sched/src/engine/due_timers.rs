@@ -51,9 +51,10 @@ pub(crate) fn next_due<P: Platform>(
     next
 }
 
-/// The batch budget is used up: lets the ring run next, or the global queue, undisturbed for a while: the next timer may be due
-/// at once. The G in `runnext` goes behind the ring: if the Gs of timers readied one in each batch, the ring would never be
-/// served. Only a displaced G runs at once, in its slice, which ends.
+/// The batch budget is used up: the next G comes from the ring or the global queue, and runs undisturbed for a while, even
+/// if a timer is due at once. The G in `runnext` goes to the tail of the ring: otherwise, if in each batch the Gs of timers
+/// readied a G, the ring would never be served. Only a displaced G stays in `runnext`: what is left of its slice limits how
+/// long it runs.
 #[cold]
 fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
@@ -71,7 +72,8 @@ fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>,
 }
 
 /// The budget is used up: begins the next batch if another G has run since the last one, or none waits. Returns whether it
-/// began. The others are the local queue, the global queue and ready devices: each would starve if it did not count here.
+/// began. "Another G" is one of the local queue, of the global queue or of a ready device: a source that did not count here
+/// would starve.
 fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
     let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
     let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();
@@ -97,11 +99,12 @@ pub(crate) fn take_due<P: Platform>(
     None
 }
 
-/// A G is about to run on the current P, undisturbed for a while: makes sure that the next timer is noticed when it is due.
+/// Makes sure that the next timer is noticed when it is due. Called when a G is about to run on the current P, undisturbed
+/// for a while.
 pub(crate) fn await_next<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     let earliest = processor.timers.earliest();
     if earliest <= now && !processor.is_alone() {
-        // More than this P can run at once.
+        // Another timer is due already: an idle P can run its G.
         pinned.machine().scheduler().submitted_among_others();
     }
     if !P::TIMER_INTERRUPTS {

@@ -38,7 +38,7 @@ pub(crate) fn enqueue_on<P: Platform>(
     debug_assert!(machine.is_of_scheduler_of(goroutine), "{goroutine:?} is of another scheduler");
     match processor {
         Some(processor) => put_next(machine, processor, goroutine),
-        // In a system call whose P was taken.
+        // The caller is in a system call, and its P was taken.
         None => machine.scheduler().inject(goroutine),
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn put_last<P: Platform>(
     }
 }
 
-/// The ring is full: moves half of it and `goroutine` to the global queue, under one hold of the lock. Go: `runqputslow`.
+/// The ring is full: moves half of it and `goroutine` to the global queue, in one critical section. Go: `runqputslow`.
 #[cold]
 #[inline(never)]
 fn overflow<P: Platform>(
@@ -79,7 +79,7 @@ fn overflow<P: Platform>(
     goroutine: &'static Goroutine<P>,
 ) {
     let mut batch = List::new();
-    // If thieves have made room in the meantime it goes into the ring after all.
+    // If thieves have made room in the meantime, `goroutine` goes into the ring after all.
     while !processor.queue.drain_half(|taken| batch.push_back(taken)) {
         if processor.queue.push_back(goroutine).is_ok() {
             return scheduler.submitted();
@@ -91,7 +91,7 @@ fn overflow<P: Platform>(
     scheduler.submitted();
 }
 
-// Commits, which make a G runnable that has just been left.
+// Commits: each makes the G runnable that has just been left.
 
 /// Commit of a yield while the global queue is empty.
 #[inline(always)]
@@ -129,8 +129,9 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     put_next(machine, processor, goroutine);
 }
 
-/// Commit of the displacement of a G that displaced another G before, because of a timer: it takes turns with the other Gs
-/// whose timers are due. (In `runnext` it would push that other G, or be pushed, to behind the whole ring.)
+/// Commit of the displacement of a G that had displaced another one itself, because of a timer: it goes back among the due
+/// timers, and alternates with their Gs. (In `runnext` it would push the G that it displaced to the tail of the ring, or be
+/// pushed there by it.)
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
@@ -146,11 +147,11 @@ impl<P: Platform> Scheduler<P> {
         self.wake_processor();
     }
 
-    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is no M of this scheduler.
+    /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is not an M of this scheduler.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
         {
-            // Under one hold: while every M is idle, a G that neither waits nor is on a queue would look like a deadlock of
-            // the other Gs to `check_dead`.
+            // In one critical section: while every M is idle, a G that neither waits nor is on a queue would look like a
+            // deadlock of the other Gs to `check_dead`.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);

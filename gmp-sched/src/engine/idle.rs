@@ -46,7 +46,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Wakes an M that searches for work, if a P is idle and no M is spinning. Go: `wakep`.
+    /// Wakes an M to search for work, if a P is idle and no M is spinning. Go: `wakep`.
     #[doc(alias = "wakep")]
     #[cold]
     pub(crate) fn wake_processor(&'static self) {
@@ -63,8 +63,8 @@ impl<P: Platform> Scheduler<P> {
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Wakes an M that searches in place of the caller. The caller is counted as spinning, and no longer is when this
-    /// returns.
+    /// Wakes an M to search in place of the caller. The caller is counted as spinning before the call, and no longer after
+    /// it.
     pub(crate) fn pass_search_on(&'static self) {
         loop {
             let woken = {
@@ -77,8 +77,8 @@ impl<P: Platform> Scheduler<P> {
                 return;
             }
             P::point(Site::Idle);
-            // No P is idle. Others relied on the count while it included us, so lower it and check again: a P may have
-            // become idle in the meantime.
+            // No P is idle. Submitters woke no M while the count included this one, so lower it and check again: a P may
+            // have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
                 return;
@@ -184,7 +184,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Whether some P, idle or not, has something to run. Go: `checkRunqsNoP`, `checkTimersNoP`.
+    /// Whether there is work on any queue: the global one or that of any P, idle or not, ready devices, due timers. Go:
+    /// `checkRunqsNoP`, `checkTimersNoP`.
     #[doc(alias = "checkRunqsNoP")]
     pub(crate) fn is_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
@@ -200,8 +201,8 @@ impl<P: Platform> Machine<P> {
         // Before the P becomes visible: an M that has seen it, searched, and is idle again would be marked as spinning too
         // late, and the count would never return to 0.
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
-        // Ordering: Release; partner: the Acquire in `take_assigned`, which a spurious wake-up may reach before the
-        // unpark.
+        // Ordering: Release; partner: the Acquire in `take_assigned`, which an M may reach by a spurious wakeup before it is
+        // unparked.
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
@@ -236,7 +237,8 @@ impl<P: Platform> Machine<P> {
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
         {
-            // The P left behind may be idle, and this M may have been assigned another before it read the timers.
+            // The P that was given up may still be idle, and this M may have been assigned another one before it read the
+            // timers of the first.
             scheduler.tell_timekeeper(scheduler.earliest_unkept());
         }
     }
@@ -244,7 +246,7 @@ impl<P: Platform> Machine<P> {
     /// On the idle list: checks all queues a second time, then parks until a P is assigned.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
-        // Others relied on this M while it was spinning.
+        // Submitters relied on this M while it was spinning: they woke no other.
         let mut must_recheck = true;
         let mut ends_at = self.end_of_idleness();
         loop {
@@ -275,13 +277,13 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// When an M that becomes idle now ends, if it is not needed then; `None` if it is kept forever.
+    /// When the thread of an M that becomes idle now may end, if the M is not needed then; `None` if it is kept forever.
     fn end_of_idleness(&self) -> Option<Instant> {
         P::idle_limit().map(|limit| P::now() + limit)
     }
 
-    /// Removes this M, which is on the idle list, from there for good, unless the Ps need it: as many Ms as Ps stay besides
-    /// those that are blocked. Returns whether it did; the thread must end then.
+    /// Takes this M off the idle list for good, unless it is needed: not counting blocked Ms, there must be as many Ms as
+    /// Ps. Returns whether it did; the thread must end then.
     fn retire(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
@@ -296,8 +298,9 @@ impl<P: Platform> Machine<P> {
         true
     }
 
-    /// This M was assigned a P before its second check, or before it could take a P for what it saw there. While it was
-    /// spinning others relied on that check: if there is more than the first G of the assigned P, another M has to search.
+    /// Called when this M was assigned a P before its second check, or before it could take a P for the work that it saw
+    /// there. While it was spinning, submitters relied on that check: if there is work besides the first G of the assigned
+    /// P, another M has to search.
     fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
@@ -328,8 +331,8 @@ impl<P: Platform> Machine<P> {
         true
     }
 
-    /// Work turned up while this M is on the idle list: takes an idle P and begins to spin, so that the next M is woken if
-    /// there is more work than for one. Returns `false` if no P is idle: then all are held by Ms that will find the work.
+    /// Work turned up while this M is on the idle list: takes an idle P and begins to spin, so that another M is woken if
+    /// there is work for more than one. Returns `false` if no P is idle: then all are held by Ms that will find the work.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
@@ -348,6 +351,7 @@ impl<P: Platform> Machine<P> {
         scheduler.spinning.fetch_add(1, Ordering::SeqCst);
         true
     }
+
     /// Removes this M from the idle list.
     fn leave_idle_list(&'static self, shared: &mut Shared<P>) {
         let scheduler = self.scheduler();

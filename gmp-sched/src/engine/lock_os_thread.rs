@@ -1,10 +1,11 @@
 //! A G locked to its M: it runs on no other M, and the M runs no other G. For code that keeps state in the thread. Go:
 //! `runtime.LockOSThread`.
 //!
-//! Locked Gs cost the others nothing. A switch from G to G does not check whether the next one is locked, since a locked G
-//! is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`), which is
-//! checked on g0 only: when the global queue is checked first, and when a P has nothing else. The M that finds a locked G there
-//! assigns its P to the G's M and goes idle (`startlockedm`). A locked G that is readied while a P is idle gets that P at once.
+//! Locked Gs do not slow down the others. A switch from G to G does not check whether the next one is locked, since a locked
+//! G is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`), which
+//! is checked on g0 only: when the global queue is checked first, and when a P has nothing else. The M that finds a locked G
+//! there assigns its P to the G's M and goes idle (`startlockedm`). A locked G that is readied while a P is idle gets that P
+//! at once.
 //!
 //! Nor is there a check whether the G that leaves is locked: while a locked G runs, a slow pick is always requested on
 //! its P, so every pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits until it is assigned one.
@@ -31,9 +32,8 @@ use crate::record::trace::EventKind;
 
 /// Keeps the calling G locked to its M until it is dropped, on the same G; if there are several, until the last is dropped.
 ///
-/// A G that has leaked one unlocks its M when it ends. In Go the thread exits then, since the program may
-/// have changed its state in ways that no other G expects. Here an M's thread has no such state but thread-local variables
-/// of the host.
+/// A G that has leaked one is unlocked when it ends. In Go the thread exits then, since the program may have changed its
+/// state in ways that no other G expects. Here the only such state is the thread-local variables of the host.
 #[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct LockedThread<P: Platform> {
@@ -125,8 +125,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Locks the calling G, which unwinds and is pinned, until its body has ended. The thread counts the panics in progress:
-    /// until then no other G may run on it, and this one on no other.
+    /// Locks the calling G, which unwinds and is pinned, until its body has ended. The standard library counts panics in
+    /// progress for each thread: until then no other G may run on this thread, and this G on no other.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
         if self.locked_goroutine().is_none() {
@@ -198,7 +198,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Takes the G off the list and keeps the P, if the G is the next there and there is nothing else to run.
+    /// Takes the G off the list of locked Gs and keeps the P, if the G is the first there and there is nothing else to run.
     fn continues_at_once(&self, processor: &'static Processor<P>, goroutine: &'static Goroutine<P>) -> bool {
         let scheduler = self.scheduler();
         if scheduler.global_length.load(Ordering::Relaxed) == 0 || processor.has_work() {

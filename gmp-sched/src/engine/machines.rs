@@ -10,7 +10,7 @@ use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-/// Ms at most. Go: `maxmcount`, 10000.
+/// The largest number of Ms. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
 
 impl<P: Platform> Scheduler<P> {
@@ -33,8 +33,8 @@ impl<P: Platform> Scheduler<P> {
         self.put_idle_machine(&mut shared, machine);
         drop(shared);
         if is_new {
-            // Not before it is on the idle list: code that finds an M may unpark its thread, which then takes itself off that
-            // list if there is work.
+            // Only now that the M is on the idle list: code that finds an M may unpark its thread, which then takes itself
+            // off that list if there is work.
             push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         }
         // Ordering: partner: the fence in `shut_down`. Either that function finds this M, or the flag is seen here. Without
@@ -71,7 +71,7 @@ impl<P: Platform> Scheduler<P> {
         Ok((machine, is_new))
     }
 
-    /// Keeps an M whose thread has ended by [`Machine::retire`], or is about to and uses it no more, to be used again.
+    /// Keeps an M for reuse. Its thread has ended after [`Machine::retire`], or is about to end and no longer uses it.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
         self.shared.lock().retired_machines.push_front(machine);

@@ -16,10 +16,10 @@ use crate::record::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
 ///
-/// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to the one that
-/// is to [`ready`] it (it unlocks the queue that the G is in, say) and returns `true`, or returns `false`, and the G goes on.
-/// As soon as the G is known it may run and change its stack, also while the commit is still running: see the safety section
-/// of [`ready`]. Blocks; not callable from interrupts.
+/// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to the code that
+/// is to [`ready`] it (for example, it unlocks the queue that the G is in) and returns `true`. If it returns `false`, the G
+/// continues. As soon as the G is known it may run and change its stack, also while the commit is still running: see the
+/// safety section of [`ready`]. Blocks; not callable from interrupts.
 ///
 /// A commit must not panic: it runs on the stack of another G, or of none. If it does, the program ends with a fatal error.
 ///
@@ -44,12 +44,12 @@ pub(crate) fn park_with<'a, P: Platform>(
     processor.counters.parks.add(1);
     me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
-    // It owns all that it uses: when the G is known to others its stack may be used again.
+    // The commit owns all that it uses: once the G is known to others, the contents of its stack may change.
     let commit = move |pinned: &Pinned<P>, me: &'static Goroutine<P>| {
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
-        // Last: if the G has been readied it is counted as awake, so that the count is never too low.
+        // Last: if the G has been readied meanwhile, it has been counted as active, so the count is never too low.
         if let Some(waiting) = bubble.and_then(|bubble| bubble.blocked()) {
             ready_pinned(pinned, waiting);
         }
@@ -73,8 +73,8 @@ pub(crate) fn park_with<'a, P: Platform>(
 ///
 /// # Safety
 ///
-/// - The commit of the G's [`park`] made it known to the caller, and nobody else readies it for that park. A G that is found
-///   waiting by other means may not have left its stack yet, and would run twice.
+/// - The commit of the G's [`park`] made it known to the caller, and no other code readies it for that park. A G that is
+///   found waiting by other means may not have left its stack yet, and would run twice.
 /// - Once it has made the G known, that commit uses nothing any more that is on the G's stack, or that the G owns or borrows:
 ///   what the commit still needs, it has moved into itself.
 ///

@@ -12,8 +12,8 @@
 //!
 //! - [`find_runnable`] takes all seven steps. It runs on g0 only.
 //! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. Steps 1 and 2 are
-//!   skipped because the P knows that they would find nothing: one comparison of two words
-//!   ([`Processor::needs_slow_pick`]) says so. Otherwise, and if the local queue is empty, g0 takes all steps.
+//!   skipped if they would find nothing, which one comparison of two words shows ([`Processor::needs_slow_pick`]).
+//!   Otherwise, or if the local queue is empty, g0 takes all steps.
 //! - [`pick_event`] takes steps 1 and 5, for a wakeup preemption: the G of a timer or device displaces a running G.
 //!
 //! A slow pick, by g0, is requested
@@ -23,10 +23,10 @@
 //! | step 2 is due | the tick: [`Processor::begin_slow_pick`] |
 //! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler, `due_timers` |
 //! | a device is ready | the same handler, in `preempt` |
-//! | the world is to stop | `world` |
-//! | the G is locked to its M, which runs no other G | `locked` |
+//! | the world is to stop | `stop_the_world` |
+//! | the G is locked to its M, which runs no other G | `lock_os_thread` |
 //! | a slice is over, where no interrupt preempts the G (threads) | sysmon, in `slice` |
-//! | a trace is being taken, so that each departure is recorded | `observe` |
+//! | a trace is being taken, so that it is recorded how each G leaves | `sampling` |
 
 use core::{iter, mem};
 
@@ -52,7 +52,7 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             machine.wait_for_processor(pinned);
             continue;
         };
-        // Before the checks below, so that a request made after one of them survives.
+        // Clears the request before the checks below, so that a request made after one of them is kept.
         let is_check_due = processor.begin_slow_pick();
         if scheduler.is_stopping() {
             machine.stop_for_world();
@@ -98,12 +98,12 @@ pub(crate) fn pick_next<P: Platform>(
     processor.pop_local()
 }
 
-/// What makes a G runnable that displaces a running one.
+/// Why a G displaces the running one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A timer that is due.
+    /// Its timer is due.
     Timer,
-    /// A device that is ready.
+    /// The device that it waits for is ready.
     Device,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn pick_event<P: Platform>(
     poll_devices(pinned, scheduler, processor).map(|goroutine| (goroutine, Event::Device))
 }
 
-/// Step 2.
+/// Step 2: polls the devices, then takes the first G of the global queue.
 fn check_global_queue<P: Platform>(
     pinned: &Pinned<P>,
     scheduler: &'static Scheduler<P>,
@@ -198,7 +198,8 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Limits the spinning Ms to half of the busy Ps: more would only take CPUs from the Ms that have work.
+/// Returns whether the M spins. If it does not yet, it begins to, provided that fewer Ms spin than half of the busy Ps: more
+/// would only take CPUs from the Ms that have work.
 fn may_spin<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
     if machine.is_spinning() {
         return true;

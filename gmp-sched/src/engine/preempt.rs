@@ -6,10 +6,11 @@
 //!
 //! # Displacement (wakeup preemption)
 //!
-//! A G whose timer is due does not wait for the slice to end: it displaces the running G, which runs next, in the rest of the
-//! slice that they now share. After a displacement, and after a batch of due timers, the P runs undisturbed for a while
-//! ([`Platform::undisturbed`]), so the number of displacements in a slice is bounded, and each G makes progress. (Not after a slice begins: a timer that is due then would be late although
-//! nothing was displaced.) What happens in the meantime, and to many timers that are due at once: see `due_timers`.
+//! A G whose timer is due does not wait for the slice to end: it displaces the running G, which runs next, in the rest of
+//! the slice that they now share. After a displacement, and after a batch of due timers, the P runs undisturbed for a while
+//! ([`Platform::undisturbed`]), so the number of displacements in a slice is bounded, and each G makes progress. (The
+//! beginning of a slice does not start an undisturbed time: a timer that is due then would be late although nothing was
+//! displaced.) What happens in the meantime, and to many timers that are due at once: see `due_timers`.
 
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
@@ -28,19 +29,20 @@ use crate::record::trace::EventKind;
 pub struct NextTick {
     /// No later than this.
     pub at: Instant,
-    /// The G there is to come to [`give_way`] as soon as it can be left.
+    /// Whether the G on that CPU has to call [`give_way`] as soon as it can be left.
     pub gives_way: bool,
 }
 
-/// The timer of a CPU has fired that runs a thread: that of `machine`, or one that is no M. Called from the interrupt
-/// handler; takes no lock.
+/// Called when the timer of a CPU that runs a thread has fired: the thread of `machine`, or one of no M if that is `None`.
+/// The caller is the interrupt handler. Takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
-    // Not a time that the caller says it is: a slice that began in the future would not end.
+    // Reads the clock, and does not rely on a time from the caller: a slice that began in the future would not end.
     let now = P::now();
     let next_slice = now + P::slice();
     let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
-        // Nothing to preempt; but the slice of a G in a system call goes on, and is ended when the call is.
+        // Nothing to preempt. But the slice of a G in a system call goes on; if it is over, the G gives way when the call
+        // ends.
         if let Some(left) = machine.and_then(Machine::processor_of_slice) {
             left.check_slice(now, running);
         }
@@ -62,7 +64,8 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
     NextTick { at: undisturbed_until.min(next_slice), gives_way: false }
 }
 
-/// When the timer of a CPU is to fire that begins to run a thread: that of `machine`, or one that is no M.
+/// When the timer of a CPU is to fire first after the CPU begins to run a thread: that of `machine`, or one of no M if that
+/// is `None`.
 pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> Instant {
     let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
     earliest.min(now + P::slice())
@@ -76,16 +79,16 @@ pub fn end_slice<P: Platform>(machine: &Machine<P>) {
     }
 }
 
-/// Makes the G that runs on `machine`, on whatever CPU, give way as soon as it can be left. Best effort: a G that leaves of
-/// its own accord in the meantime takes the request along. Does not block. Go: `preemptone`.
+/// Makes the G that runs on `machine`, on whatever CPU, give way as soon as it can be left. Best effort: if the G leaves by
+/// itself in the meantime, the request has no effect. Does not block. Go: `preemptone`.
 #[doc(alias = "preemptone")]
 pub fn request<P: Platform>(machine: &'static Machine<P>) {
     end_slice(machine);
     P::request_preemption(machine);
 }
 
-/// Whether the G on `machine` is to come to [`give_way`], asked by the handler of the interrupt that follows
-/// [`Platform::request_preemption`].
+/// Whether the G on `machine` has to call [`give_way`]. For the handler of the interrupt that
+/// [`Platform::request_preemption`] sends.
 pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     let scheduler = machine.scheduler();
     machine.processor().is_some_and(Processor::is_slice_over) || scheduler.signals.is_ready() || scheduler.is_stopping()
@@ -104,7 +107,7 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
 pub fn give_way<P: Platform>(pinned: Pinned<P>) -> Pinned<P> {
     P::assert_pinned_once();
     let Some(machine) = pinned.try_machine() else { return pinned };
-    // On g0 the search for work is under way; in a system call without a P there is nothing to give.
+    // On g0 the search for work is under way; in a system call without a P there is no P that another G could run on.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };
     if me.status() != Status::Running {
         return pinned;
@@ -147,7 +150,7 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     }
     let now = P::now();
     if earliest > now && !is_ready {
-        // The interrupt for it is armed.
+        // The interrupt for that timer is armed.
         return pinned;
     }
     if processor.undisturbed_until() > now {
@@ -165,7 +168,8 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     processor.counters.displacements.add(1);
     processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-    // It waits among the due timers by its own timer, unless that is still armed for a wait that was ended otherwise.
+    // A G that has displaced another one because of a timer waits among the due timers. It uses its own timer for that,
+    // unless this is still armed for a wait that ended in another way.
     let is_among_timers = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
     let requeue = if is_among_timers { requeue_due } else { requeue_next };
     leave(pinned, machine, me, Some(next), requeue)

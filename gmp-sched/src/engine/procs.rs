@@ -3,7 +3,7 @@
 //! All Ps that there may ever be are created with the scheduler, so reading them needs no lock. Those from `procs` on are
 //! dead, hold nothing, and are skipped. The number is changed while the world is stopped. A P that is no longer in use
 //! passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P that stays; its dead Gs
-//! to the common free lists. Its counters stay, and count in the sum.
+//! to the common free lists. Its counters stay, and are part of the totals.
 //!
 //! More Ps may need more Ms. These are created first, while an error can still be returned.
 
@@ -50,7 +50,7 @@ impl fmt::Display for ProcsError {
 
 impl core::error::Error for ProcsError {}
 
-/// Sets the number of Gs that may run at once; returns the number so far. Go: `runtime.GOMAXPROCS(n)`.
+/// Sets the number of Gs that may run at once; returns the previous number. Go: `runtime.GOMAXPROCS(n)`.
 ///
 /// Stops the world, unless the number stays the same; blocks as
 /// [`stop_the_world`](crate::engine::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be more

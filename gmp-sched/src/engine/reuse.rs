@@ -78,7 +78,7 @@ fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Gorout
     Ok(slot)
 }
 
-/// Puts a dead G whose stack is at rest on a free list of its scheduler. Callable on any thread. Go: `gfput`.
+/// Puts a dead G, which has left its stack, on a free list of its scheduler. Callable on any thread. Go: `gfput`.
 #[doc(alias = "gfput")]
 #[inline]
 pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
@@ -125,15 +125,15 @@ pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'
     }
 }
 
-/// Gives the stack of a dead G that is on no list back to the platform; the slot goes to the bare ones.
+/// Releases the stack of a dead G that is on no list; the slot goes to the list of slots without a stack.
 #[cold]
 fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
     let stack = goroutine.stack();
     // Before the stack is freed: a lookup of the G to which an address belongs reads it.
     goroutine.set_stack(0..0, StackSize::Standard);
     #[expect(unsafe_code, reason = "frees a stack")]
-    // SAFETY: `take_with_stack` got it from the platform for this slot; the G is dead and has left it, its result has
-    // been taken out, and the slot does not know it any more.
+    // SAFETY: `take_with_stack` got it from the platform for this slot; the G is dead and has left it, its result has been
+    // taken out, and the slot no longer refers to it.
     unsafe {
         P::release_stack(stack);
     }
@@ -141,8 +141,8 @@ fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goro
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Gives the stacks of up to `at_most` dead Gs back to the platform; returns how many. What other Ps keep
-    /// for themselves, at most 64 each, stays there.
+    /// Releases the stacks of up to `at_most` dead Gs; returns how many. Those on the free lists of other Ps, at most 64
+    /// each, are kept.
     ///
     /// For a platform that is short of memory. Does not block or allocate; not callable from interrupts, nor with a lock
     /// held that [`Platform::release_stack`] takes.
@@ -160,7 +160,8 @@ impl<P: Platform> Scheduler<P> {
         at_most
     }
 
-    /// Gives back the stacks of all dead Gs that no running P keeps for itself. For the end: takes the idle Ps out of use.
+    /// Releases the stacks of all dead Gs except those on the free list of a P that an M holds. For the shutdown: takes the
+    /// idle Ps out of use.
     pub(crate) fn give_back_all_stacks(&'static self) {
         loop {
             let idle = self.take_idle_processor(&mut self.shared.lock());
@@ -197,11 +198,11 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// As many spawns.
+        /// This many spawns.
         Take(usize),
         /// A spawn with a stack of its own size.
         TakeLarge,
-        /// As many ends of Gs.
+        /// The end of this many Gs.
         Recycle(usize),
         GiveBack(usize),
     }
@@ -216,8 +217,8 @@ mod tests {
         prop::collection::vec(step, 0..24)
     }
 
-    /// How many free slots with a stack there are: on the P's list and on the common ones. A list of one P is its own
-    /// model only in its order, so what is checked is that.
+    /// How many free slots with a stack are on each list: the P's, and the common ones. Models the lengths only, not which
+    /// slot is on which list.
     #[derive(Debug, Default)]
     struct Model {
         local: u32,
@@ -252,7 +253,7 @@ mod tests {
             self.local += 1;
         }
 
-        /// Gives how many there were.
+        /// Releases up to `count` stacks; returns how many.
         fn give_back(&mut self, count: u32) -> u32 {
             self.singles += core::mem::take(&mut self.local);
             self.batches += core::mem::take(&mut self.spare);
@@ -269,7 +270,7 @@ mod tests {
     fn check(scheduler: &'static Scheduler<Native>, steps: &[Step]) {
         let pinned = Pinned::<Native>::new();
         let processor = pinned.processor();
-        // All of them single.
+        // Moves all free slots to the list of single ones.
         scheduler.give_back_stacks(0);
         let mut model = Model { singles: scheduler.cached_stacks() as u32, ..Model::default() };
         assert!(model.singles < BATCH, "there is nothing more on a machine that has just been made");
@@ -312,7 +313,7 @@ mod tests {
     }
 
     proptest! {
-        // Every case leaves a scheduler behind, with all the stacks it ever had.
+        // Every case leaks a scheduler, with all the stacks that it made.
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]

@@ -1,10 +1,10 @@
 //! Sampling: measures how long Gs are runnable before they run, at next to no cost for the Gs that are not sampled.
 //!
 //! A sampled G carries the time at which it became runnable. When it is resumed it takes a
-//! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the trace event
-//! ([`crate::record::trace`]). While a trace is taken every G is sampled. Otherwise one is in about 122: the next G that is
-//! spawned, or parks and is readied, after every other check of the global queue and every other check of the slice. Sleepers
-//! are not sampled: the M that finds their timer due runs them at once.
+//! [detour](crate::context::SavedContext::divert), which records the latency ([`crate::record::latency`]) and the trace
+//! event ([`crate::record::trace`]). While a trace is taken every G is sampled. Otherwise about one in 122 is: after every
+//! second check of the global queue, and after every second check of the slice, the next G that is spawned, or that parks
+//! and is readied. Sleepers are not sampled: the M that finds their timer due runs them at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

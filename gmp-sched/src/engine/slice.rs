@@ -1,4 +1,4 @@
-//! Time slices: for how long the G that runs on a P may run on.
+//! Time slices: how long the G on a P may run while others wait.
 //!
 //! A slice is not timed when it begins: a switch arms no timer and reads no clock. While a CPU runs a thread its timer fires at
 //! least once a slice, and the handler compares the P's tick with the one that it saw last time: if they are equal, one slice
@@ -34,7 +34,8 @@ impl<P: Platform> Processor<P> {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= P::slice() {
             let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
-            // It has not had a slice of its own yet: it goes on in the time that the displaced G did not have.
+            // The running G displaced another one less than a slice ago. The slice may be prolonged once: it then counts
+            // from the displacement.
             let has_just_begun =
                 running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < P::slice();
             if !(has_just_begun && slice.prolong(tick, displaced_at)) {
@@ -52,7 +53,7 @@ impl<P: Platform> Processor<P> {
         }
     }
 
-    /// The slice need not be ended any more.
+    /// Clears the mark that the current slice is over.
     pub(crate) fn forget_slice(&self) {
         self.slice.ends.store(NONE, Ordering::Relaxed);
     }
@@ -113,7 +114,8 @@ pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'
     }
 }
 
-/// Takes no lock that the G which leaves may hold until the far side.
+/// The part of [`end_inherited_slice`] for a slice that is over. Takes no lock that the leaving G may hold until the far
+/// side.
 #[cold]
 #[inline(never)]
 fn put_runnext_last<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {

@@ -1,4 +1,4 @@
-//! How a G waits under loom, where no stack is switched: a thread plays the G, and blocks.
+//! How a G waits under loom, where no stack is switched: a loom thread runs in place of the G, and blocks.
 
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -31,18 +31,18 @@ pub(crate) fn leave<P: Platform>(
     pinned
 }
 
-/// Runs `far_side`, then blocks the thread that plays `me` until the G has been readied.
+/// Runs `far_side`, then blocks the thread of `me` until the G has been readied.
 pub(crate) fn wait<P: Platform>(me: &'static Goroutine<P>, far_side: impl FnOnce()) {
     WAITING.with_borrow_mut(|waiting| waiting.push((address(me), thread::current())));
     far_side();
-    // Ordering: as between the two ends of a run queue.
+    // Ordering: Acquire: sees what the code that readied the G did; partner: the Release in `ready`.
     while me.completion.load(Ordering::Acquire) == 0 {
         thread::park();
     }
     me.completion.store(0, Ordering::Relaxed);
 }
 
-/// Unblocks the thread that plays `goroutine`; returns whether there is one. Other Gs go to a run queue.
+/// Unblocks the thread of `goroutine`; returns whether one was blocked. Other Gs go to a run queue.
 pub(crate) fn ready<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     let thread = WAITING.with_borrow_mut(|waiting| {
         let index = waiting.iter().position(|&(each, _)| each == address(goroutine))?;
@@ -54,7 +54,7 @@ pub(crate) fn ready<P: Platform>(goroutine: &Goroutine<P>) -> bool {
     true
 }
 
-/// Forgets the threads that were blocked when the last run of a model was broken off.
+/// Forgets the threads that were blocked when the last run of a model was aborted.
 pub(crate) fn reset() {
     WAITING.with_borrow_mut(Vec::clear);
 }

@@ -17,8 +17,8 @@ const STEAL_TRIES: u32 = 4;
 /// How long a thief leaves the G in `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
-/// How many such graces one victim gets, if there is a different G in its `runnext` each time, because Gs ready each other
-/// alternately. (Go sets no limit.)
+/// How many times in a row a thief waits for one victim: if two Gs ready each other alternately, there is a different G in
+/// `runnext` each time. (Go sets no limit.)
 const GRACES: usize = 4;
 
 /// Tries to find work at the other Ps: their rings; in the last round also their due timers and their `runnext`. Go:
@@ -67,7 +67,8 @@ pub(crate) fn steal_at_once<P: Platform>(
     Some(found)
 }
 
-/// Returns the G of a due timer of another P, whose own G may not have left for long.
+/// Returns a G whose timer is due on another P. The G that runs there may not leave for a long time, so the timer would be
+/// late.
 pub(crate) fn steal_due<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,

@@ -228,7 +228,7 @@ impl<P: Platform> Scheduler<P> {
         {
             let mut shared = self.shared.lock();
             shared.stopper = None;
-            // Before the first P is idle: the caller counts as spinning until it has woken an M that is.
+            // Before the first P is idle: the caller counts as spinning until it has woken an M that spins.
             self.spinning.fetch_add(1, Ordering::SeqCst);
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
@@ -253,8 +253,8 @@ impl<P: Platform> Scheduler<P> {
         if let Some(earliest) = earliest {
             self.tell_timekeeper(earliest);
         }
-        // That M searches for work, as in Go: for Gs queued before the stop, and those whose submitters relied on the caller, which
-        // counted as spinning.
+        // Wakes an M to search for work, as in Go: for Gs queued before the stop, and for those whose submitters woke no M
+        // because the caller counted as spinning.
         self.pass_search_on();
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A G must not be visible to other Ms before its context is saved, so it cannot enqueue itself or release a lock and then
 //! switch. Instead it passes a *commit* along: a closure that runs on the *far side* of the switch, that is, on the stack of
-//! the next G or of g0, when the context is saved and the stack is at rest. Go does the same with a function passed to
-//! `mcall`, always on g0; here a switch that has found the next G (see `pick`) goes there directly.
+//! the next G or of g0, when the context is saved and the stack that is left is no longer in use. Go does the same with a
+//! function passed to `mcall`, always on g0; here a switch that has found the next G (see `pick`) goes there directly.
 
 use core::hint::cold_path;
 use core::marker::PhantomData;
@@ -16,8 +16,8 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// Moves a commit off the stack of `goroutine`, which has been left, and calls it. It takes the pin that the near side raised
-/// and returns it; the type costs nothing.
+/// Moves a commit off the stack of `goroutine`, which has been left, and calls it. It takes the pin that the near side
+/// raised and returns it; a `Pinned` has no size, so passing it costs nothing.
 type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
 /// Whether a commit is passed in a register: if what it captures fits in one. A larger one stays on the stack that is left,
@@ -70,7 +70,7 @@ where
     }
 }
 
-/// Runs on the far side the commit that the near side passed along.
+/// Runs the commit that the near side passed. Called on the far side.
 #[inline(always)]
 pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]

@@ -1,8 +1,8 @@
 //! System calls: a G that keeps its M busy or blocked while its P goes to others.
 //!
 //! Two kinds. [`syscall`] is for work that may be short: the P stays where it is, marked, and sysmon takes it away if the
-//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go only has the first kind for
-//! most calls and has to guess, 20 us to 10 ms later; a kernel knows.
+//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has only the first kind for
+//! most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks; a kernel knows.
 //!
 //! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, however
 //! the call ends. With a guard that the caller keeps, a G could leak it and go on without a P.
@@ -34,10 +34,10 @@ use crate::record::trace::EventKind;
 
 /// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
 ///
-/// Entering costs a few stores; the P is taken away only if sysmon finds the call still going on. In the call the G stays
-/// on its M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads, another one may take the
-/// CPU from a call that computes for long. The call may block the thread where sysmon runs at regular intervals, as on
-/// threads, but not where a tick of the busy CPU wakes sysmon, as in a kernel: a CPU whose thread is blocked has no tick.
+/// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. In the call the G stays on its
+/// M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads, another one may take the CPU from
+/// a call that computes for long. The call may block the thread where sysmon runs at regular intervals, as on threads, but
+/// not where a tick of the busy CPU wakes sysmon, as in a kernel: a CPU whose thread is blocked has no tick.
 ///
 /// May block the calling G on return, until there is a P for it; not callable from interrupts.
 ///
@@ -55,8 +55,8 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 
 /// Runs `call`, which will block this M, with the P given to another M at once. Go: `entersyscallblock`.
 ///
-/// Before the call begins another M is made sure of, a new one if need be, so that there is an idle M for every P that becomes
-/// free from here on: waking never has to create one. Otherwise as [`syscall`]; this call may block the thread on any platform.
+/// Before the call begins, makes sure that there are enough Ms for all Ps without this one, and creates one if need be. So
+/// waking an M never has to create one. Otherwise as [`syscall`]; this call may block the thread on any platform.
 ///
 /// # Panics
 ///
@@ -175,7 +175,7 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
     scheduler.is_stopping()
 }
 
-/// Commit of a return from a system call for which there is no P: on g0, which has none either.
+/// Commit of a return from a system call when there is no P for the G. Runs on g0, which has no P either.
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
@@ -185,7 +185,8 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
     {
-        // Under one hold: an M on the idle list whose G is on no queue yet would look like a deadlock to `check_dead`.
+        // In one critical section: an M on the idle list whose G is on no queue yet would look like a deadlock to
+        // `check_dead`.
         let mut shared = scheduler.shared.lock();
         match machine.old_processor.load(Ordering::Relaxed) {
             // The P was stopped with the world when we checked; the world has restarted since.
@@ -225,7 +226,7 @@ impl<P: Platform> Scheduler<P> {
     /// Takes the P of an M that is in a system call, and hands it off. Returns whether it did. Go: the system-call half of
     /// `retake`.
     pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
-        // Counted as blocked before the claim, so that the M finds itself counted however fast it comes back.
+        // Counts the M as blocked before the claim: it may return right after the claim, and then lowers the count.
         if self.secure_successor().is_err() {
             return false;
         }
@@ -260,8 +261,8 @@ impl<P: Platform> Scheduler<P> {
             self.put_idle_processor(&mut shared, processor);
         }
         P::point(Site::Idle);
-        // Ordering: code that sets a timer which is not visible here yet wakes the timekeeper. That takes the lock before it
-        // checks (in `check_dead`), and so sees that this P is idle.
+        // Ordering: a timer may have been set that is not visible here yet. The code that sets it wakes the timekeeper, and
+        // the timekeeper takes the lock (in `check_dead`) before it checks the timers, so it sees that this P is idle.
         self.tell_timekeeper(self.earliest_unkept());
         // Other Ps may have got work, and found no idle P to wake, before this one was idle.
         if self.is_work_visible() {
@@ -277,7 +278,7 @@ impl<P: Platform> Scheduler<P> {
         }
         let mut shared = self.shared.lock();
         if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
-            // It was stopped with the world when the caller checked, and no other M got it.
+            // `old` was stopped with the world when the caller checked, and no other M has got it since.
             return old;
         }
         let processor = self.take_idle_processor_preferring(&mut shared, old)?;

@@ -14,7 +14,7 @@ impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
     #[inline(always)]
     pub(crate) fn note<P: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
-        // Ordering: Acquire: the ring is new.
+        // Ordering: Acquire: the ring may be new; partner: the Release in `start_trace`.
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             write::<P>(ring, kind, goroutine, detail);
         }

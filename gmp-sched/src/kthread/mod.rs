@@ -48,7 +48,7 @@ type InterruptLock<T, C> = SpinMutex<T, Relax<C>>;
 /// - No other code switches the stacks of threads on a CPU.
 #[expect(unsafe_code, reason = "memory safety of the thread switch rests on what a CPU promises")]
 pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
-    /// The threads of this computer.
+    /// The kernel threads and the CPUs that run them.
     fn threads() -> &'static Threads<Self>;
 
     /// The index of the executing CPU. The caller is pinned, or has interrupts off.
@@ -172,7 +172,7 @@ struct CpuState<C: Cpu> {
     sleepers: InterruptLock<List<Thread<C>, 1>, C>,
 }
 
-/// The threads of a computer.
+/// The kernel threads of a computer, and the CPUs that run them.
 pub struct Threads<C: Cpu> {
     cpus: Box<[CpuState<C>]>,
 }

@@ -134,8 +134,8 @@ impl<P: Platform> Drop for EndProgramOnUnwind<P> {
     }
 }
 
-/// Waits until all children of all open scopes of the calling G have ended, innermost first, because the G will not return
-/// to leave them.
+/// Waits until all children of all open scopes of the calling G have ended, innermost first. For a G that ends without
+/// returning from the frames with these scopes.
 pub(crate) fn wait_for_all<P: Platform>() {
     loop {
         let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);

@@ -56,13 +56,13 @@ fn storage_on_stack<B>(top: usize) -> usize {
     (top - size_of::<B>().next_multiple_of(ALIGN)) & !(align_of::<B>() - 1)
 }
 
-/// The top of the stack below the storage of a `B`.
+/// The address at which the frames of the G begin: below the storage of a `B`, if that is on the stack.
 #[inline(always)]
 fn below<B>(top: usize) -> usize {
     if fits::<B>() { top } else { storage_on_stack::<B>(top) }
 }
 
-/// What a closure leaves behind.
+/// The result of a closure, or the reason why there is none.
 type Outcome<T> = Result<T, JoinError>;
 
 struct Types<T>(PhantomData<T>);
@@ -80,7 +80,8 @@ impl<T: Send> Types<T> {
 
 /// The upper end of the stack of a G that is being spawned.
 ///
-/// Read it before the closure is passed on: if it is read in between, the compiler copies the closure twice.
+/// Made before the closure is passed to [`install`]: if `install` read the address itself, the compiler would copy the
+/// closure twice.
 pub(crate) struct StackEnd<'a, P: Platform> {
     goroutine: &'a Goroutine<P>,
     address: usize,
@@ -172,7 +173,8 @@ where
     finish_scoped(me, panicked, stack_use::<P, T>(me), drop_result, children(me))
 }
 
-/// Whether the stack of a G that ends with a `T` is free: its result is in the G.
+/// Whether the stack of a G is free when the G ends with a result of type `T`: it is if the result is in the G, and the
+/// stack has the standard size.
 #[inline(always)]
 fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
     if fits::<Outcome<T>>() && me.stack_size() == StackSize::Standard { StackUse::Free } else { StackUse::Kept }
@@ -183,8 +185,8 @@ fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
 fn owner<P: Platform>(context: usize) -> &'static Goroutine<P> {
     const { assert!(core::mem::offset_of!(Goroutine<P>, context) == 0) }
     #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-    // SAFETY: `install_with` prepares contexts of Gs only, each is resumed by a reference to its G's, and it comes first there;
-    // Gs are never freed.
+    // SAFETY: `install_with` prepares only the contexts of Gs, and a context is resumed at its address in the G, whose first
+    // field it is; Gs are never freed.
     unsafe {
         &*core::ptr::with_exposed_provenance::<Goroutine<P>>(context)
     }

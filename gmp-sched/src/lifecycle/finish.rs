@@ -42,7 +42,7 @@ pub(crate) fn finish<P: Platform>(
             fatal_panic(me);
         }
         if let Some(drop_result) = drop_result {
-            // The drop runs as the G itself, which may block.
+            // The G itself drops the result, so the drop may block.
             drop(pinned);
             if P::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()) {
                 fatal_panic(me);

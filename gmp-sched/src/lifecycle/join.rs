@@ -198,7 +198,7 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => ResultOwner::Handle,
         DETACHED => {
-            // No other G accesses the word any more. For `left`.
+            // `left` loads this. No other G accesses the word any more.
             me.completion.store(DETACHED, Ordering::Relaxed);
             ResultOwner::Goroutine
         }

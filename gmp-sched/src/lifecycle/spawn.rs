@@ -105,8 +105,8 @@ fn enter<P: Platform>(
     put_next(machine, processor, goroutine);
 }
 
-/// [`try_go`] for a child of a scope: it counts among `children` until it has run and its result is dropped or the handle's.
-/// A call that fails or panics has not counted it.
+/// [`try_go`] for a child of a scope: it counts among `children` until it has run, and its result has been dropped or
+/// belongs to the handle. A call that fails or panics has not counted it.
 ///
 /// # Safety
 ///
@@ -231,7 +231,7 @@ pub struct Builder<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Builder<'a, P> {
-    /// A G as [`go`] makes it.
+    /// Makes a builder for Gs without a name and with a stack of the standard size, as [`go`] spawns them.
     pub const fn new() -> Self {
         Self { name: None, stack_size: P::STACK_SIZE, _platform: PhantomData }
     }
@@ -298,8 +298,8 @@ impl<P: Platform> Default for Builder<'_, P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Makes one M for each P, and runs `main` as the main G, number 1. Called on no M: on a thread of the operating system, or
-    /// on the boot CPU, pinned. Allocates.
+    /// Makes one M for each P, and runs `main` as the main G, number 1. The caller is not an M: it is a thread of the
+    /// operating system, or the boot CPU, pinned. Allocates.
     ///
     /// # Errors
     ///
@@ -339,7 +339,7 @@ where
     Ok(())
 }
 
-/// Makes a slot of the caller's a detached G, on the global queue.
+/// Turns a slot that the caller owns into a detached G on the global queue.
 fn inject_new<P, F>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>, id: GoroutineId, body: F)
 where
     P: Platform,

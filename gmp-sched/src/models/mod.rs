@@ -84,7 +84,7 @@ fn explore_every_point(model: impl Fn() + Sync + Send + 'static) {
     IS_EVERY_POINT_TRIED.set(false);
 }
 
-/// Explores `model` to the end, and then once more with locks that spin, as `spin`'s do.
+/// Runs `explore` twice: with locks that loom provides, and with spinlocks like those of the crate `spin`.
 fn explore_with_both_locks(explore: impl Fn()) {
     explore();
     with_spinning_locks(explore);

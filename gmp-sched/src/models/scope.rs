@@ -137,7 +137,7 @@ fn spawn_that_panics_leaves_no_child_to_wait_for() {
         let ends = scene.clone();
         let child = spawn_as(other, move |pinned| ends.end_child(pinned, 0));
         run_as(here, |pinned| {
-            // Without a P, as in a system call.
+            // Takes the P away, as in a system call, so that the spawn panics.
             let processor = pinned.processor();
             here.set_processor(None);
             assert!(catch_unwind(AssertUnwindSafe(|| spawn_child(&scene))).is_err());

@@ -35,7 +35,8 @@ fn retake_against_the_return_from_a_system_call() {
                     if !scheduler.retake(processor) {
                         return;
                     }
-                    // The P is now held by another M or idle; if it is idle, an M takes it for the work that comes.
+                    // The P is now held by another M, or idle. If it is idle, this thread takes it, as an M would that has
+                    // work for it.
                     let mut shared = scheduler.shared.lock();
                     if let Some(taken) = scheduler.take_idle_processor(&mut shared) {
                         drop(shared);

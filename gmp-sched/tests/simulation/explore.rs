@@ -12,7 +12,8 @@ use std::thread;
 
 use gmp_sched::sim::{self, Config};
 
-/// Number of seeds in an ordinary run of each program, and in one process.
+/// How many seeds an ordinary run explores with each program. A longer run is divided among processes, each of which
+/// explores this many.
 const SEEDS: u64 = 2000;
 
 /// Set in the environment of a child process that runs seeds.
@@ -94,7 +95,8 @@ pub(crate) fn explore(program: fn(u64)) {
 pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
     let seeds = seeds();
     let is_repeated = env::var_os("GMP_SIM_SEED").is_some() || env::var_os(IS_CHILD).is_some();
-    // The harness names the thread of each test after it, except with one thread, when all tests run on the main thread.
+    // The test harness runs each test on a thread with the name of the test. With one thread it runs them all on the main
+    // thread, and the name is not known.
     let current = thread::current();
     let test = current.name().filter(|&name| name != "main");
     if let Some(test) = test.filter(|_| !is_repeated) {

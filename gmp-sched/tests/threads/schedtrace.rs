@@ -10,7 +10,7 @@ use gmp_sched::platform::Pinned;
 fn written() -> (String, String) {
     THREADS.run(2, || {
         let sleeper = native::go(|| native::sleep(Duration::from_millis(300)));
-        // The sleeper waits when the G that was queued behind it has finished.
+        // Lets another G run to its end, and the sleeper begin its sleep.
         while !native::go(|| true).join().unwrap() {}
         native::sleep(Duration::from_millis(20));
         let scheduler = Pinned::<native::Native>::new().machine().scheduler();

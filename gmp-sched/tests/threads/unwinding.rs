@@ -149,7 +149,7 @@ fn scope_in_a_system_call_panics_before_its_body_runs() {
             }));
             assert!(!ran.load(Ordering::Relaxed), "it found out too late that it cannot wait");
         }
-        // The system calls have ended.
+        // Outside of a system call a scope works as before.
         native::scope(|scope| drop(scope.go(native::yield_now)));
     });
 }

@@ -115,7 +115,8 @@ impl Tables {
                 let _ = self.io_apics.push(IoApic { address, first_interrupt });
             }
             MadtEntry::InterruptSourceOverride(source) => {
-                // Two bits each; zero means the bus's standard, which for ISA is active high, edge (ACPI 6.5, table 5.26).
+                // Polarity and trigger mode are two bits each. Zero means the default of the bus: for ISA active high,
+                // edge-triggered (ACPI 6.5, table 5.26).
                 let polarity = if source.flags & 0b11 == 0b11 { Polarity::ActiveLow } else { Polarity::ActiveHigh };
                 let trigger = if source.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
                 let interrupt = Interrupt { number: source.global_system_interrupt, polarity, trigger };
@@ -126,7 +127,7 @@ impl Tables {
     }
 }
 
-/// Reads the tables. Without them the kernel uses one CPU and no interrupts of the board.
+/// Reads the tables. Without them the kernel uses one CPU, and no interrupts through an I/O APIC.
 pub(crate) fn init(rsdp: Option<u64>) {
     TABLES.call_once(|| {
         read(rsdp).unwrap_or_else(|reason| {

@@ -73,7 +73,7 @@ extern "C" fn start_devices() -> ! {
     interrupts::init();
     apic::init();
     ioapic::init();
-    // The clocks are measured during the reset, which takes as long.
+    // The reset of the other CPUs takes 10 ms, and so does the calibration of the clocks: both run at the same time.
     let processors = ap_start::send_init();
     timer::calibrate(options::timer());
     timer::init_cpu();

@@ -109,7 +109,7 @@ macro_rules! store {
 }
 pub(crate) use store;
 
-/// Changes a word of 32 bits of this CPU by an instruction, with a constant as its operand if one is given.
+/// Changes a 32-bit word of this CPU by one instruction, which has a constant operand if one is given.
 macro_rules! change {
     ($instruction:literal, $word:ident $(, $operand:expr)?) => {
         // SAFETY: as in `load!`. Not `nomem`, so that the compiler moves no memory access across it.

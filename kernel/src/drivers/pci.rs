@@ -28,10 +28,11 @@ const ENABLE: u32 = 1 << 31;
 
 /// The capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
 const MSIX: u8 = 0x11;
-/// In the control word of the capability, which is the upper half of its first word.
+/// Bits of the control word, which is the upper half of the first 32-bit word of the capability.
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
-/// In the second word: the number of the BAR with the table. The other bits are the offset of the table.
+/// Bits of the second 32-bit word: the number of the BAR that contains the table. The other bits are the offset of the
+/// table.
 const MSIX_BAR: u32 = 0b111;
 /// The address to which a device writes to interrupt a CPU, whose APIC id is in bits 12 to 19 (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;

@@ -55,7 +55,7 @@ pub(crate) enum Access {
     Write,
 }
 
-/// The access that the page at `address`, in the image, allows.
+/// Returns the access that is allowed to the page at `address`, which is in the kernel's image.
 pub(crate) fn access(address: VirtAddr) -> Access {
     let address = address.as_u64();
     if text().contains(&address) {

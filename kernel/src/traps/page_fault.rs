@@ -15,7 +15,7 @@ use crate::mm;
 use crate::mm::stack::{self, Slot, Source, Stack, Touch};
 use crate::sched::goroutines;
 
-/// Pages of its stack that a G may need to end for lack of memory.
+/// How many more pages of its stack a G may need while it ends because there is no memory.
 const PAGES_TO_DIE: usize = 4;
 
 /// Handles a page fault, or stops the kernel with a report. Called with interrupts off.

@@ -49,7 +49,7 @@ fn report(name: &str, value: f64, unit: &str) {
     println!("bench {name} procs={} {value:.1} {unit}", procs());
 }
 
-/// Nanoseconds per operation of `body`, which does `operations`.
+/// Runs `body`, which does `operations` operations, and prints the nanoseconds per operation.
 fn measure(name: &str, operations: u64, body: impl FnOnce()) {
     let start = now();
     body();

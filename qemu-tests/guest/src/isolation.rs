@@ -72,7 +72,7 @@ guest_test!(
         "panic at qemu-tests/guest/src/isolation.rs:",
         "this is the reason",
         "[running] on CPU",
-        // The line of the closure's frame; the function may be inlined.
+        // The line of the backtrace for the closure. Its function name is not compared, because it may be inlined.
         "(qemu-tests/guest/src/isolation.rs:",
         "is dead and the others go on. What it held stays held; its stack of 64 KiB is not used again."
     ],

@@ -45,7 +45,7 @@ fn interrupts_off_for_too_long_are_detected() {
     let held = lock.lock();
     spins_until_it_is_found(&before);
     drop(held);
-    // Everything works as before: afterwards, a busy machine is not reported as stuck.
+    // The CPU has recovered: although it stays busy, it is not reported again.
     spins_until_it_goes_on(&before);
     let after = longest_windows();
     assert_eq!(after.lockups, 1);

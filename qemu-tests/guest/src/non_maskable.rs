@@ -58,8 +58,8 @@ guest_test!(cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread, isolate
 fn nmi_between_sti_and_hlt_hides_no_interrupt() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     let vector = vectors::allocate(|_| _ = WOKEN.fetch_add(1, Ordering::SeqCst));
-    // A CPU that halts after the interrupt is woken by the next tick at the latest, so the test counts interrupts. Others may
-    // come in between, so it takes the best of many rounds.
+    // A CPU that halts by mistake is woken by its next timer tick, so the halt shows only as one more interrupt: the test
+    // counts interrupts. Unrelated ones may come in between, so it takes the smallest count of many rounds.
     let mut fewest = usize::MAX;
     for round in 1..=20 {
         let masked = InterruptMutex::new(());

@@ -100,7 +100,7 @@ impl Test {
         self
     }
 
-    /// Passes these arguments, which [`arguments`] returns. Such a test is isolated.
+    /// Passes these arguments to the program; the test reads them with [`arguments`]. Such a test is isolated.
     pub(crate) const fn arguments(mut self, arguments: &'static [&'static str]) -> Self {
         self.plan.arguments = arguments;
         self.isolated()

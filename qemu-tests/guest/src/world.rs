@@ -1,4 +1,4 @@
-//! Stopping the world and changing the number of Ps, on CPUs.
+//! Stopping the world and changing the number of Ps, in the kernel on several CPUs.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;

@@ -1,8 +1,8 @@
 //! Reads both crates and compares what safe code can reach, and how much code is unsafe, with written lists, so that
 //! each change of these has to be reviewed.
 //!
-//! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P, or may by
-//!   what they call, each below the reason why no caller can break anything by it.
+//! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P, directly or
+//!   by a function that they call. Above each is the reason why no caller can break anything with it.
 //! - `halves.rs` compares what the kernel has for programs on the machine and on the host.
 //! - `layers.rs` fails on a path by which a layer of the kernel names one above it.
 //! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p qemu-tests --test

@@ -18,7 +18,7 @@ pub(crate) enum Visibility {
     Public,
     /// The same crate.
     Crate,
-    /// Callers that can use the trait of which it is a method.
+    /// A method of a trait: callable wherever that trait can be used.
     Trait,
 }
 

@@ -236,7 +236,7 @@ impl<P: Platform> Goroutine<P> {
         self.bubble.load(Ordering::Relaxed)
     }
 
-    /// Begins a new life of the slot.
+    /// Initializes the slot for a new G.
     #[inline]
     pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
         self.id.store(id.0, Ordering::Relaxed);

@@ -70,7 +70,7 @@ impl<P: Platform> Goroutine<P> {
         Instant::from_nanos(self.waiting_since.load(Ordering::Relaxed))
     }
 
-    /// Whether it is parked and its status is `parked`.
+    /// Whether the G is parked and its status word equals `parked`.
     #[inline(always)]
     pub(crate) fn is_parked_as(&self, parked: ParkedStatus) -> bool {
         self.status.load(Ordering::Relaxed) == parked.to_bits()

@@ -18,7 +18,7 @@ pub struct Ready<P> {
 }
 
 impl<P: Platform> Ready<P> {
-    /// No case has been checked.
+    /// Makes the state before the first case is checked.
     #[inline(always)]
     #[expect(clippy::new_without_default, reason = "for the macro only")]
     pub fn new() -> Self {

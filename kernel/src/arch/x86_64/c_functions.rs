@@ -146,13 +146,13 @@ unsafe extern "C" fn strlen(text: *const c_char) -> usize {
     !remaining - 1
 }
 
-/// Named by the prebuilt `core` for unwinding, which never happens: a panic aborts.
+/// The prebuilt `core` refers to this function for unwinding. It is never called, because a panic aborts.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() -> ! {
     panic!("unwinding, although panics abort")
 }
 
-/// Named by the prebuilt `core` for unwinding, which never happens: a panic aborts.
+/// The prebuilt `core` refers to this function for unwinding. It is never called, because a panic aborts.
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_Resume() -> ! {
     panic!("unwinding, although panics abort")

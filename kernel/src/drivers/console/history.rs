@@ -58,7 +58,7 @@ fn write_part(out: &mut impl fmt::Write, part: &mut [u8], length: usize) -> Resu
         Err(error) => {
             let whole = error.valid_up_to();
             out.write_str(str::from_utf8(&part[..whole]).unwrap_or_default())?;
-            // A character in two parts is completed by the next call; invalid bytes are left out.
+            // An incomplete character at the end is kept for the next call, which completes it. Invalid bytes are left out.
             let skipped = error.error_len().map_or(whole, |wrong| whole + wrong);
             part.copy_within(skipped..length, 0);
             Ok(length - skipped)

@@ -1,4 +1,4 @@
-//! Output: from the caller into the ring, and as much of it as the port takes at once to the port.
+//! Output: copies text from the caller into the ring, and sends as much of the ring as the port accepts at once.
 
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};

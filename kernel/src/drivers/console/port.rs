@@ -61,7 +61,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// The port, before its setup.
+    /// Makes the port; [`init`](Self::init) sets it up.
     pub(super) const fn new() -> Self {
         Self { uart: uart(), enabled: IER::empty(), is_stalled: false }
     }

@@ -18,7 +18,7 @@ use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel};
 
-/// The part of the ring that is left to callers that cannot wait.
+/// How many bytes of the ring only callers that cannot wait may fill.
 const RESERVE: usize = RING_BYTES / 2;
 /// A G that finds no room waits until there is that much of it, so that it, and the Gs after it, fill it at once.
 const WORTH_WAKING: usize = 16 * 1024;
@@ -41,7 +41,7 @@ pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub(super) struct Console {
     pub(super) port: Port,
-    /// Whether the port interrupts.
+    /// Whether the port is served by its interrupt, and not by polling.
     pub(super) has_interrupt: bool,
     /// The position in the ring that a G waits for to be sent, see [`Ring::taken`](super::ring::Ring::taken).
     awaited: Option<usize>,

@@ -37,9 +37,10 @@ pub(crate) const RESERVE: usize = 3 * PAGE_SIZE;
 /// When the pages of a stack get their frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Commit {
-    /// The highest page when the stack is allocated, the others when they are touched: stacks of Gs.
+    /// For stacks of Gs: the highest page gets its frame when the stack is allocated, the others when they are touched.
     OnTouch,
-    /// All when the stack is allocated: stacks that the page fault handler, or code that it calls, may run on.
+    /// For stacks on which the page fault handler, or code that it calls, may run: all pages get their frames when the stack
+    /// is allocated.
     Whole,
 }
 

@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use super::state::{Lost, State};
 use super::{preemptions, storm};
 
-/// What the Gs found that held known values in all registers.
+/// The results of Gs that loaded known values into all registers, held them there, and compared them.
 #[derive(Default)]
 struct Tally {
     lost: Vec<Lost>,

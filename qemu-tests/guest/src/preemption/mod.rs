@@ -97,7 +97,7 @@ fn is_left_alone<G>(hold: impl FnOnce() -> G) {
             TURNS.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // Waits until the other G has begun, so that from here on the two only preempt each other.
+    // Waits until the other G has begun. From here on the two Gs alternate by preemption only.
     while TURNS.load(Ordering::Relaxed) == 0 {
         yield_now();
     }

@@ -119,7 +119,7 @@ impl State {
         self.block.flags[0] = random & FREE_FLAGS | FIXED_FLAGS;
         let random = self.random().to_le_bytes();
         let mut image = [0; 512];
-        // x87 control: all exceptions masked, random rounding and precision except the reserved one.
+        // x87 control word: all exceptions masked, random rounding, random precision (but not the reserved encoding).
         image[0] = 0x7f;
         image[1] = [0x00, 0x02, 0x03][usize::from(random[0] % 3)] | random[1] & 0x0c;
         // The top of the x87 stack at random, all registers in use.

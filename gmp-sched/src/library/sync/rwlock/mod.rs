@@ -182,7 +182,7 @@ impl<P: Platform, R: Readers> RawRwLock<P, R> {
     #[track_caller]
     fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, P>>) -> bool {
         loop {
-            // The writer may be waiting for this reader to leave again.
+            // Undoes the count first, because the writer may be waiting for this reader to leave.
             self.unshare(slot);
             let blocking = Blocking::<P>::new(WaitReason::RwLockRead, limit);
             let is_over = blocking.is_over();
