@@ -6,6 +6,7 @@ use crate::engine::lock_os_thread::ready_locked;
 use crate::engine::sampling;
 #[cfg(not(all(test, gmp_loom)))]
 use crate::engine::{pick::pick_next, switch::leave};
+use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -50,8 +51,8 @@ pub(crate) fn park_with<'a, P: Platform>(
             ready_pinned(pinned, me);
         }
         // Last: if the G has been readied meanwhile, it has been counted as active, so the count is never too low.
-        if let Some(waiting) = bubble.and_then(|bubble| bubble.blocked()) {
-            ready_pinned(pinned, waiting);
+        if let Some(bubble) = bubble {
+            blocked_in(pinned, bubble);
         }
     };
     #[cfg(all(test, gmp_loom))]
@@ -63,6 +64,15 @@ pub(crate) fn park_with<'a, P: Platform>(
             processor.tracer.note::<P>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
         }
         leave(pinned, machine, me, next, commit)
+    }
+}
+
+/// Counts a G as waiting durably in `bubble`. If it is the last one, readies the G that waits for the others.
+#[cold]
+#[inline(never)]
+fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
+    if let Some(waiting) = bubble.blocked() {
+        ready_pinned(pinned, waiting);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::engine::pick::pick_next;
 use crate::engine::reuse;
 use crate::engine::stacks::exchange_stacks;
 use crate::engine::switch::leave_forever;
+use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::lifecycle::children::Children;
@@ -91,8 +92,8 @@ pub(crate) fn end<P: Platform>(
 ) -> ! {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     processor.counters.finished.add(1);
-    if let Some(waiting) = me.bubble().and_then(|bubble| bubble.dismiss(me)) {
-        ready_pinned(&pinned, waiting);
+    if let Some(bubble) = me.bubble() {
+        leave_bubble(&pinned, me, bubble);
     }
     let next = pick_next(&pinned, processor);
     match next {
@@ -105,6 +106,15 @@ pub(crate) fn end<P: Platform>(
         }
     }
     leave_forever(pinned, machine, me, next, commit)
+}
+
+/// Removes the calling G from its bubble. If it was the last one that did not wait, readies the G that waits for the others.
+#[cold]
+#[inline(never)]
+fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubble: BubblePointer<P>) {
+    if let Some(waiting) = bubble.dismiss(me) {
+        ready_pinned(pinned, waiting);
+    }
 }
 
 /// Commit of a G that has finished: releases its slot, unless its handle will.

@@ -363,6 +363,8 @@ fn unwinding_g_stays_alone_on_its_thread() {
 #[test]
 fn names_and_stack_sizes_are_as_chosen() {
     THREADS.run_with(2, |scheduler| {
+        // The clock of the platform may begin now; so that the wait below does not begin at zero.
+        native::sleep(Duration::from_millis(1));
         let named = native::Builder::new().name("named").go(|| native::sleep(Duration::from_millis(50)));
         native::sleep(Duration::from_millis(5));
         // Other slots may have the same id: a scheduler that is reused begins with the same ids.
