@@ -277,30 +277,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// When the thread of an M that becomes idle now may end, if the M is not needed then; `None` if it is kept forever.
-    fn end_of_idleness(&self) -> Option<Instant> {
-        P::idle_limit().map(|limit| P::now() + limit)
-    }
-
-    /// Takes this M off the idle list for good, unless it is needed: not counting blocked Ms, there must be as many Ms as
-    /// Ps. Returns whether it did; the thread must end then.
-    fn retire(&'static self) -> bool {
-        let scheduler = self.scheduler();
-        let mut shared = scheduler.shared.lock();
-        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;
-        let is_assigned = self.next_processor.load(Ordering::Relaxed).is_some();
-        if is_needed || is_assigned || scheduler.is_stopping() {
-            return false;
-        }
-        self.leave_idle_list(&mut shared);
-        shared.machines -= 1;
-        self.set_retired(true);
-        true
-    }
-
-    /// Called when this M was assigned a P before its second check, or before it could take a P for the work that it saw
-    /// there. While it was spinning, submitters relied on that check: if there is work besides the first G of the assigned
-    /// P, another M has to search.
+    /// This M was assigned a P before its second check, or before it could take a P for what it saw there. While it was
+    /// spinning others relied on that check: if there is more than the first G of the assigned P, another M has to search.
     fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
@@ -353,7 +331,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Removes this M from the idle list.
-    fn leave_idle_list(&'static self, shared: &mut Shared<P>) {
+    pub(crate) fn leave_idle_list(&'static self, shared: &mut Shared<P>) {
         let scheduler = self.scheduler();
         shared.idle_machines.remove(self);
         let was_timekeeper =

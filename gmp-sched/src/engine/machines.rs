@@ -1,10 +1,11 @@
-//! Making Ms.
+//! Making Ms, and ending those that have been idle for long.
 
 use alloc::vec::Vec;
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::error::OutOfResources;
 use crate::base::id::MachineId;
+use crate::base::instant::Instant;
 use crate::base::reference::push_forever;
 use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
@@ -75,5 +76,28 @@ impl<P: Platform> Scheduler<P> {
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
         self.shared.lock().retired_machines.push_front(machine);
+    }
+}
+
+impl<P: Platform> Machine<P> {
+    /// When an M that becomes idle now ends, if it is not needed then; `None` if it is kept forever.
+    pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
+        P::idle_limit().map(|limit| P::now() + limit)
+    }
+
+    /// Removes this M, which is on the idle list, from there for good, unless the Ps need it: as many Ms as Ps stay besides
+    /// those that are blocked. Returns whether it did; the thread must end then.
+    pub(crate) fn retire(&'static self) -> bool {
+        let scheduler = self.scheduler();
+        let mut shared = scheduler.shared.lock();
+        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;
+        let is_assigned = self.next_processor.load(Ordering::Relaxed).is_some();
+        if is_needed || is_assigned || scheduler.is_stopping() {
+            return false;
+        }
+        self.leave_idle_list(&mut shared);
+        shared.machines -= 1;
+        self.set_retired(true);
+        true
     }
 }
