@@ -121,7 +121,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The seed of the random choices of the P with this index. Equal seeds and equal timing lead to equal runs.
     fn seed(index: usize) -> u64;
 
-    /// Creates the thread of `machine`. It calls [`NewMachine::run`] once it has been unparked for the first time.
+    /// Creates the thread of `machine`. It calls [`NewMachine::run`] once it has been unparked for the first time,
+    /// and on a platform whose idle Ms end, once the M is not retired any more.
     ///
     /// # Errors
     ///

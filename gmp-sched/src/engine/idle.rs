@@ -265,13 +265,14 @@ impl<P: Platform> Machine<P> {
                 scheduler.give_back_all_stacks();
                 P::exit_thread();
             }
+            // Before this M may end: it may be the last to become idle, and then no other M checks.
+            scheduler.check_dead();
             if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
                 if self.retire() {
                     P::exit_thread();
                 }
                 ends_at = self.end_of_idleness();
             }
-            scheduler.check_dead();
             let deadline = scheduler.park_deadline(self);
             P::park_thread(Parking::new(pinned), deadline.into_iter().chain(ends_at).min());
         }

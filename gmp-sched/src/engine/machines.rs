@@ -11,25 +11,20 @@ use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-/// The largest number of Ms. Go: `maxmcount`, 10000.
+/// No M is made while there are that many. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
 
 impl<P: Platform> Scheduler<P> {
     /// Makes an M and puts it on the idle list. The caller is pinned, or nothing runs yet. Go: `newm`.
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
-        {
-            let mut shared = self.shared.lock();
-            if shared.machines >= MACHINE_LIMIT {
-                return Err(OutOfResources);
-            }
-            shared.machines += 1;
-            // Counted as blocked until it can take a P.
-            shared.blocked_machines += 1;
+        if self.shared.lock().machines >= MACHINE_LIMIT {
+            return Err(OutOfResources);
         }
-        let started = self.start_machine();
+        let (machine, is_new) = self.start_machine()?;
         let mut shared = self.shared.lock();
-        shared.blocked_machines -= 1;
-        let (machine, is_new) = started.inspect_err(|_| shared.machines -= 1)?;
+        // In the same critical section as it becomes idle: an M that is counted and not idle would hide a deadlock from the last
+        // M that checks.
+        shared.machines += 1;
         machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);
         drop(shared);

@@ -344,7 +344,7 @@ impl<P: Platform> Scheduler<P> {
             self.put_idle_processor(&mut shared, processor);
         }
         shared.idle_machines = List::new();
-        for machine in self.machines().filter(|machine| !machine.is_retired()) {
+        for machine in self.machines() {
             machine.renew();
             machine.set_retired(true);
             shared.retired_machines.push_back(machine);

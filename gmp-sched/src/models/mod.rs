@@ -25,6 +25,7 @@ mod kthread;
 mod lock;
 mod locked;
 mod platform;
+mod retire;
 mod run_queue;
 mod scope;
 mod shut_down;

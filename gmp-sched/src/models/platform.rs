@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt::Arguments;
 use core::ops::Range;
+use core::time::Duration;
 use std::panic::{self, AssertUnwindSafe};
 
 use crate::base::atomic::{AtomicBool, Ordering};
@@ -69,10 +70,11 @@ loom::thread_local! {
 std::thread_local! {
     /// All loom threads of a run share one thread of the host.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
+    static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The panic payload that unwinds an M that parks.
-struct Parks;
+/// The panic payload that unwinds an M that parks, or whose thread ends.
+struct Leaves;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: nothing preempts, and nothing switches: no G ever runs.
@@ -120,15 +122,19 @@ unsafe impl Platform for Model {
         }
         thread.until.store(deadline.unwrap_or(Instant::NEVER).as_nanos(), Ordering::Relaxed);
         thread.parked.store(true, Ordering::Relaxed);
-        panic::resume_unwind(Box::new(Parks))
+        panic::resume_unwind(Box::new(Leaves))
     }
 
     fn unpark_thread(machine: &'static Machine<Self>) {
         thread(machine).token.swap(true, Ordering::AcqRel);
     }
 
+    fn idle_limit() -> Option<Duration> {
+        ENDS_IDLE_MACHINES.get().then_some(Duration::ZERO)
+    }
+
     fn exit_thread() -> ! {
-        unreachable!("no model shuts down")
+        panic::resume_unwind(Box::new(Leaves))
     }
 
     fn request_preemption(machine: &'static Machine<Self>) {
@@ -178,13 +184,13 @@ pub(super) fn run_locked(pinned: &Pinned<Model>, machine: &'static Machine<Model
     machine.set_current(Some(locked));
 }
 
-/// Runs `body` as `machine` until it returns or the M parks.
+/// Runs `body` as `machine` until it returns, the M parks, or its thread ends.
 pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pinned<Model>) -> R) -> Option<R> {
     CURRENT.with(|current| current.set(Some(machine)));
     thread(machine).parked.store(false, Ordering::Relaxed);
     match panic::catch_unwind(AssertUnwindSafe(|| body(&Pinned::new()))) {
         Ok(result) => Some(result),
-        Err(panic) if panic.is::<Parks>() => None,
+        Err(panic) if panic.is::<Leaves>() => None,
         Err(panic) => panic::resume_unwind(panic),
     }
 }
@@ -207,12 +213,23 @@ pub(super) struct Setting {
 impl Setting {
     pub(super) fn new(processors: usize) -> Self {
         CLOCK.set(0);
+        ENDS_IDLE_MACHINES.set(false);
         let scheduler = Scheduler::new(processors);
         let setting = Self { scheduler };
         for _ in 0..processors {
             setting.add_machine();
         }
         setting
+    }
+
+    /// From now on an M that no P needs ends as soon as it is idle.
+    pub(super) fn end_idle_machines(&self) {
+        ENDS_IDLE_MACHINES.set(true);
+    }
+
+    /// The idle M that is woken next.
+    pub(super) fn idle_machine(&self) -> &'static Machine<Model> {
+        self.scheduler.shared.lock().idle_machines.front().expect("an M is idle")
     }
 
     /// Adds an idle M.
@@ -310,6 +327,7 @@ impl Setting {
             shared.machines as usize,
             "an M is idle and not on the list"
         );
+        assert!(idle as usize <= shared.idle_machines.len(), "a P is idle without an M to run it");
         drop(shared);
         for processor in scheduler.processors() {
             let holders = held.iter().filter(|&&id| id == processor.id()).count();

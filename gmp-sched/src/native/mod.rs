@@ -162,7 +162,7 @@ impl Points for Native {}
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each time
 // (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard page below. A thread waits
-// for its first token, so it calls `run` after the M has been registered.
+// until its M is no longer retired, and that M belongs to no other thread: the former one has left it before it is used again.
 unsafe impl Platform for Native {
     type Thread = &'static Thread;
 

@@ -9,6 +9,7 @@ mod idle;
 mod join;
 mod kthread;
 mod locked;
+mod retire;
 mod run;
 mod run_queue;
 mod scope;
@@ -93,6 +94,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         syscall::MUTANTS,
         join::MUTANTS,
         scope::MUTANTS,
+        retire::MUTANTS,
         shut_down::MUTANTS,
         slices::MUTANTS,
         spin_lock::MUTANTS,

@@ -1,6 +1,6 @@
 //! Timers and the timekeeper.
 
-use super::Catcher::{Model, Nobody, Properties, Simulation, Test};
+use super::Catcher::{Model, Properties, Simulation, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -38,11 +38,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the successor of the timekeeper is not woken",
         "                P::unpark_thread(successor);",
         "                let _ = successor;",
-        Nobody(
-            "the M that was the timekeeper is spinning. It goes idle again, and then wakes the successor, or finds work, \
-             and then an M is woken in its place, unless no P is idle or another M spins. The last of these Ms goes idle \
-             and wakes the successor, or leaves no P idle: then the timekeeper has no timers. The wakeup is only sooner.",
-        ),
+        Model("timers::timekeeper_that_ends_against_an_m_that_leaves_a_timer"),
     ),
     mutant(
         "engine/idle.rs",

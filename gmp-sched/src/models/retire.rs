@@ -1,0 +1,94 @@
+//! An M that has been idle for long and ends, against code that relies on it.
+
+use super::platform::{Model, Setting, run_as, run_next, spawn_as};
+use super::{explore, explore_every_point};
+use crate::base::atomic::Ordering;
+use crate::engine::park::ready_pinned;
+use crate::engine::syscall::enter_blocking;
+use crate::entities::machine::Machine;
+use crate::platform::Pinned;
+
+/// What an M does that goes idle when no P needs it.
+fn idle_and_end(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
+    machine.go_idle(pinned);
+    run_next(pinned, machine);
+}
+
+/// An M that has been assigned a P does not end.
+#[test]
+fn submitter_against_an_m_that_ends() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        setting.add_machine();
+        setting.end_idle_machines();
+        let (submitter, idler) = (setting.busy_machine(), setting.busy_machine());
+        let work = setting.goroutine();
+        let idles = spawn_as(idler, move |pinned| idle_and_end(pinned, idler));
+        run_as(submitter, |pinned| ready_pinned(pinned, work));
+        idles.join().unwrap();
+        setting.settle_all([idler]);
+        setting.check();
+    });
+}
+
+/// An M either ends, and the M that blocks makes another, or it stays, because the P of that M needs it.
+#[test]
+fn m_that_blocks_against_the_m_that_it_relies_on() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        setting.end_idle_machines();
+        let (caller, idler) = (setting.running_machine(), setting.idle_machine());
+        let ends = spawn_as(idler, move |pinned| run_next(pinned, idler));
+        run_as(caller, |_| core::mem::forget(enter_blocking::<Model>().unwrap()));
+        ends.join().unwrap();
+        setting.check();
+        let made = setting.scheduler.next_machine_id.load(Ordering::Relaxed);
+        assert_eq!(made == 3, idler.is_retired(), "{made} Ms were made");
+    });
+}
+
+/// Two Ms that are idle and of which one is needed: one ends, and not both.
+#[test]
+fn one_of_two_ms_ends() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        setting.end_idle_machines();
+        let (first, second) = (setting.busy_machine(), setting.idle_machine());
+        let idles = spawn_as(first, move |pinned| idle_and_end(pinned, first));
+        run_as(second, |pinned| run_next(pinned, second));
+        idles.join().unwrap();
+        setting.check();
+        assert!(first.is_retired() != second.is_retired(), "{} Ms are left", setting.scheduler.machines().count());
+    });
+}
+
+/// The last M to go idle reports the deadlock, although it ends at once.
+#[test]
+#[should_panic(expected = "all goroutines are asleep")]
+fn m_that_ends_reports_a_deadlock() {
+    explore(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        setting.end_idle_machines();
+        let last = setting.busy_machine();
+        // It waits for nobody.
+        setting.goroutine();
+        run_as(last, |pinned| idle_and_end(pinned, last));
+    });
+}
+
+/// The check for deadlocks, made by the last M that becomes idle, does not count an M that another thread, sysmon, is making.
+#[test]
+fn deadlock_is_found_while_an_m_is_made() {
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        setting.goroutine();
+        let scheduler = setting.scheduler;
+        let makes = loom::thread::spawn(move || scheduler.add_machine().unwrap());
+        let found = scheduler.is_dead(&scheduler.shared.lock());
+        assert!(found.is_some(), "an M that runs nothing hides the deadlock");
+        makes.join().unwrap();
+    });
+}

@@ -1,0 +1,76 @@
+//! Ms that have been idle for long and end.
+
+use super::Catcher::Model;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "engine/machines.rs",
+        "an M that has been assigned a P ends",
+        "        if is_needed || is_assigned || scheduler",
+        "        let _ = is_assigned;
+        if is_needed || scheduler",
+        Model("retire::submitter_against_an_m_that_ends"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M ends although a P needs it",
+        "shared.blocked_machines) as usize <= shared.machines_wanted;",
+        "shared.blocked_machines) as usize + 1 <= shared.machines_wanted;",
+        Model("retire::one_of_two_ms_ends"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M that ends does not count blocked Ms",
+        "        let is_needed = (shared.machines - shared.blocked_machines) as usize",
+        "        let is_needed = shared.machines as usize",
+        Model("retire::m_that_blocks_against_the_m_that_it_relies_on"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M decides to end before it holds the lock",
+        "        let mut shared = scheduler.shared.lock();
+        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;",
+        "        let shared = scheduler.shared.lock();
+        let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;
+        drop(shared);
+        P::point(crate::base::points::Site::Idle);
+        let mut shared = scheduler.shared.lock();",
+        Model("retire::m_that_blocks_against_the_m_that_it_relies_on"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M that ends stays counted",
+        "        shared.machines -= 1;
+        self.set_retired(true);",
+        "        self.set_retired(true);",
+        Model("retire::one_of_two_ms_ends"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M that ends stays on the idle list",
+        "        self.leave_idle_list(&mut shared);
+        shared.machines -= 1;",
+        "        shared.machines -= 1;",
+        Model("retire::submitter_against_an_m_that_ends"),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M ends before it has checked for a deadlock",
+        "            scheduler.check_dead();
+            if ends_at",
+        "            if ends_at",
+        Model("retire::m_that_ends_reports_a_deadlock"),
+    ),
+    mutant(
+        "engine/machines.rs",
+        "an M is counted before it is idle",
+        "        let (machine, is_new) = self.start_machine()?;
+        let mut shared = self.shared.lock();",
+        "        self.shared.lock().machines += 1;
+        let (machine, is_new) = self.start_machine()?;
+        let mut shared = self.shared.lock();
+        shared.machines -= 1;",
+        Model("retire::deadlock_is_found_while_an_m_is_made"),
+    ),
+];
