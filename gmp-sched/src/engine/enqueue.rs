@@ -148,14 +148,20 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is not an M of this scheduler.
+    ///
+    /// As soon as the G can run, the scheduler may end and be used again. So after the critical section the caller uses nothing
+    /// of it but the token of an M.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
-        {
+        let woken = {
             // In one critical section: while every M is idle, a G that neither waits nor is on a queue would look like a
             // deadlock of the other Gs to `check_dead`.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);
+            self.assign_search(&mut shared)
+        };
+        if let Some(machine) = woken {
+            P::unpark_thread(machine);
         }
-        self.wake_processor();
     }
 }

@@ -55,10 +55,25 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
+    /// [`wake_processor`](Self::wake_processor) for a caller that holds the lock, and unparks the M that is returned.
+    pub(crate) fn assign_search(&self, shared: &mut Shared<P>) -> Option<&'static Machine<P>> {
+        fence(Ordering::SeqCst);
+        if !self.count_search() {
+            return None;
+        }
+        let processor = self.take_idle_processor(shared).expect("the number of idle Ps is exact under the lock");
+        Some(self.assign(shared, processor, Assignment::Search))
+    }
+
     /// Counts the caller as spinning if a P is idle and no M is spinning; returns whether it did.
     fn begin_search(&self) -> bool {
         fence(Ordering::SeqCst);
         P::point(Site::Idle);
+        self.count_search()
+    }
+
+    /// [`begin_search`](Self::begin_search) after its fence.
+    fn count_search(&self) -> bool {
         self.idle_processors.load(Ordering::Relaxed) != 0
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }

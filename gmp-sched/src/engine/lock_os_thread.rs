@@ -275,11 +275,10 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
         return;
     }
     scheduler.put_global_one(&mut shared, goroutine);
+    // No P is idle, so no M is woken: an M that makes one idle checks the list in the same critical section.
     drop(shared);
-    match processor {
-        Some(processor) => processor.request_global_check(),
-        // The caller is in a system call whose P was handed off, or outside of the scheduler.
-        None => scheduler.wake_processor(),
+    if let Some(processor) = processor {
+        processor.request_global_check();
     }
 }
 

@@ -1,7 +1,8 @@
 //! Wakeups between schedulers: by an M of another one, and by a thread that is not an M.
 
-use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
+use super::platform::{Model, Setting, run_as, run_locked, run_next, spawn_as};
 use super::{explore, explore_every_point, explore_with_both_locks};
+use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::lock_os_thread::lock_thread;
 use crate::engine::park::ready_pinned;
@@ -40,6 +41,31 @@ fn wake_from_another_scheduler_against_going_idle() {
             assert_runs_under_its_scheduler(goroutine);
             assert!(waker.held_processor().queue.is_empty(), "a G is on a queue of another scheduler");
         });
+    });
+}
+
+/// A G that is readied from outside may be the last of its scheduler, which then ends and is used again: as soon as an M has
+/// the G, the waker changes nothing of the scheduler.
+#[test]
+fn waker_from_outside_changes_nothing_once_the_g_can_run() {
+    explore_every_point(|| {
+        let setting = Setting::new(2);
+        let (runner, goroutine) = (setting.busy_machine(), waiter(&setting));
+        let scheduler = setting.scheduler;
+        let state = move || {
+            let shared = scheduler.shared.lock();
+            (scheduler.spinning.load(Ordering::Relaxed), shared.idle_processors.len(), shared.idle_machines.len())
+        };
+        let runs = spawn_as(runner, move |pinned| {
+            run_next(pinned, runner);
+            let then = state();
+            assert_eq!(state(), then, "the waker changes a scheduler that may have ended");
+        });
+        ready_pinned(&Pinned::<Model>::new(), goroutine);
+        runs.join().unwrap();
+        setting.settle();
+        setting.check();
+        assert_runs_under_its_scheduler(goroutine);
     });
 }
 

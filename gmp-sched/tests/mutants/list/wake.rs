@@ -14,12 +14,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/enqueue.rs",
         "nobody is woken for a G that is readied from outside",
-        "            self.put_global_one(&mut shared, goroutine);
-        }
-        self.wake_processor();",
-        "            self.put_global_one(&mut shared, goroutine);
-        }",
+        "            self.assign_search(&mut shared)",
+        "            None::<&Machine<P>>",
         Model("wake::two_schedulers"),
+    ),
+    mutant(
+        "engine/enqueue.rs",
+        "a waker from outside uses the scheduler after the G can run",
+        "            self.assign_search(&mut shared)
+        };
+        if let Some(machine) = woken {
+            P::unpark_thread(machine);
+        }",
+        "        };
+        let () = woken;
+        self.wake_processor();",
+        Model("wake::waker_from_outside_changes_nothing_once_the_g_can_run"),
     ),
     mutant(
         "engine/lock_os_thread.rs",
