@@ -1,15 +1,11 @@
 #![doc = include_str!("idle.md")]
 
-use core::mem;
-
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
-use crate::base::list::List;
 use crate::base::points::Site;
 use crate::engine::due_timers::is_timer_due;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
-use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::{Scheduler, Shared};
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
@@ -117,24 +113,6 @@ impl<P: Platform> Scheduler<P> {
         machine
     }
 
-    /// Gives each idle M the P back that it gave up when the world was stopped, if that P has work, and unparks the M.
-    /// Called under the lock while the world is stopped. Go 1.26: `procresize`.
-    pub(crate) fn give_processors_back(&self, shared: &mut Shared<P>) {
-        let mut idle = mem::replace(&mut shared.idle_machines, List::new());
-        while let Some(machine) = idle.pop_front() {
-            let left = machine.stopped_processor.swap(None, Ordering::Relaxed);
-            match left.filter(|processor| processor.status() == ProcessorStatus::Stopped && processor.has_work()) {
-                Some(processor) => {
-                    processor.status.set(ProcessorStatus::Running);
-                    machine.set_assigned(processor, Assignment::Run);
-                    P::unpark_thread(machine);
-                }
-                None => shared.idle_machines.push_back(machine),
-            }
-        }
-        self.set_timekeeper(shared.idle_machines.back());
-    }
-
     /// Puts an M that holds no P on the idle list. The M that has been idle longest is woken last, and is the timekeeper
     /// until then. Go: `mput`.
     #[doc(alias = "mput")]
@@ -145,7 +123,7 @@ impl<P: Platform> Scheduler<P> {
         shared.idle_machines.push_front(machine);
     }
 
-    fn set_timekeeper(&self, machine: Option<&'static Machine<P>>) {
+    pub(crate) fn set_timekeeper(&self, machine: Option<&'static Machine<P>>) {
         if let Some(machine) = machine {
             machine.deadline.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
         }
@@ -212,7 +190,7 @@ impl<P: Platform> Scheduler<P> {
 
 impl<P: Platform> Machine<P> {
     /// Assigns `processor` to this M, which has just been taken off the idle list.
-    fn set_assigned(&self, processor: &'static Processor<P>, assignment: Assignment) {
+    pub(crate) fn set_assigned(&self, processor: &'static Processor<P>, assignment: Assignment) {
         // Before the P becomes visible: an M that has seen it, searched, and is idle again would be marked as spinning too
         // late, and the count would never return to 0.
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);

@@ -19,9 +19,11 @@
 //!
 //! A P in a system call is stopped without its M: if the call lasts longer than the stop, the M does not notice.
 
+use core::mem;
 use core::time::Duration;
 
 use crate::base::atomic::{Ordering, fence};
+use crate::base::list::List;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::idle::Assignment;
@@ -256,6 +258,24 @@ impl<P: Platform> Scheduler<P> {
         // Wakes an M to search for work, as in Go: for Gs queued before the stop, and for those whose submitters woke no M
         // because the caller counted as spinning.
         self.pass_search_on();
+    }
+
+    /// Gives each idle M the P back that it gave up when the world was stopped, if that P has work, and unparks the M.
+    /// Called under the lock while the world is stopped. Go 1.26: `procresize`.
+    fn give_processors_back(&self, shared: &mut Shared<P>) {
+        let mut idle = mem::replace(&mut shared.idle_machines, List::new());
+        while let Some(machine) = idle.pop_front() {
+            let left = machine.stopped_processor.swap(None, Ordering::Relaxed);
+            match left.filter(|processor| processor.status() == ProcessorStatus::Stopped && processor.has_work()) {
+                Some(processor) => {
+                    processor.status.set(ProcessorStatus::Running);
+                    machine.set_assigned(processor, Assignment::Run);
+                    P::unpark_thread(machine);
+                }
+                None => shared.idle_machines.push_back(machine),
+            }
+        }
+        self.set_timekeeper(shared.idle_machines.back());
     }
 }
 

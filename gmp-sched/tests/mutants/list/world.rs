@@ -184,15 +184,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "computing_gs_keep_their_cpus_when_the_world_starts", 100),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/stop_the_world.rs",
         "the start gives Ps back and leaves the time to an M that is not idle",
         "        self.set_timekeeper(shared.idle_machines.back());
-    }
-
-    /// Puts an M",
-        "    }
-
-    /// Puts an M",
+",
+        "",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
