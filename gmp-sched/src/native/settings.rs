@@ -42,6 +42,9 @@ pub(super) fn idle_limit() -> Duration {
 /// Sets for all schedulers of this process how long a thread stays idle before it ends, 10 s at first. Each scheduler keeps as
 /// many threads as Ps; further ones, made for calls that block, end. Holds for threads that become idle from now on.
 ///
+/// A timer that fires wakes the thread that has been idle longest, and its idle time begins anew. So while a timer fires every
+/// `period`, about `limit / period` further threads stay.
+///
 /// Callable from any thread; does not block. In Go threads do not end.
 ///
 /// ```
