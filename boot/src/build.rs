@@ -202,7 +202,7 @@ fn write_linker_script(directory: &Path) -> io::Result<PathBuf> {
 /// Writes a program that runs rustc, under a name that depends on the root of a workspace.
 ///
 /// Cargo takes two crates of the same name for the same crate if each has the same path in its workspace, as `new` makes
-/// them, and would boot one in place of the other from a shared directory. But it tells crates apart by the wrapper that
+/// them, and would boot one in place of the other from a shared directory. But it distinguishes crates by the wrapper that
 /// compiles the members of a workspace, and only these.
 fn write_wrapper(directory: &Path, workspace: &Path) -> io::Result<PathBuf> {
     write_once(directory, &format!("rustc-{:016x}.sh", hash(workspace)), "#!/bin/sh\nexec \"$@\"\n", 0o755)

@@ -36,7 +36,7 @@
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
 //! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; generators by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
 //! | | `waiter` | wait queues | `sudog`, `waitq` |
-//! | `report` | `schedtrace`, `timeline`, [`debugger`] | the state of a scheduler as text; a drawing of what ran on each P; offsets for debuggers | `schedtrace` |
+//! | `report` | `schedtrace`, `goroutine_list`, `timeline`, [`debugger`] | the state of a scheduler as text; a drawing of what ran on each P; offsets for debuggers | `schedtrace` |
 //! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
 //! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!

@@ -1,4 +1,4 @@
-//! What stands for [`spin::mutex::SpinMutex`] in the models: its algorithm over loom's atomics, or loom's mutex.
+//! The replacement of [`spin::mutex::SpinMutex`] in the models: its algorithm over loom's atomics, or loom's mutex.
 //!
 //! `spin`'s own code cannot run under loom. [`Spinning`] repeats it step by step, with the same orderings, from version 0.12.3
 //! (`tests/models.rs` fails if another version is in use). Models of that lock show what its users rely on: one holder at a

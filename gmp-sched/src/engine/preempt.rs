@@ -159,7 +159,7 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
         return pinned;
     }
     if me.is_locked() {
-        // Its M runs no other G, so g0 gives the P away.
+        // Its M runs no other G, so g0 hands the P to another M.
         return leave(pinned, machine, me, None, requeue_global);
     }
     let picked = pick_event(&pinned, processor, now);

@@ -173,7 +173,7 @@ impl<P: Platform> PartialEq for BubbleRef<P> {
     }
 }
 
-/// The id that stands for no bubble.
+/// The id of no bubble.
 const NO_BUBBLE: u64 = 0;
 
 /// The id of the latest bubble of any platform. While it is zero, no bubble was ever made, and no other checks are

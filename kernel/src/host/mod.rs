@@ -3,8 +3,8 @@
 //! A G runs on threads of the process, the console is standard input and output, a disk is a file. What the host cannot do,
 //! such as preempting a loop or counting the frames of memory, is said on standard error at its first use: see [`note`].
 //!
-//! Four files are the machine's own, included by their paths: `program/args.rs`, `program/entry.rs`, `drivers/disk_error.rs` and
-//! `drivers/console/macros.rs`.
+//! Five files are the machine's own, included by their paths: `program/args.rs`, `program/entry.rs`, `mm/error.rs`,
+//! `drivers/disk_error.rs` and `drivers/console/macros.rs`.
 
 pub mod clock;
 pub mod console;

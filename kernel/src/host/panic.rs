@@ -19,8 +19,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
 use boot_protocol::status::KERNEL_BROKEN;
-use gmp_sched::goroutine::{Goroutine, GoroutineId, Status, WaitReason};
-use gmp_sched::platform::Platform as _;
+use gmp_sched::goroutine::{Goroutine, GoroutineId};
 use gmp_sched::scheduler::Scheduler;
 
 use super::note;
@@ -49,11 +48,8 @@ pub(super) fn end_program() {
             while IS_ENDING.swap(true, Ordering::Relaxed) {
                 thread::park();
             }
-            let mut end = String::new();
-            if let Some(goroutine) = goroutine {
-                // Writing to a string does not fail.
-                let _ = list(goroutine.scheduler(), &mut end);
-            }
+            let end =
+                goroutine.map_or_else(String::new, |goroutine| format!("{}", goroutine.scheduler().goroutine_list()));
             print(&Report { goroutine, info, end });
             process::exit(if goroutine.is_some() { STATUS_FATAL } else { KERNEL_BROKEN }.into());
         }
@@ -104,27 +100,6 @@ fn print(report: &Report<'_>) {
         Ok(writer) => drop(writer.join()),
         Err(_) => write(),
     });
-}
-
-/// Writes a line for every G that is alive, like the machine.
-fn list(scheduler: &'static Scheduler<Kernel>, out: &mut impl fmt::Write) -> fmt::Result {
-    for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
-        let (status, reason) = (goroutine.status(), goroutine.wait_reason());
-        write!(out, "\ngoroutine {} ", goroutine.id())?;
-        if let Some(name) = goroutine.name() {
-            write!(out, "({name}) ")?;
-        }
-        if status == Status::Waiting && reason != WaitReason::None {
-            let waited = Kernel::now() - goroutine.waiting_since();
-            write!(out, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
-        } else {
-            write!(out, "[{status}]")?;
-        }
-        if let Some(creator) = goroutine.creator() {
-            write!(out, " created by goroutine {creator}")?;
-        }
-    }
-    Ok(())
 }
 
 /// The first panic of a G that is not main, in one test.

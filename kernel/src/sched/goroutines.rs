@@ -2,14 +2,13 @@
 
 use core::fmt;
 
-use gmp_sched::goroutine::{Goroutine, Status, WaitReason};
+use gmp_sched::goroutine::Goroutine;
 use gmp_sched::machine::Machine;
 use gmp_sched::platform::Platform as _;
 use x86_64::instructions::interrupts;
 
 use crate::cpu::percpu;
 use crate::mm::stack::Slot;
-use crate::sched::kthread;
 use crate::sched::platform::{Kernel, scheduler};
 
 /// The G that runs on this CPU, if it is in user code as far as the scheduler is concerned. Called with interrupts off and a
@@ -36,21 +35,5 @@ pub(crate) fn owner_of(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
 /// Writes a line for every G that is alive: its state, and which G spawned it.
 pub(crate) fn write_list(out: &mut impl fmt::Write) -> fmt::Result {
     let Some(scheduler) = scheduler() else { return Ok(()) };
-    for goroutine in scheduler.goroutines().filter(|goroutine| goroutine.status() != Status::Dead) {
-        let (status, reason) = (goroutine.status(), goroutine.wait_reason());
-        write!(out, "\ngoroutine {} ", goroutine.id())?;
-        if let Some(name) = goroutine.name() {
-            write!(out, "({name}) ")?;
-        }
-        if status == Status::Waiting && reason != WaitReason::None {
-            let waited = kthread::now() - goroutine.waiting_since();
-            write!(out, "[{reason}, {}.{:03} s]", waited.as_secs(), waited.subsec_millis())?;
-        } else {
-            write!(out, "[{status}]")?;
-        }
-        if let Some(creator) = goroutine.creator() {
-            write!(out, " created by goroutine {creator}")?;
-        }
-    }
-    writeln!(out)
+    writeln!(out, "{}", scheduler.goroutine_list())
 }

@@ -1,20 +1,11 @@
 //! Memory: the host's, of which little is known.
 
-use core::fmt;
+use crate::host::note::Note;
 
-use super::note::Note;
+pub use self::error::OutOfMemory;
 
-/// There is not enough memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OutOfMemory;
-
-impl fmt::Display for OutOfMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("out of memory")
-    }
-}
-
-impl core::error::Error for OutOfMemory {}
+#[path = "../../mm/error.rs"]
+mod error;
 
 /// What the memory of the machine is used for at one moment, in bytes unless noted otherwise. All zeros on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
