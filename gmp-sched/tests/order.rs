@@ -155,3 +155,43 @@ fn hogs_rotate_in_slices() {
         }
     }
 }
+
+#[test]
+fn tracing_does_not_change_the_order() {
+    let order = |traced: bool| {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let told = order.clone();
+        native::set_slice(Duration::MAX);
+        THREADS.run_with(1, move |scheduler| {
+            if traced {
+                scheduler.start_trace(16).unwrap();
+            }
+            let all: Vec<_> = (0..10)
+                .map(|number| {
+                    let order = told.clone();
+                    native::go(move || {
+                        for step in 0..10 {
+                            order.lock().unwrap().push((number, step));
+                            native::yield_now();
+                        }
+                    })
+                })
+                .collect();
+            for handle in all {
+                handle.join().unwrap();
+            }
+            if traced {
+                // The ring keeps the latest events only.
+                assert_eq!(scheduler.processors()[0].trace().len(), 16);
+                assert!(scheduler.is_tracing());
+                scheduler.stop_trace();
+                assert!(!scheduler.is_tracing());
+                let kept = scheduler.processors()[0].trace();
+                native::go(|| {}).join().unwrap();
+                assert_eq!(scheduler.processors()[0].trace(), kept);
+            }
+        });
+        Arc::into_inner(order).unwrap().into_inner().unwrap()
+    };
+    assert_eq!(order(false), order(true));
+}

@@ -86,45 +86,6 @@ fn trace_shows_each_g_from_spawn_to_end() {
 }
 
 #[test]
-fn tracing_does_not_change_the_order() {
-    let order = |traced: bool| {
-        let order = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-        let told = order.clone();
-        THREADS.run_with(1, move |scheduler| {
-            if traced {
-                scheduler.start_trace(16).unwrap();
-            }
-            let all: Vec<_> = (0..10)
-                .map(|number| {
-                    let order = told.clone();
-                    native::go(move || {
-                        for step in 0..10 {
-                            order.lock().unwrap().push((number, step));
-                            native::yield_now();
-                        }
-                    })
-                })
-                .collect();
-            for handle in all {
-                handle.join().unwrap();
-            }
-            if traced {
-                // The ring keeps the latest events only.
-                assert_eq!(scheduler.processors()[0].trace().len(), 16);
-                assert!(scheduler.is_tracing());
-                scheduler.stop_trace();
-                assert!(!scheduler.is_tracing());
-                let kept = scheduler.processors()[0].trace();
-                native::go(|| {}).join().unwrap();
-                assert_eq!(scheduler.processors()[0].trace(), kept);
-            }
-        });
-        std::sync::Arc::into_inner(order).unwrap().into_inner().unwrap()
-    };
-    assert_eq!(order(false), order(true));
-}
-
-#[test]
 fn events_read_during_writes_are_whole() {
     THREADS.run_with(2, |scheduler| {
         scheduler.start_trace(64).unwrap();
