@@ -13,10 +13,10 @@ impl<P: Platform> Timer<P> {
     /// Runs all due timers of the wheel that this one is in. The caller need not be the timer owner; the Gs that are readied
     /// are enqueued on the current P.
     pub(crate) fn run_if_due(&'static self, pinned: &Pinned<P>) {
-        let Some(home) = self.home.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
-        if home.earliest() != Instant::NEVER {
+        let Some(owner) = self.owner.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
+        if owner.earliest() != Instant::NEVER {
             let now = P::now();
-            while let Some(action) = home.pop_due(now) {
+            while let Some(action) = owner.pop_due(now) {
                 if let Some(readied) = action.run(pinned, now) {
                     enqueue_next(pinned, readied);
                 }
@@ -75,6 +75,6 @@ pub(crate) fn arm_in<P: Platform>(
     if P::TIMER_INTERRUPTS {
         P::arm_timer(pinned, processor, when);
     } else {
-        pinned.machine().scheduler().tell_timekeeper(when);
+        pinned.machine().scheduler().wake_timekeeper(when);
     }
 }

@@ -133,7 +133,7 @@ impl<P: Platform> Scheduler<P> {
     /// Wakes the timekeeper if it means to sleep beyond `when`. Called after a timer that only the timekeeper runs, or the
     /// idleness of its P, has been published. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
-    pub(crate) fn tell_timekeeper(&self, when: Instant) {
+    pub(crate) fn wake_timekeeper(&self, when: Instant) {
         // Ordering: partner is the fence in `park_deadline`: either we see the timekeeper's deadline or it sees the timer.
         fence(Ordering::SeqCst);
         P::point(Site::Timers);
@@ -146,7 +146,7 @@ impl<P: Platform> Scheduler<P> {
     }
 
     /// The earliest timer of all Ps, if some P is idle; [`Instant::NEVER`] otherwise.
-    pub(crate) fn earliest_unkept(&'static self) -> Instant {
+    pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
             // Every P is held: its M runs the timers, and wakes the timekeeper when it goes idle.
             return Instant::NEVER;
@@ -159,19 +159,19 @@ impl<P: Platform> Scheduler<P> {
         let is_timekeeper =
             || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
         loop {
-            let earliest = self.earliest_unkept();
+            let earliest = self.earliest_timekeeper_timer();
             if !is_timekeeper() {
                 if earliest != Instant::NEVER {
-                    self.tell_timekeeper(earliest);
+                    self.wake_timekeeper(earliest);
                 }
                 return None;
             }
             P::point(Site::Timers);
             machine.deadline.store(earliest.as_nanos(), Ordering::Relaxed);
-            // Ordering: partner is the fence in `tell_timekeeper`.
+            // Ordering: partner is the fence in `wake_timekeeper`.
             fence(Ordering::SeqCst);
             P::point(Site::Timers);
-            if self.earliest_unkept() >= earliest {
+            if self.earliest_timekeeper_timer() >= earliest {
                 return (earliest != Instant::NEVER).then_some(earliest);
             }
         }
@@ -232,7 +232,7 @@ impl<P: Platform> Machine<P> {
         {
             // The P that was given up may still be idle, and this M may have been assigned another one before it read the
             // timers of the first.
-            scheduler.tell_timekeeper(scheduler.earliest_unkept());
+            scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         }
     }
 
@@ -255,7 +255,7 @@ impl<P: Platform> Machine<P> {
             }
             must_recheck = false;
             if scheduler.is_shut_down() {
-                scheduler.give_back_all_stacks();
+                scheduler.free_all_idle_stacks();
                 P::exit_thread();
             }
             // Before this M may end: it may be the last to become idle, and then no other M checks.

@@ -234,13 +234,13 @@ impl<P: Platform> Machine<P> {
             let mut shared = scheduler.shared.lock();
             self.set_processor(None);
             scheduler.put_idle_machine(&mut shared, self);
-            to.give(&mut shared, processor);
+            to.assign(&mut shared, processor);
         }
         P::unpark_thread(to);
     }
 
     /// Assigns `processor` to this M, which waits for a P or is about to. The caller unparks it.
-    fn give(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
+    fn assign(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         if self.locked.waits.swap(false, Ordering::Relaxed) {
             shared.idle_locked -= 1;
         }
@@ -269,7 +269,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     if let Some(to) = goroutine.locked_machine()
         && let Some(idle) = scheduler.take_idle_processor(&mut shared)
     {
-        to.give(&mut shared, idle);
+        to.assign(&mut shared, idle);
         drop(shared);
         P::unpark_thread(to);
         return;

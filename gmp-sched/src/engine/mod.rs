@@ -8,6 +8,8 @@ pub(crate) mod due_timers;
 pub(crate) mod enqueue;
 pub mod idle;
 pub mod lock_os_thread;
+#[cfg(all(test, gmp_loom))]
+pub(crate) mod loom_wait;
 pub(crate) mod machines;
 pub mod park;
 pub(crate) mod pick;
@@ -19,8 +21,6 @@ pub(crate) mod schedule;
 pub mod sleep;
 pub(crate) mod slice;
 pub(crate) mod stacks;
-#[cfg(all(test, gmp_loom))]
-pub(crate) mod stand_in;
 pub(crate) mod steal;
 pub mod stop_the_world;
 pub(crate) mod switch;

@@ -56,7 +56,7 @@ pub(crate) fn park_with<'a, P: Platform>(
         }
     };
     #[cfg(all(test, gmp_loom))]
-    return crate::engine::stand_in::leave(CurrentGoroutine { pinned, machine, processor, me }, commit);
+    return crate::engine::loom_wait::leave(CurrentGoroutine { pinned, machine, processor, me }, commit);
     #[cfg(not(all(test, gmp_loom)))]
     {
         let next = pick_next(&pinned, processor);
@@ -103,7 +103,7 @@ pub unsafe fn ready<P: Platform>(goroutine: &'static Goroutine<P>) {
 pub(crate) fn ready_pinned<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     if let Some((machine, processor)) = end_wait(pinned, goroutine) {
         #[cfg(all(test, gmp_loom))]
-        if crate::engine::stand_in::ready(goroutine) {
+        if crate::engine::loom_wait::ready(goroutine) {
             return;
         }
         enqueue_on(machine, processor, goroutine);

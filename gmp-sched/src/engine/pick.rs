@@ -67,7 +67,7 @@ pub(crate) fn find_runnable<P: Platform>(pinned: &Pinned<P>, machine: &'static M
             .or_else(|| processor.pop_local())
             .or_else(|| take_global_batch(scheduler, processor))
             .or_else(|| poll_devices(pinned, scheduler, processor))
-            .or_else(|| may_spin(scheduler, machine).then(|| steal(pinned, processor)).flatten());
+            .or_else(|| try_start_spinning(scheduler, machine).then(|| steal(pinned, processor)).flatten());
         let Some(goroutine) = found else {
             machine.go_idle(pinned);
             continue;
@@ -200,7 +200,7 @@ impl<P: Platform> Scheduler<P> {
 
 /// Returns whether the M spins. If it does not yet, it begins to, provided that fewer Ms spin than half of the busy Ps: more
 /// would only take CPUs from the Ms that have work.
-fn may_spin<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
+fn try_start_spinning<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
     if machine.is_spinning() {
         return true;
     }

@@ -112,11 +112,11 @@ impl<P: Platform> WorldStopped<P> {
     fn resize(&self, procs: usize) {
         let scheduler = self.pinned.machine().scheduler();
         let (staying, leaving) = scheduler.processors().split_at(procs.min(scheduler.procs()));
-        let heir = self.find_heir(staying);
-        self.move_to(heir);
+        let successor = self.find_successor(staying);
+        self.move_to(successor);
         let mut shared = scheduler.shared.lock();
         for processor in leaving {
-            scheduler.retire(&mut shared, processor, heir);
+            scheduler.retire(&mut shared, processor, successor);
         }
         for processor in scheduler.processors_ever().iter().take(procs).skip(scheduler.procs()) {
             processor.status.set(ProcessorStatus::Stopped);
@@ -125,30 +125,30 @@ impl<P: Platform> WorldStopped<P> {
         scheduler.processors_ever().iter().for_each(|processor| processor.set_alone(scheduler.procs() == 1));
         shared.machines_wanted = procs;
         drop(shared);
-        let earliest = heir.timers.earliest();
+        let earliest = successor.timers.earliest();
         if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-            P::arm_timer(&self.pinned, heir, earliest);
+            P::arm_timer(&self.pinned, successor, earliest);
         }
     }
 
     /// The P that the caller holds afterwards, and that takes over the timers: the caller's own, if that stays.
-    fn find_heir(&self, staying: &'static [Processor<P>]) -> &'static Processor<P> {
+    fn find_successor(&self, staying: &'static [Processor<P>]) -> &'static Processor<P> {
         let own = self.pinned.processor();
         if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
     }
 
-    /// Holds `heir` in place of the caller's own P, which is stopped.
-    fn move_to(&self, heir: &'static Processor<P>) {
+    /// Holds `successor` in place of the caller's own P, which is stopped.
+    fn move_to(&self, successor: &'static Processor<P>) {
         let machine = self.pinned.machine();
         let own = self.pinned.processor();
-        if core::ptr::eq(own, heir) {
+        if core::ptr::eq(own, successor) {
             return;
         }
         let mut shared = machine.scheduler().shared.lock();
         own.status.set(ProcessorStatus::Stopped);
-        shared.forget_caller(heir);
-        heir.status.set(ProcessorStatus::Running);
-        machine.hold(heir);
+        shared.forget_caller(successor);
+        successor.status.set(ProcessorStatus::Running);
+        machine.hold(successor);
     }
 }
 
@@ -164,7 +164,12 @@ impl<P: Platform> Shared<P> {
 
 impl<P: Platform> Scheduler<P> {
     /// Takes `processor`, which is stopped, out of use. Go: `p.destroy`.
-    fn retire(&'static self, shared: &mut Shared<P>, processor: &'static Processor<P>, heir: &'static Processor<P>) {
+    fn retire(
+        &'static self,
+        shared: &mut Shared<P>,
+        processor: &'static Processor<P>,
+        successor: &'static Processor<P>,
+    ) {
         shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);
         let mut goroutines = List::<Goroutine<P>>::new();
@@ -172,7 +177,7 @@ impl<P: Platform> Scheduler<P> {
             goroutines.push_back(goroutine);
         }
         self.put_global_first(shared, &mut goroutines);
-        heir.timers.adopt(&processor.timers);
+        successor.timers.adopt(&processor.timers);
         reuse::spill(self, processor);
     }
 }
@@ -194,7 +199,7 @@ mod tests {
     #[test]
     fn order_is_kept_when_a_processor_is_retired() {
         let scheduler = Scheduler::<Native>::with_limit(3, 3);
-        let [heir, first, second] = [0, 1, 2].map(|index| &scheduler.processors()[index]);
+        let [successor, first, second] = [0, 1, 2].map(|index| &scheduler.processors()[index]);
         let goroutines: Vec<_> = (0..RING_CAPACITY + 3).map(|_| goroutine(scheduler)).collect();
         let (later, ring) = goroutines.split_at(2);
         let (next, ring) = ring.split_first().unwrap();
@@ -207,8 +212,8 @@ mod tests {
         let mut before = List::new();
         later.iter().for_each(|&goroutine| before.push_back(goroutine));
         scheduler.put_global(&mut shared, &mut before);
-        scheduler.retire(&mut shared, first, heir);
-        scheduler.retire(&mut shared, second, heir);
+        scheduler.retire(&mut shared, first, successor);
+        scheduler.retire(&mut shared, second, successor);
 
         // The P retired last comes first, as in Go.
         let expected = [other, next].into_iter().chain(ring.iter().copied()).chain(later.iter().copied());

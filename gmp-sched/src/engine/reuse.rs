@@ -70,10 +70,10 @@ pub(crate) fn take_with_stack<P: Platform>(
 
 /// A new slot, without a stack.
 fn make<P: Platform>(scheduler: &'static Scheduler<P>) -> Result<&'static Goroutine<P>, OutOfResources> {
-    let mut home = Vec::new();
-    home.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-    home.push(Goroutine::new(scheduler));
-    let slot: &'static Goroutine<P> = &home.leak()[0];
+    let mut slots = Vec::new();
+    slots.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+    slots.push(Goroutine::new(scheduler));
+    let slot: &'static Goroutine<P> = &slots.leak()[0];
     scheduler.register(slot);
     Ok(slot)
 }
@@ -146,7 +146,7 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// For a platform that is short of memory. Does not block or allocate; not callable from interrupts, nor with a lock
     /// held that [`Platform::release_stack`] takes.
-    pub fn give_back_stacks(&'static self, at_most: usize) -> usize {
+    pub fn free_idle_stacks(&'static self, at_most: usize) -> usize {
         let pinned = Pinned::<P>::new();
         if let Some(processor) = pinned.try_machine().and_then(|machine| machine.processor()) {
             spill(self, processor);
@@ -162,13 +162,13 @@ impl<P: Platform> Scheduler<P> {
 
     /// Releases the stacks of all dead Gs except those on the free list of a P that an M holds. For the shutdown: takes the
     /// idle Ps out of use.
-    pub(crate) fn give_back_all_stacks(&'static self) {
+    pub(crate) fn free_all_idle_stacks(&'static self) {
         loop {
             let idle = self.take_idle_processor(&mut self.shared.lock());
             let Some(processor) = idle else { break };
             spill(self, processor);
         }
-        self.give_back_stacks(usize::MAX);
+        self.free_idle_stacks(usize::MAX);
     }
 
     /// How many stacks dead Gs keep for the next ones.
@@ -271,7 +271,7 @@ mod tests {
         let pinned = Pinned::<Native>::new();
         let processor = pinned.processor();
         // Moves all free slots to the list of single ones.
-        scheduler.give_back_stacks(0);
+        scheduler.free_idle_stacks(0);
         let mut model = Model { singles: scheduler.cached_stacks() as u32, ..Model::default() };
         assert!(model.singles < BATCH, "there is nothing more on a machine that has just been made");
         let mut in_use: Vec<&'static Goroutine<Native>> = Vec::new();
@@ -303,7 +303,7 @@ mod tests {
                     }
                 }
                 Step::GiveBack(count) => {
-                    assert_eq!(scheduler.give_back_stacks(count), model.give_back(count as u32) as usize);
+                    assert_eq!(scheduler.free_idle_stacks(count), model.give_back(count as u32) as usize);
                 }
             }
             assert_eq!(processor.free.len(), model.local + model.spare);

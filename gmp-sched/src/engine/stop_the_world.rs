@@ -249,11 +249,11 @@ impl<P: Platform> Scheduler<P> {
             }
         }
         // Ordering: as for all code that puts Ps on the idle list, the partner is the fence of code that sets a timer, in
-        // `tell_timekeeper`.
+        // `wake_timekeeper`.
         fence(Ordering::SeqCst);
         let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
         if let Some(earliest) = earliest {
-            self.tell_timekeeper(earliest);
+            self.wake_timekeeper(earliest);
         }
         // Wakes an M to search for work, as in Go: for Gs queued before the stop, and for those whose submitters woke no M
         // because the caller counted as spinning.

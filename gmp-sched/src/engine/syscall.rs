@@ -263,7 +263,7 @@ impl<P: Platform> Scheduler<P> {
         P::point(Site::Idle);
         // Ordering: a timer may have been set that is not visible here yet. The code that sets it wakes the timekeeper, and
         // the timekeeper takes the lock (in `check_dead`) before it checks the timers, so it sees that this P is idle.
-        self.tell_timekeeper(self.earliest_unkept());
+        self.wake_timekeeper(self.earliest_timekeeper_timer());
         // Other Ps may have got work, and found no idle P to wake, before this one was idle.
         if self.is_work_visible() {
             self.wake_processor();

@@ -12,7 +12,7 @@
 //! A slot on these lists has a stack of the standard size, so that a spawn takes both in one step; Gs may
 //! [exchange](crate::engine::stacks::exchange_stacks) their stacks. A stack of another size is returned to the platform
 //! when its G dies. Standard stacks are returned when the platform is short of memory
-//! ([`Scheduler::give_back_stacks`]).
+//! ([`Scheduler::free_idle_stacks`]).
 
 use core::fmt;
 

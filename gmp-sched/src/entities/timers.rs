@@ -33,7 +33,7 @@ use crate::platform::{Pinned, Platform};
 #[doc(alias = "timer")]
 pub(crate) struct Timer<P: Platform> {
     /// The timers that contain it, or contained it last.
-    pub(crate) home: AtomicRef<Timers<P>>,
+    pub(crate) owner: AtomicRef<Timers<P>>,
     entry: WheelEntry<Self>,
     /// The time between firings in nanoseconds; 0 if it fires once.
     period: AtomicU64,
@@ -49,7 +49,7 @@ impl<P: Platform> Timed for Timer<P> {
 impl<P: Platform> Timer<P> {
     pub(crate) fn new() -> Self {
         Self {
-            home: AtomicRef::none(),
+            owner: AtomicRef::none(),
             entry: WheelEntry::unlinked(),
             period: AtomicU64::new(0),
             action: StoredAction::none(),
@@ -86,18 +86,18 @@ impl<P: Platform> Timer<P> {
     /// deadlock.
     pub(crate) fn cancel(&'static self, _pinned: &Pinned<P>) -> bool {
         loop {
-            let Some(home) = self.home.load(Ordering::Relaxed) else { return false };
+            let Some(owner) = self.owner.load(Ordering::Relaxed) else { return false };
             P::point(Site::Timers);
-            let mut wheel = home.wheel.lock();
+            let mut wheel = owner.wheel.lock();
             // When a P is retired, its timers move to another P.
-            if !self.home.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, home)) {
+            if !self.owner.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, owner)) {
                 continue;
             }
             if !self.is_armed() {
                 return false;
             }
             wheel.remove(self);
-            home.publish_earliest(&wheel);
+            owner.publish_earliest(&wheel);
             return true;
         }
     }
@@ -202,7 +202,7 @@ impl<P: Platform> Timers<P> {
     pub(crate) fn insert(&'static self, when: Instant, timer: &'static Timer<P>, action: Action<P>) -> bool {
         P::point(Site::Timers);
         let mut wheel = self.wheel.lock();
-        timer.home.store(Some(self), Ordering::Relaxed);
+        timer.owner.store(Some(self), Ordering::Relaxed);
         timer.action.set(action);
         let when = wheel.insert(timer, when);
         let is_earliest = when < self.earliest();
@@ -216,7 +216,7 @@ impl<P: Platform> Timers<P> {
     pub(crate) fn adopt(&'static self, other: &Self) {
         let (mut wheel, mut others) = (self.wheel.lock(), other.wheel.lock());
         others.drain(|timer, when| {
-            timer.home.store(Some(self), Ordering::Relaxed);
+            timer.owner.store(Some(self), Ordering::Relaxed);
             wheel.insert(timer, when);
         });
         other.publish_earliest(&others);

@@ -152,8 +152,8 @@ fn timer_reset_while_it_fires_delivers_no_stale_tick() {
 fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
     explore(|| {
         let setting = Setting::new(2);
-        let (caller, heir) = (setting.running_machine(), setting.running_machine());
-        let (from, to) = (caller.held_processor(), heir.held_processor());
+        let (caller, successor) = (setting.running_machine(), setting.running_machine());
+        let (from, to) = (caller.held_processor(), successor.held_processor());
         let slot = run_as(caller, |_| {
             let slot = TimerSlot::<Model>::take().unwrap();
             slot.set(LATER, Duration::ZERO);
@@ -161,7 +161,7 @@ fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
             slot
         });
         let slot: &'static TimerSlot<Model> = slot.unwrap();
-        let retires = spawn_as(heir, move |_| {
+        let retires = spawn_as(successor, move |_| {
             to.timers.adopt(&from.timers);
         });
         run_as(caller, |_| assert!(slot.stop(), "it has not fired"));

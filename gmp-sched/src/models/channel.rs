@@ -2,7 +2,7 @@
 //! stays, and only one of several wakers ends a wait.
 //!
 //! The models run the channel's own code, from a G's call to its return. Only the switch is left out: a G that parks is
-//! a loom thread that runs its commit, which releases the lock, and blocks until it is readied ([`stand_in`]).
+//! a loom thread that runs its commit, which releases the lock, and blocks until it is readied ([`loom_wait`]).
 
 use alloc::sync::Arc;
 use std::panic::{self, AssertUnwindSafe};
@@ -12,8 +12,8 @@ use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point, pass_point};
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
+use crate::engine::loom_wait;
 use crate::engine::park::ready_pinned;
-use crate::engine::stand_in;
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
@@ -23,7 +23,7 @@ use crate::platform::Pinned;
 
 /// Makes that many Ms, each with a running G.
 fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {
-    stand_in::reset();
+    loom_wait::reset();
     let setting = Setting::new(COUNT);
     core::array::from_fn(|_| setting.running_machine())
 }
@@ -76,7 +76,7 @@ fn wait_for_one(
     locked: select::Locked,
 ) -> usize {
     me.set_waiting(WaitReason::Select, ParkedStatus::unsampled(me.scheduler().number()), Instant::from_nanos(0));
-    stand_in::wait(me, || select::unlock_all(cases, locked));
+    loom_wait::wait(me, || select::unlock_all(cases, locked));
     me.set_status(Status::Running);
     select::leave_queues(pinned, cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
 }
@@ -345,7 +345,7 @@ fn caller_that_may_not_block_panics_without_lock_and_waiter() {
     }
     for call in [select_in_order, select_one_twice, receive_one] {
         explore(move || {
-            stand_in::reset();
+            loom_wait::reset();
             let setting = Setting::new(3);
             let (blocked, sends) = (setting.blocked_machine(), setting.running_machine());
             let receives = setting.running_machine();

@@ -41,7 +41,7 @@ impl Checked {
 
 /// Runs each of `bodies` as a G on a separate M. Returns what they share when all have ended.
 fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
-    crate::engine::stand_in::reset();
+    crate::engine::loom_wait::reset();
     let setting = Setting::new(bodies.len());
     let shared = Arc::new(shared);
     let (&here, others) = bodies.split_first().expect("there is something to do");

@@ -81,11 +81,11 @@ fn p_with_timers_goes_idle_beside_a_timekeeper_without_deadline() {
 fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
     explore_every_point(|| {
         let setting = Setting::new(5);
-        let [submitter, timekeeper, heir, third] = core::array::from_fn(|_| setting.busy_machine());
+        let [submitter, timekeeper, successor, third] = core::array::from_fn(|_| setting.busy_machine());
         let spinner = setting.spinning_machine();
         let (work, sleeper) = ([setting.goroutine(), setting.goroutine()], setting.goroutine());
-        set(heir, sleeper, SOON);
-        [timekeeper, heir, third].into_iter().for_each(|machine| {
+        set(successor, sleeper, SOON);
+        [timekeeper, successor, third].into_iter().for_each(|machine| {
             run_as(machine, |pinned| machine.go_idle(pinned));
         });
         Model::unpark_thread(timekeeper);

@@ -259,11 +259,11 @@ fn stacks_of_dead_gs_can_be_released() {
                 let sum: u64 = spawn_many().into_iter().map(|handle| handle.join().unwrap()).sum();
                 assert_eq!(sum, 499_500);
                 let cached = scheduler.cached_stacks();
-                let given_back = scheduler.give_back_stacks(usize::MAX);
+                let given_back = scheduler.free_idle_stacks(usize::MAX);
                 // Each other P keeps up to 64 stacks.
                 assert!(given_back + 64 * (processors - 1) >= cached, "{given_back} of {cached}");
                 assert!(scheduler.cached_stacks() <= 64 * (processors - 1));
-                assert_eq!(scheduler.give_back_stacks(0), 0);
+                assert_eq!(scheduler.free_idle_stacks(0), 0);
             }
             if processors == 1 {
                 assert_eq!(

@@ -101,8 +101,8 @@ pub(crate) fn set_current_machine(machine: usize) {
 
 /// Records where a lock has turned interrupts off on this CPU, and with `None` that they come back on. One instruction.
 #[inline(always)]
-pub(super) fn set_interrupts_off_at(place: Option<&'static Location<'static>>) {
-    store!(INTERRUPTS_OFF_AT, place.map_or(ptr::null(), ptr::from_ref));
+pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>) {
+    store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null(), ptr::from_ref));
 }
 
 unsafe extern "Rust" {

@@ -103,10 +103,10 @@ impl Snapshot {
         // Without the handler that calls this.
         self.trap_depth.store(percpu::trap_depth().saturating_sub(1), Ordering::Relaxed);
         let preempt_off_at = percpu::preempt_off_at().filter(|_| percpu::preempt_count() != 0);
-        for (to, place) in
+        for (to, location) in
             [(&self.interrupts_off_at, percpu::interrupts_off_at()), (&self.preempt_off_at, preempt_off_at)]
         {
-            to.store(place.map_or(ptr::null(), ptr::from_ref).cast_mut(), Ordering::Relaxed);
+            to.store(location.map_or(ptr::null(), ptr::from_ref).cast_mut(), Ordering::Relaxed);
         }
         for (to, from) in self.registers.iter().zip(frame.general()) {
             to.store(*from, Ordering::Relaxed);
@@ -130,9 +130,9 @@ impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let registers = self.registers();
         write!(f, "interrupts {}", if self.had_interrupts_off() { "off" } else { "on" })?;
-        write_place(f, &self.interrupts_off_at)?;
+        write_location(f, &self.interrupts_off_at)?;
         write!(f, ", preempt count {}", self.preempt_count())?;
-        write_place(f, &self.preempt_off_at)?;
+        write_location(f, &self.preempt_off_at)?;
         writeln!(f, "{}", if self.trap_depth.load(Ordering::Relaxed) == 0 { "" } else { ", in a handler" })?;
         write!(f, "{}", GeneralRegisters(&registers))?;
         let count = self.frame_count.load(Ordering::Relaxed).min(MAX_FRAMES);
@@ -140,10 +140,10 @@ impl fmt::Display for Snapshot {
     }
 }
 
-fn write_place(f: &mut fmt::Formatter<'_>, place: &AtomicPtr<Location<'static>>) -> fmt::Result {
+fn write_location(f: &mut fmt::Formatter<'_>, location: &AtomicPtr<Location<'static>>) -> fmt::Result {
     // SAFETY: only references to locations, which are constants, or null are stored.
-    let place = unsafe { place.load(Ordering::Relaxed).as_ref() };
-    place.map_or(Ok(()), |place| write!(f, " since {place}"))
+    let location = unsafe { location.load(Ordering::Relaxed).as_ref() };
+    location.map_or(Ok(()), |location| write!(f, " since {location}"))
 }
 
 /// Asks a CPU where it is. Does not wait. Callable from everywhere.

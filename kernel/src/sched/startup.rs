@@ -71,7 +71,7 @@ fn assert_memory_suffices() {
 
 /// How `mm` frees the stacks that dead Gs keep.
 const STACK_CACHE: StackCache = StackCache {
-    free: |at_most| scheduler().map_or(0, |scheduler| scheduler.give_back_stacks(at_most)),
+    free: |at_most| scheduler().map_or(0, |scheduler| scheduler.free_idle_stacks(at_most)),
     count: || scheduler().map_or(0, Scheduler::cached_stacks),
 };
 

@@ -4,10 +4,10 @@
 
 use core::ptr;
 
+#[cfg(gmp_loom)]
+use super::loom_lock::BlockingLock as RawLock;
 #[cfg(not(gmp_loom))]
 use super::spinning::SpinningLock as RawLock;
-#[cfg(gmp_loom)]
-use super::stand_in::BlockingLock as RawLock;
 use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::points::Site;
 use crate::entities::bubble::BubbleRef;

@@ -53,14 +53,14 @@ mod go_like;
 mod handle;
 mod header;
 mod iter;
+#[cfg(gmp_loom)]
+#[expect(unsafe_code, reason = "shares a guard between loom's threads, and passes the lock on as an address")]
+mod loom_lock;
 mod observers;
 #[expect(unsafe_code, reason = "keeps values in entries that may be empty")]
 mod ring;
 #[cfg(any(test, not(gmp_loom)))]
 mod spinning;
-#[cfg(gmp_loom)]
-#[expect(unsafe_code, reason = "shares a guard between loom's threads, and passes the lock on as an address")]
-mod stand_in;
 #[expect(unsafe_code, reason = "keeps a value in a slot that may be empty")]
 mod unsent;
 

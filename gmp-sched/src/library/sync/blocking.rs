@@ -86,7 +86,7 @@ impl<'a, P: Platform> Blocking<'a, P> {
         {
             // Only a part of a park: a whole one has too many steps for models of three Gs.
             let _ = (caller, wait_for);
-            crate::engine::stand_in::wait(me, || drop(guard));
+            crate::engine::loom_wait::wait(me, || drop(guard));
         }
         #[cfg(not(all(test, gmp_loom)))]
         {
@@ -109,7 +109,7 @@ pub(super) fn ready<P: Platform>(waiter: &'static Waiter<P>, pinned: &Pinned<P>)
     #[cfg(all(test, gmp_loom))]
     {
         let _ = pinned;
-        assert!(crate::engine::stand_in::ready(waiter.goroutine()), "readied a G that does not wait");
+        assert!(crate::engine::loom_wait::ready(waiter.goroutine()), "readied a G that does not wait");
     }
 }
 

@@ -169,7 +169,7 @@ fn work_is_conserved(machine: &Explorable) -> Result<(), String> {
 /// While a P is idle, the timekeeper wakes no later than the earliest timer of all idle Ps is due.
 fn timekeeper_covers_idle_timers(machine: &Explorable) -> Result<(), String> {
     let scheduler = machine.scheduler;
-    let earliest = scheduler.earliest_unkept();
+    let earliest = scheduler.earliest_timekeeper_timer();
     if earliest == Instant::NEVER {
         return Ok(());
     }

@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "entities/timers.rs",
         "a timer that has moved to another P is looked for where it was",
-        "            if !self.home.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, home)) {
+        "            if !self.owner.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, owner)) {
                 continue;
             }",
         "",

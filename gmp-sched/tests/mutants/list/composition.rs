@@ -123,15 +123,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "the timekeeper is not told of the timers of a P that is handed off",
-        "        self.tell_timekeeper(self.earliest_unkept());",
+        "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
         "",
         Simulation("composition", "timer_of_a_handed_off_p_fires_in_time", ONE),
     ),
     mutant(
         "engine/procs.rs",
         "the timers of a P that goes out of use stay there",
-        "        heir.timers.adopt(&processor.timers);",
-        "        let _ = heir;",
+        "        successor.timers.adopt(&processor.timers);",
+        "        let _ = successor;",
         Simulation("composition", "timer_of_a_retired_p_fires_in_time", ONE),
     ),
 ];

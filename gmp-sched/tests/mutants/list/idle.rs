@@ -28,15 +28,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that changes Ps does not wake the timekeeper for the timers that it leaves behind",
-        "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
+        "            scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());",
         "",
         Model("timers::m_leaves_timers_behind_for_another_p"),
     ),
     mutant(
         "engine/idle.rs",
         "an M that changes Ps wakes the timekeeper for the timers that it leaves behind, and not for those of Ps in system calls",
-        "            scheduler.tell_timekeeper(scheduler.earliest_unkept());",
-        "            scheduler.tell_timekeeper(left.timers.earliest());",
+        "            scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());",
+        "            scheduler.wake_timekeeper(left.timers.earliest());",
         Model("timers::m_changes_ps_beside_timers_left_in_a_system_call"),
     ),
     mutant(

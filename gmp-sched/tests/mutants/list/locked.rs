@@ -7,10 +7,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/lock_os_thread.rs",
         "the M of a locked G that another M has found is not unparked",
-        "            to.give(&mut shared, processor);
+        "            to.assign(&mut shared, processor);
         }
         P::unpark_thread(to);",
-        "            to.give(&mut shared, processor);
+        "            to.assign(&mut shared, processor);
         }",
         Model("locked::locked_g_that_yields_is_found_by_another_m"),
     ),
@@ -18,8 +18,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/lock_os_thread.rs",
         "an M that gives its P to the M of a locked G does not go idle",
         "            scheduler.put_idle_machine(&mut shared, self);
-            to.give(&mut shared, processor);",
-        "            to.give(&mut shared, processor);",
+            to.assign(&mut shared, processor);",
+        "            to.assign(&mut shared, processor);",
         Model("locked::locked_g_that_returns_from_a_system_call_is_found_by_another_m"),
     ),
     mutant(

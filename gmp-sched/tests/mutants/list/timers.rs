@@ -19,15 +19,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the timekeeper has no fence",
         "            fence(Ordering::SeqCst);
             P::point(Site::Timers);
-            if self.earliest_unkept",
+            if self.earliest_timekeeper_timer",
         "            P::point(Site::Timers);
-            if self.earliest_unkept",
+            if self.earliest_timekeeper_timer",
         Model("timers::timer_against_a_timekeeper_that_postpones_its_deadline"),
     ),
     mutant(
         "engine/idle.rs",
         "the timekeeper does not check the timers again",
-        "            if self.earliest_unkept() >= earliest {
+        "            if self.earliest_timekeeper_timer() >= earliest {
                 return (earliest != Instant::NEVER).then_some(earliest);
             }",
         "            return (earliest != Instant::NEVER).then_some(earliest);",
@@ -51,7 +51,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "an M that is not the timekeeper does not wake it for the timers of the P that it gives up",
         "                if earliest != Instant::NEVER {
-                    self.tell_timekeeper(earliest);
+                    self.wake_timekeeper(earliest);
                 }
                 return None;",
         "                return None;",
@@ -60,7 +60,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/arm_timers.rs",
         "the timekeeper is not woken for a timer that becomes the earliest",
-        "pinned.machine().scheduler().tell_timekeeper(when);",
+        "pinned.machine().scheduler().wake_timekeeper(when);",
         "",
         Model("timers::timer_against_an_m_that_becomes_the_timekeeper"),
     ),
@@ -88,15 +88,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "a handoff does not wake the timekeeper for the timers that it leaves",
-        "        self.tell_timekeeper(self.earliest_unkept());",
+        "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
         "        crate::base::atomic::fence(Ordering::SeqCst);",
         Model("timers::handing_off_timers"),
     ),
     mutant(
         "engine/syscall.rs",
         "a handoff wakes the timekeeper for the timers that it leaves, and not for those of Ps in system calls",
-        "        self.tell_timekeeper(self.earliest_unkept());",
-        "        self.tell_timekeeper(processor.timers.earliest());",
+        "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
+        "        self.wake_timekeeper(processor.timers.earliest());",
         Model("timers::handing_off_beside"),
     ),
     mutant(
@@ -158,7 +158,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "entities/timers.rs",
         "the earliest time is not published when the earliest timer is removed",
         "            wheel.remove(self);
-            home.publish_earliest(&wheel);",
+            owner.publish_earliest(&wheel);",
         "            wheel.remove(self);",
         Model("cancel::timer_moved_from_a_retired_p_is_stopped_in_a_system_call"),
     ),

@@ -216,7 +216,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/stop_the_world.rs",
         "the start does not tell the timekeeper of the timers of idle Ps",
-        "            self.tell_timekeeper(earliest);",
+        "            self.wake_timekeeper(earliest);",
         "            let _ = earliest;",
         Model("world::timers_are_not_missed_when_the_world_starts"),
     ),
@@ -227,7 +227,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let earliest",
         "        let earliest",
         Nobody(
-            "while the world is stopped only the stopper sets timers, and `tell_timekeeper` has a fence of its own. It stays \
+            "while the world is stopped only the stopper sets timers, and `wake_timekeeper` has a fence of its own. It stays \
              for whoever may once set one from outside.",
         ),
     ),
@@ -280,7 +280,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/procs.rs",
         "a P that is retired takes its timers along",
-        "        heir.timers.adopt(&processor.timers);",
+        "        successor.timers.adopt(&processor.timers);",
         "",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),

@@ -16,18 +16,18 @@ const NOBODY: u32 = u32::MAX;
 pub(super) struct Holder {
     /// Written by the holder while it holds the lock. So a CPU finds its own number here only if it holds the lock.
     cpu: AtomicU32,
-    place: AtomicPtr<Location<'static>>,
+    location: AtomicPtr<Location<'static>>,
 }
 
 impl Holder {
     pub(super) const fn nobody() -> Self {
-        Self { cpu: AtomicU32::new(NOBODY), place: AtomicPtr::new(ptr::null_mut()) }
+        Self { cpu: AtomicU32::new(NOBODY), location: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Records that the caller has taken the lock at `place`. It stays on this CPU until it calls [`clear`](Self::clear).
+    /// Records that the caller has taken the lock at `location`. It stays on this CPU until it calls [`clear`](Self::clear).
     #[inline]
-    pub(super) fn set(&self, place: &'static Location<'static>) {
-        self.place.store(ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
+    pub(super) fn set(&self, location: &'static Location<'static>) {
+        self.location.store(ptr::from_ref(location).cast_mut(), Ordering::Relaxed);
         self.cpu.store(percpu::current().number(), Ordering::Relaxed);
     }
 
@@ -42,18 +42,18 @@ impl Holder {
         self.cpu.load(Ordering::Relaxed) == cpu.number()
     }
 
-    /// Checks that the caller, at `place`, may wait for the lock.
+    /// Checks that the caller, at `location`, may wait for the lock.
     ///
     /// # Panics
     /// This CPU holds the lock, taken by the caller or by the code that it has interrupted: the wait would never end.
-    pub(super) fn check(&self, place: &'static Location<'static>) {
+    pub(super) fn check(&self, location: &'static Location<'static>) {
         // Code that can migrate here must not compare the number of one CPU with the number written by another.
         let is_here = without_interrupts(|| self.is(percpu::current()));
         if is_here {
             // SAFETY: `set` stored a reference to a location, all of which are constants, before it stored the number.
-            let taken = unsafe { self.place.load(Ordering::Relaxed).as_ref() };
+            let taken = unsafe { self.location.load(Ordering::Relaxed).as_ref() };
             let taken = taken.expect("a lock that is held was taken somewhere");
-            panic!("a CPU waits for itself: at {place} for the lock that it took at {taken}");
+            panic!("a CPU waits for itself: at {location} for the lock that it took at {taken}");
         }
     }
 }

@@ -10,21 +10,21 @@ use crate::cpu::percpu::{self, LOCK, LOCKS};
 /// The top bit of the count of `InterruptMutex`es: set only if guards were leaked.
 const TOO_MANY_LOCKS: u32 = 0x80 * LOCK;
 
-/// Records that the caller, which has turned interrupts off, takes an `InterruptMutex` at `place`. `were_on` says whether
+/// Records that the caller, which has turned interrupts off, takes an `InterruptMutex` at `location`. `were_on` says whether
 /// interrupts were on before.
 ///
 /// # Panics
 /// In a handler of a non-maskable interrupt; or if 128 are held already.
 #[inline(always)]
 #[track_caller]
-pub(super) fn enter(were_on: bool, place: &'static Location<'static>) {
+pub(super) fn enter(were_on: bool, location: &'static Location<'static>) {
     let word = percpu::preempt_word();
     if word & (contexts::REFUSING_INTERRUPT_MUTEX | TOO_MANY_LOCKS) != 0 {
         contexts::refuse_interrupt_mutex();
     }
     percpu::raise_lock_count();
     if word & LOCKS == 0 {
-        percpu::set_interrupts_off_at(were_on.then_some(place));
+        percpu::set_interrupts_off_at(were_on.then_some(location));
     }
 }
 
