@@ -8,8 +8,9 @@
 //!
 //! # Durable waits
 //!
-//! A G waits durably if only another G or a timer of its bubble can end the wait: then nothing more happens in the bubble
-//! until the clock advances. A wait that something outside can end holds the clock.
+//! A G waits durably if only another G or a timer of its bubble can end the wait: then nothing more happens in the
+//! bubble until the clock advances. The clock does not advance while a G waits for something that can come from outside
+//! of the bubble.
 //!
 //! | a G of a bubble waits for | durable? |
 //! |---|---|
@@ -26,8 +27,9 @@
 //! | a mutex, a reader-writer lock, a future, a device, a system call, a stop of the world | no |
 //! | a condition of its own, in [`park`](crate::park::park) | no |
 //!
-//! A [`Limit`](crate::cancel::Limit) of a wait does not make it durable: while a wait that is not durable holds the clock,
-//! no deadline passes. The wait reason of a durable wait ends in `(durable)` if the same wait can also be not durable, as in
+//! A [`Limit`](crate::cancel::Limit) of a wait does not make the wait durable: while a wait that is not durable holds
+//! the clock, no deadline passes. The wait reason of a durable wait ends in `(durable)` if the same wait can also be
+//! not durable, as in
 //! Go. (In Go, joining, once and semaphores are built from mutexes and channels and behave like these; the rest is the
 //! same.)
 //!

@@ -26,7 +26,7 @@ impl<P: Platform> Timer<P> {
 }
 
 impl<P: Platform> Action<P> {
-    /// Runs the action at `now`; returns the G that this made runnable, for the caller to run or to enqueue.
+    /// Runs the action at `now`. Returns the G that became runnable, if any, for the caller to run or to enqueue.
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<P>, now: Instant) -> Option<&'static Goroutine<P>> {
         match self {
@@ -40,8 +40,8 @@ impl<P: Platform> Action<P> {
     }
 }
 
-/// Sets `timer` to run `action` at `when`: among the timers of the bubble of `goroutine`, or of the current P if it is in
-/// none. No other code arms `timer` at the same time.
+/// Sets `timer` to run `action` at `when`. If `goroutine` is in a bubble, the timer is one of the bubble's, otherwise
+/// one of the current P's. No other code may arm `timer` at the same time.
 #[inline]
 pub(crate) fn arm<P: Platform>(
     pinned: &Pinned<P>,
@@ -53,7 +53,7 @@ pub(crate) fn arm<P: Platform>(
     arm_in(pinned, goroutine.bubble(), when, timer, action);
 }
 
-/// [`arm`] among the timers of `bubble`, or of the current P if that is `None`.
+/// [`arm`] among the timers of `bubble`, or of the current P if `bubble` is `None`.
 #[inline]
 pub(crate) fn arm_in<P: Platform>(
     pinned: &Pinned<P>,

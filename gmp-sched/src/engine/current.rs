@@ -7,8 +7,9 @@ use crate::platform::{Pinned, Platform};
 
 /// The calling G, pinned, with the M that runs it and the P that this M holds.
 ///
-/// A switch consumes it: when the G is resumed it may be on another M, with another P. Functions that are inlined pass it on.
-/// Outlined ones take the pin alone and look the three up again: passed in memory, they would cost the fast path three stores.
+/// A switch consumes this value, because the G may be resumed by another M that holds another P. Inlined functions pass
+/// the value on. Outlined functions take only the pin and look up the other three again: passing them in memory would
+/// cost the fast path three stores.
 #[derive(Debug)]
 pub(crate) struct CurrentGoroutine<P: Platform> {
     pub(crate) pinned: Pinned<P>,
@@ -33,7 +34,7 @@ impl<P: Platform> CurrentGoroutine<P> {
     ///
     /// # Panics
     ///
-    /// The caller is not a G with a P, or was pinned before, as it is while it has stopped the world.
+    /// The caller is not a G with a P, or is pinned more than once. A G that has stopped the world is always pinned.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn of(pinned: Pinned<P>) -> Self {

@@ -29,8 +29,9 @@
 //! # No raise is lost
 //!
 //! `raise` publishes the signal, then has a fence, then checks for an idle P. An M that goes idle gives up its P, then has a
-//! fence, then checks the ready list. One of them sees the other. If there is an idle M, the timekeeper is woken, and checks
-//! everything before it sleeps again. Otherwise an M that runs a G is preempted, and checks then.
+//! fence, then checks the ready list. So at least one of the two sees what the other has published. If there is an idle
+//! M, the timekeeper is woken, and checks everything before it sleeps again. Otherwise an M that runs a G is preempted,
+//! and checks then.
 
 use core::time::Duration;
 
@@ -57,21 +58,22 @@ fn generation_of(word: u64) -> WaitGeneration {
     WaitGeneration(word >> TAG.count_ones())
 }
 
-/// What a G finds that is about to wait.
+/// What a G finds in a signal for which it is about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A raise that no G has waited for; the wait is over.
+    /// The signal has been raised since the last wait, so the G need not wait.
     Raised,
-    /// No raise: it has to wait.
+    /// The signal has not been raised: the G has to wait.
     Nothing,
     /// Another M has taken the raise from the ready list and is about to store RAISED: the G has to check again.
     OnItsWay,
-    /// Another G waits.
+    /// Another G waits for the signal.
     Taken,
 }
 
 impl<P: Platform> Signal<P> {
-    /// Waits until it is raised; returns at once if it has been raised since the last wait. Blocks the calling G, not its M.
+    /// Waits until the signal is raised; returns at once if it has been raised since the last wait. Blocks the calling
+    /// G, not its M.
     /// Not callable from interrupts. Go: `netpollblock`.
     ///
     /// # Panics
@@ -147,7 +149,7 @@ impl<P: Platform> Signal<P> {
     fn park(&'static self, caller: CurrentGoroutine<P>, deadline: Instant) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let generation = self.announce(scheduler, me)?;
-        // `move`: once the timer is armed the G may run, and the contents of its stack may change.
+        // `move`: once the timer is armed, the G may run and overwrite its stack.
         let commit = move |pinned: &Pinned<P>, me| self.commit(pinned, me, generation, deadline);
         drop(park_with(caller, WaitReason::IoWait, commit));
         self.end(scheduler, me, deadline)
@@ -174,7 +176,8 @@ impl<P: Platform> Signal<P> {
         Some(generation)
     }
 
-    /// The commit, after `me` has left its stack. Returns `false` if it has to continue at once.
+    /// The commit of the park, which runs after `me` has left its stack. Returns `false` if `me` has to continue at
+    /// once.
     pub(crate) fn commit(
         &'static self,
         pinned: &Pinned<P>,
@@ -187,7 +190,8 @@ impl<P: Platform> Signal<P> {
         }
         P::point(Site::DeviceSignal);
         let [parking, waiting] = [PARKING, WAITING].map(|state| with_generation(state, generation));
-        // Ordering: Release publishes the G, and that it has left its stack; partner: the exchange in `raise`.
+        // Ordering: Release publishes `self.goroutine`, and that this G has left its stack; partner: the exchange in
+        // `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
         // Raised meanwhile: the G continues, unless its timer has readied it already.
         waits || !me.claim(generation)
@@ -205,8 +209,8 @@ impl<P: Platform> Signal<P> {
             me.timer.cancel(&Pinned::new());
         }
         P::point(Site::DeviceSignal);
-        // In any other state there was a raise that did not end this wait: it came before the G was waiting, or after the
-        // deadline. The caller checks again, and that raise counts for this wait.
+        // In any state but these three, there was a raise that did not end this wait: it came before the G was waiting,
+        // or after the deadline. The caller checks again, and that raise counts for this wait.
         let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);
         // Ordering: Acquire: sees what the handlers of all raises so far did; partner: the exchange in `raise`. Release: the
         // next wait, of any G, comes after all this; partner: the exchange in `announce`.
@@ -244,11 +248,11 @@ impl<P: Platform> Signal<P> {
         scheduler.break_idle();
     }
 
-    /// The signal has been taken from the ready list: returns the G to ready, if it still waits. If it does not, the raise
-    /// is kept.
+    /// Called when the signal has been taken from the ready list: returns its G, for the caller to ready, if the G
+    /// still waits. Otherwise the raise is kept.
     fn deliver(&'static self) -> Option<&'static Goroutine<P>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
-        // While it is queued its wait generation does not change.
+        // While the signal is queued, its wait generation does not change.
         let generation = generation_of(self.word.load(Ordering::Relaxed));
         let waits = goroutine.claim(generation);
         P::point(Site::DeviceSignal);

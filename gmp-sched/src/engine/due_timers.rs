@@ -11,8 +11,9 @@
 //! | the timer's interrupt, just after a displacement | the next pick is a slow one ([`Processor::request_slow_pick`]), and at the end of the undisturbed time the running G is displaced |
 //! | a thief without other work | it runs the G |
 //!
-//! While a timer is due sooner than the running G may be displaced, no interrupt is armed: each pick is a slow one, which reads
-//! the clock. So a thousand timers that are due at once cost no interrupts, and where none is due soon no pick reads the clock.
+//! While a timer is due sooner than the running G may be displaced, no interrupt is armed: each pick is a slow one,
+//! which reads the clock. So a thousand timers that are due at once cost no interrupts, and while no timer is due soon,
+//! no pick reads the clock.
 
 use core::time::Duration;
 
@@ -51,10 +52,10 @@ pub(crate) fn next_due<P: Platform>(
     next
 }
 
-/// The batch budget is used up: the next G comes from the ring or the global queue, and runs undisturbed for a while, even
-/// if a timer is due at once. The G in `runnext` goes to the tail of the ring: otherwise, if in each batch the Gs of timers
-/// readied a G, the ring would never be served. Only a displaced G stays in `runnext`: what is left of its slice limits how
-/// long it runs.
+/// The batch budget is used up: the next G comes from the ring or the global queue, and runs undisturbed for a while,
+/// even if a timer is due at once. The G in `runnext` goes to the tail of the ring. Otherwise the ring would starve if
+/// the Gs of each batch readied another G. Only a displaced G stays in `runnext`: the rest of its slice limits how long
+/// it runs.
 #[cold]
 fn end_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) {
     processor.slice.displaced_at.store(now.as_nanos(), Ordering::Relaxed);
@@ -71,9 +72,9 @@ fn has_budget<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>,
     now.as_nanos() < processor.due_batch_until.load(Ordering::Relaxed) || begin_batch(pinned, processor, now)
 }
 
-/// The budget is used up: begins the next batch if another G has run since the last one, or none waits. Returns whether it
-/// began. "Another G" is one of the local queue, of the global queue or of a ready device: a source that did not count here
-/// would starve.
+/// The budget is used up: begins the next batch if another G has run since the last one, or if no other G waits.
+/// Returns whether a batch began. "Another G" comes from the local queue, the global queue or a ready device; a source
+/// that was not counted here would starve.
 fn begin_batch<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>, now: Instant) -> bool {
     let others_wait = || !processor.queue.is_empty() || pinned.machine().scheduler().has_shared_work();
     let others_are_next = processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();

@@ -28,7 +28,7 @@ pub(crate) fn enqueue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     enqueue_on(machine, machine.processor(), goroutine);
 }
 
-/// [`enqueue_next`] for a caller that knows its M and the P that this holds, if any.
+/// [`enqueue_next`] for a caller that knows its M and the P, if any, that this M holds.
 #[inline(always)]
 pub(crate) fn enqueue_on<P: Platform>(
     machine: &'static Machine<P>,
@@ -129,9 +129,9 @@ pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static 
     put_next(machine, processor, goroutine);
 }
 
-/// Commit of the displacement of a G that had displaced another one itself, because of a timer: it goes back among the due
-/// timers, and alternates with their Gs. (In `runnext` it would push the G that it displaced to the tail of the ring, or be
-/// pushed there by it.)
+/// Commit of the displacement of a G that had itself displaced another one because of a timer. The G goes back among
+/// the due timers and alternates with the Gs of those. (In `runnext` one of the two displaced Gs would push the other
+/// to the tail of the ring.)
 pub(crate) fn requeue_due<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     sampling::runnable_again(pinned.processor(), goroutine);
     goroutine.set_status(Status::Runnable);
@@ -149,12 +149,12 @@ impl<P: Platform> Scheduler<P> {
 
     /// Makes a G of this scheduler runnable and [injects](Self::inject) it. For a caller that is not an M of this scheduler.
     ///
-    /// As soon as the G can run, the scheduler may end and be used again. So after the critical section the caller uses nothing
-    /// of it but the token of an M.
+    /// As soon as the G can run, the scheduler may end and be used again. So after the critical section the caller uses
+    /// nothing of the scheduler but the park token of the M that it unparks.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<P>) {
         let woken = {
-            // In one critical section: while every M is idle, a G that neither waits nor is on a queue would look like a
-            // deadlock of the other Gs to `check_dead`.
+            // One critical section: while every M is idle, `check_dead` would otherwise see a G that neither waits nor
+            // is on a queue, and report a deadlock of the other Gs.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);

@@ -15,7 +15,7 @@ use crate::record::trace::EventKind;
 pub(crate) enum Assignment {
     /// To search for work: the waker has counted it as spinning.
     Search,
-    /// To run the Gs on the queue of the P that it is given.
+    /// To run the Gs in the queue of the P that is assigned with it.
     Run,
 }
 
@@ -74,8 +74,8 @@ impl<P: Platform> Scheduler<P> {
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Wakes an M to search in place of the caller. The caller is counted as spinning before the call, and no longer after
-    /// it.
+    /// Wakes an M to search in place of the caller. The caller counts as spinning before the call and does not when it
+    /// returns.
     pub(crate) fn pass_search_on(&'static self) {
         loop {
             let woken = {
@@ -88,8 +88,8 @@ impl<P: Platform> Scheduler<P> {
                 return;
             }
             P::point(Site::Idle);
-            // No P is idle. Submitters woke no M while the count included this one, so lower it and check again: a P may
-            // have become idle in the meantime.
+            // No P is idle. Submitters woke no M while the count included the caller. So lower the count and check
+            // again: a P may have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
                 return;
@@ -130,14 +130,15 @@ impl<P: Platform> Scheduler<P> {
         self.timekeeper.store(machine, Ordering::Release);
     }
 
-    /// Wakes the timekeeper if it means to sleep beyond `when`. Called after a timer that only the timekeeper runs, or the
-    /// idleness of its P, has been published. Go: `wakeNetPoller`.
+    /// Wakes the timekeeper if its deadline is later than `when`. Called after a timer that only the timekeeper can
+    /// fire has been published, or after the P of that timer has been put on the idle list. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
     pub(crate) fn wake_timekeeper(&self, when: Instant) {
-        // Ordering: partner is the fence in `park_deadline`: either we see the timekeeper's deadline or it sees the timer.
+        // Ordering: partner is the fence in `park_deadline`: either this M sees the timekeeper's deadline, or the
+        // timekeeper sees the timer.
         fence(Ordering::SeqCst);
         P::point(Site::Timers);
-        // The deadline belongs to this M: a former timekeeper that still stores a deadline stores its own.
+        // Each M has a deadline of its own. A former timekeeper that is still storing one does not overwrite this M's.
         if let Some(machine) = self.timekeeper.load(Ordering::Acquire)
             && when.as_nanos() < machine.deadline.load(Ordering::Relaxed)
         {
@@ -154,7 +155,8 @@ impl<P: Platform> Scheduler<P> {
         self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Until when `machine` may sleep: `None` if it is not the timekeeper, or there is no timer for the timekeeper.
+    /// Returns until when `machine` may sleep, or `None` for no limit: it is not the timekeeper, or there is no timer
+    /// for the timekeeper.
     fn park_deadline(&'static self, machine: &'static Machine<P>) -> Option<Instant> {
         let is_timekeeper =
             || self.timekeeper.load(Ordering::Acquire).is_some_and(|timekeeper| core::ptr::eq(timekeeper, machine));
@@ -177,8 +179,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// Whether there is work on any queue: the global one or that of any P, idle or not, ready devices, due timers. Go:
-    /// `checkRunqsNoP`, `checkTimersNoP`.
+    /// Whether there is work anywhere: in the global queue, in the queue of a P (idle or not), a ready device or a due
+    /// timer. Go: `checkRunqsNoP`, `checkTimersNoP`.
     #[doc(alias = "checkRunqsNoP")]
     pub(crate) fn is_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
@@ -191,16 +193,16 @@ impl<P: Platform> Scheduler<P> {
 impl<P: Platform> Machine<P> {
     /// Assigns `processor` to this M, which has just been taken off the idle list.
     pub(crate) fn set_assigned(&self, processor: &'static Processor<P>, assignment: Assignment) {
-        // Before the P becomes visible: an M that has seen it, searched, and is idle again would be marked as spinning too
-        // late, and the count would never return to 0.
+        // Stored before the P becomes visible. Otherwise the M could take the P, search and go idle again first, this
+        // store would mark the idle M as spinning, and the count would never return to 0.
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
-        // Ordering: Release; partner: the Acquire in `take_assigned`, which an M may reach by a spurious wakeup before it is
-        // unparked.
+        // Ordering: Release; partner: the Acquire in `take_assigned`. A spurious wakeup may lead the M there before it
+        // is unparked.
         self.next_processor.store(Some(processor), Ordering::Release);
     }
 
-    /// Gives up the P and waits for one. Returns with a P: an assigned one, one taken for work seen in the second check, or
-    /// its own if work turned up before it was given up.
+    /// Gives up the P and waits for one. The M holds a P when this returns: one that was assigned, one that it took for
+    /// work seen in the second check, or still its own if there was work before it gave that up.
     ///
     /// Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
@@ -219,7 +221,8 @@ impl<P: Platform> Machine<P> {
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
-            // In the same critical section: an M that puts work on the global queue after it sees that no M is spinning.
+            // In the same critical section, so that an M that enqueues on the global queue afterwards sees that this M
+            // no longer spins.
             if self.spinning.swap(false, Ordering::Relaxed) {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
             }
@@ -230,13 +233,13 @@ impl<P: Platform> Machine<P> {
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
         {
-            // The P that was given up may still be idle, and this M may have been assigned another one before it read the
-            // timers of the first.
+            // This M may have been assigned another P before it read the timers of the P that it gave up, which may
+            // still be idle. Then the timekeeper is responsible for those timers.
             scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         }
     }
 
-    /// On the idle list: checks all queues a second time, then parks until a P is assigned.
+    /// Called by an M on the idle list: checks all queues a second time, then parks until a P is assigned to it.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<P>) {
         let scheduler = self.scheduler();
         // Submitters relied on this M while it was spinning: they woke no other.
@@ -258,7 +261,7 @@ impl<P: Platform> Machine<P> {
                 scheduler.free_all_idle_stacks();
                 P::exit_thread();
             }
-            // Before this M may end: it may be the last to become idle, and then no other M checks.
+            // Checked before this M may end: if it was the last to become idle, no other M checks.
             scheduler.check_dead();
             if ends_at.is_some_and(|ends_at| P::now() >= ends_at) {
                 if self.retire() {
@@ -271,8 +274,9 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// This M was assigned a P before its second check, or before it could take a P for what it saw there. While it was
-    /// spinning others relied on that check: if there is more than the first G of the assigned P, another M has to search.
+    /// Called when this M was assigned a P before its second check, or before it could take a P for the work that it
+    /// saw in that check. Submitters relied on the check while this M was spinning. If there is more work than the
+    /// first G of the assigned P, another M has to search.
     fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());
         let has_more = |processor: &'static Processor<P>| {
@@ -303,8 +307,9 @@ impl<P: Platform> Machine<P> {
         true
     }
 
-    /// Work turned up while this M is on the idle list: takes an idle P and begins to spin, so that another M is woken if
-    /// there is work for more than one. Returns `false` if no P is idle: then all are held by Ms that will find the work.
+    /// Called when this M has seen work while it is on the idle list: takes an idle P and begins to spin, so that
+    /// another M is woken if there is more work. Returns `false` if no P is idle: the Ms that hold the Ps will find the
+    /// work.
     fn take_back(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();

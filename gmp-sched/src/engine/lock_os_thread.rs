@@ -2,17 +2,17 @@
 //! `runtime.LockOSThread`.
 //!
 //! Locked Gs do not slow down the others. A switch from G to G does not check whether the next one is locked, since a locked
-//! G is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`), which
-//! is checked on g0 only: when the global queue is checked first, and when a P has nothing else. The M that finds a locked G
-//! there assigns its P to the G's M and goes idle (`startlockedm`). A locked G that is readied while a P is idle gets that P
-//! at once.
+//! G is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`).
+//! That list is checked on g0 only: in the check of the global queue, before that queue, and when a P has no other
+//! work. The M that finds a locked G there assigns its P to the G's M and goes idle (`startlockedm`). A locked G that
+//! is readied while a P is idle gets that P at once.
 //!
-//! Nor is there a check whether the G that leaves is locked: while a locked G runs, a slow pick is always requested on
-//! its P, so every pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits until it is assigned one.
+//! A G that leaves is not checked either: while a locked G runs, a slow pick is always requested on its P, so every
+//! pick there is done on g0. The M then hands off its P (`stoplockedm`) and waits until it is assigned one.
 //!
-//! While it waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken for an idle P, so the other
-//! Ms have to be enough for all Ps: locking makes sure that there is one to take the place of this M, as a system call that
-//! blocks does, and fails if there is none.
+//! While the M waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken to run other Gs, so
+//! the other Ms must suffice for all Ps. As a blocking system call does, locking makes sure that another M can replace
+//! this one, and fails if none can be created.
 
 use core::marker::PhantomData;
 
@@ -30,10 +30,12 @@ use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
 
-/// Keeps the calling G locked to its M until it is dropped, on the same G; if there are several, until the last is dropped.
+/// Keeps the calling G locked to its M until this value is dropped, on the same G. If the G holds several such values,
+/// it is unlocked when the last is dropped.
 ///
-/// A G that has leaked one is unlocked when it ends. In Go the thread exits then, since the program may have changed its
-/// state in ways that no other G expects. Here the only such state is the thread-local variables of the host.
+/// If a G leaks such a value, it is unlocked when it ends. In Go the thread exits then, since the program may have
+/// changed the thread's state in ways that no other G expects. Here the only such state is the thread-local variables
+/// of the host.
 #[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct LockedThread<P: Platform> {
@@ -125,8 +127,9 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Locks the calling G, which unwinds and is pinned, until its body has ended. The standard library counts panics in
-    /// progress for each thread: until then no other G may run on this thread, and this G on no other.
+    /// Locks the calling G, which unwinds and is pinned, to this M until its closure has ended. The standard library
+    /// counts the panics in progress per thread, so until then no other G may run on this thread, and this G on no
+    /// other.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
         if self.locked_goroutine().is_none() {
@@ -136,7 +139,7 @@ impl<P: Platform> Machine<P> {
         Ok(())
     }
 
-    /// The calling G, which is pinned, no longer unwinds.
+    /// Ends [`lock_to_unwind`](Self::lock_to_unwind) for the calling G, which is pinned and no longer unwinds.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn unlock_after_unwinding(&'static self) {
         if self.locked.unwinds.swap(false, Ordering::Relaxed) {
@@ -144,8 +147,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Unlocks the G that is locked to this M, if one is, so that the M runs others again. Called by that G, also as the
-    /// last thing it does.
+    /// Unlocks the G that is locked to this M, if there is one, so that the M runs other Gs again. Called by that G, at
+    /// the latest when it ends.
     pub(crate) fn unlock(&'static self) {
         let Some(goroutine) = self.locked_goroutine() else { return };
         goroutine.set_locked_machine(None);
@@ -155,7 +158,7 @@ impl<P: Platform> Machine<P> {
         self.scheduler().shared.lock().blocked_machines -= 1;
     }
 
-    /// Holds `processor` from now on.
+    /// Makes this M the holder of `processor`.
     pub(crate) fn hold(&self, processor: &'static Processor<P>) {
         self.set_processor(Some(processor));
         if self.locked_goroutine().is_some() {
@@ -166,7 +169,8 @@ impl<P: Platform> Machine<P> {
 
 /// Called by the M, on g0.
 impl<P: Platform> Machine<P> {
-    /// The G locked to this M has left: hands off the P and waits for one to run the G on. Go: `stoplockedm`.
+    /// Called when the G locked to this M has left: hands off the P, and waits until the M is assigned a P to run the
+    /// G. Go: `stoplockedm`.
     #[doc(alias = "stoplockedm")]
     #[cold]
     pub(crate) fn wait_for_locked(&'static self, pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
@@ -222,7 +226,8 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// The G that this M has found is locked to another M: gives the P to that M and goes idle. Go: `startlockedm`.
+    /// Called when the G that this M has picked is locked to another M: assigns the P to that M and goes idle. Go:
+    /// `startlockedm`.
     #[doc(alias = "startlockedm")]
     #[cold]
     pub(crate) fn start_locked(&'static self, goroutine: &'static Goroutine<P>) {
@@ -249,8 +254,8 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// Readies a parked G that is locked to its M: assigns an idle P to that M, or leaves the G to the next pick on the P of
-/// `here`, the calling M if it is one of the same scheduler. Go: `ready`.
+/// Readies a parked G that is locked to its M: assigns an idle P to that M. If no P is idle, enqueues the G for the
+/// next pick. `here` is the calling M, or `None` if the caller is not an M of the G's scheduler. Go: `ready`.
 #[cold]
 #[inline(never)]
 pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, goroutine: &'static Goroutine<P>) {
@@ -264,7 +269,7 @@ pub(crate) fn ready_locked<P: Platform>(here: Option<&'static Machine<P>>, gorou
     }
     P::point(Site::Idle);
     let mut shared = scheduler.shared.lock();
-    // In the same critical section as what follows, as in `inject_from_outside`.
+    // In the same critical section as the assignment or the enqueueing, for the reason given in `inject_from_outside`.
     goroutine.set_status(Status::Runnable);
     if let Some(to) = goroutine.locked_machine()
         && let Some(idle) = scheduler.take_idle_processor(&mut shared)

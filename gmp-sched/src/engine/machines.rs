@@ -11,7 +11,7 @@ use crate::entities::machine::{Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
-/// No M is made while there are that many. Go: `maxmcount`, 10000.
+/// How many Ms a scheduler may have. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
 
 impl<P: Platform> Scheduler<P> {
@@ -22,8 +22,8 @@ impl<P: Platform> Scheduler<P> {
         }
         let (machine, is_new) = self.start_machine()?;
         let mut shared = self.shared.lock();
-        // In the same critical section as it becomes idle: an M that is counted and not idle would hide a deadlock from the last
-        // M that checks.
+        // In one critical section, so that the M is idle as soon as it is counted. Otherwise the last M that checks for
+        // a deadlock would take this one for busy.
         shared.machines += 1;
         machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);
@@ -42,8 +42,8 @@ impl<P: Platform> Scheduler<P> {
         Ok(())
     }
 
-    /// Makes the thread of an M, which waits to be unparked for the first time. Returns the M, which only the caller uses, and
-    /// whether it never had a thread before.
+    /// Starts the thread of an M; the thread waits to be unparked for the first time. Returns the M, which only the
+    /// caller uses so far, and whether this is its first thread.
     fn start_machine(&'static self) -> Result<(&'static Machine<P>, bool), OutOfResources> {
         let retired = self.shared.lock().retired_machines.pop_front();
         let machine = match retired {
@@ -67,7 +67,8 @@ impl<P: Platform> Scheduler<P> {
         Ok((machine, is_new))
     }
 
-    /// Keeps an M for reuse. Its thread has ended after [`Machine::retire`], or is about to end and no longer uses it.
+    /// Keeps an M for reuse after [`Machine::retire`]. Its thread has ended, or is about to end and no longer uses the
+    /// M.
     #[cfg(all(feature = "std", not(gmp_loom)))]
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<P>) {
         self.shared.lock().retired_machines.push_front(machine);
@@ -75,13 +76,13 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Machine<P> {
-    /// When an M that becomes idle now ends, if it is not needed then; `None` if it is kept forever.
+    /// Returns when an M that becomes idle now ends if it is not needed by then; `None` if it is kept for ever.
     pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
         P::idle_limit().map(|limit| P::now() + limit)
     }
 
-    /// Removes this M, which is on the idle list, from there for good, unless the Ps need it: as many Ms as Ps stay besides
-    /// those that are blocked. Returns whether it did; the thread must end then.
+    /// Removes this M, which is idle, from the idle list for good, unless the Ps need it: besides the Ms that are
+    /// blocked, there must be as many Ms as Ps. Returns whether the M was removed; its thread must end then.
     pub(crate) fn retire(&'static self) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();

@@ -17,10 +17,10 @@ use crate::record::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
 ///
-/// `commit` runs when the G's context is saved, on another stack, pinned and briefly: it makes the G known to the code that
-/// is to [`ready`] it (for example, it unlocks the queue that the G is in) and returns `true`. If it returns `false`, the G
-/// continues. As soon as the G is known it may run and change its stack, also while the commit is still running: see the
-/// safety section of [`ready`]. Blocks; not callable from interrupts.
+/// `commit` runs on another stack, pinned and briefly, after the G's context has been saved. It makes the G known to
+/// the code that is to [`ready`] it (for example, it unlocks the queue that the G is in) and returns `true`. If it
+/// returns `false`, the G continues. As soon as the G is known to other code, it may run and change its stack, even
+/// while the commit is still running: see the safety section of [`ready`]. Blocks; not callable from interrupts.
 ///
 /// A commit must not panic: it runs on the stack of another G, or of none. If it does, the program ends with a fatal error.
 ///
@@ -33,7 +33,7 @@ pub fn park<P: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<P>, &'s
     drop(park_with(CurrentGoroutine::new(), reason, commit));
 }
 
-/// [`park`] for a caller that is pinned, once. Returns pinned.
+/// [`park`] for a caller that is pinned exactly once. The caller is pinned when this returns, too.
 #[inline(always)]
 pub(crate) fn park_with<'a, P: Platform>(
     caller: CurrentGoroutine<P>,
@@ -50,7 +50,8 @@ pub(crate) fn park_with<'a, P: Platform>(
         if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }
-        // Last: if the G has been readied meanwhile, it has been counted as active, so the count is never too low.
+        // The G is counted as blocked last. If it has been readied meanwhile, it has already been counted as active
+        // again, so the count of active Gs is never too low.
         if let Some(bubble) = bubble {
             blocked_in(pinned, bubble);
         }
@@ -120,15 +121,16 @@ pub(crate) fn make_runnable<P: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Makes a parked G runnable. Returns the calling M and its P, or `None` if they may not run the G, which has been enqueued
-/// elsewhere then.
+/// Makes a parked G runnable. Returns the calling M and its P. Returns `None` if this M may not run the G; then the G
+/// has been enqueued elsewhere.
 #[inline(always)]
 fn end_wait<P: Platform>(
     pinned: &Pinned<P>,
     goroutine: &'static Goroutine<P>,
 ) -> Option<(&'static Machine<P>, Option<&'static Processor<P>>)> {
     let machine = match pinned.try_machine() {
-        // One comparison: the G is of this M's scheduler, and neither sampled, nor in a bubble, nor locked.
+        // One comparison shows that the G is parked, belongs to this M's scheduler, and is not sampled, in a bubble or
+        // locked.
         Some(machine) if goroutine.is_parked_as(machine.unsampled()) => machine,
         here => end_special_wait(here, goroutine)?,
     };

@@ -11,9 +11,9 @@
 //! | 7 | none: give the P up, check everything once more, park the M (see `idle`) | `stopm` |
 //!
 //! - [`find_runnable`] takes all seven steps. It runs on g0 only.
-//! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. Steps 1 and 2 are
-//!   skipped if they would find nothing, which one comparison of two words shows ([`Processor::needs_slow_pick`]).
-//!   Otherwise, or if the local queue is empty, g0 takes all steps.
+//! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
+//!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]). If they
+//!   might find a G, or if the local queue is empty, g0 takes all steps.
 //! - [`pick_event`] takes steps 1 and 5, for a wakeup preemption: the G of a timer or device displaces a running G.
 //!
 //! A slow pick, by g0, is requested
@@ -26,7 +26,7 @@
 //! | the world is to stop | `stop_the_world` |
 //! | the G is locked to its M, which runs no other G | `lock_os_thread` |
 //! | a slice is over, where no interrupt preempts the G (threads) | sysmon, in `slice` |
-//! | a trace is being taken, so that it is recorded how each G leaves | `sampling` |
+//! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
 
 use core::{iter, mem};
 
@@ -107,7 +107,7 @@ pub(crate) enum Event {
     Device,
 }
 
-/// Returns the G of a due timer, else one whose device is ready.
+/// Returns a G whose timer is due; if there is none, a G whose device is ready.
 pub(crate) fn pick_event<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -131,7 +131,7 @@ fn check_global_queue<P: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
-    // A locked G first: without this check only a P that has run out of work would take it.
+    // Checks the locked Gs first. Otherwise only a P without any other work would take one (in step 4).
     let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
     drop(shared);
     processor.advance_tick();
@@ -139,8 +139,8 @@ fn check_global_queue<P: Platform>(
     Some(goroutine)
 }
 
-/// Step 4: takes a fair share of the global queue, the first G to run and the rest for the local ring, which is empty. Go:
-/// `globrunqgetbatch`.
+/// Step 4: takes a fair share of the global queue. Returns its first G and puts the others into the local ring, which
+/// is empty. Go: `globrunqgetbatch`.
 pub(crate) fn take_global_batch<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
@@ -180,8 +180,8 @@ impl<P: Platform> Processor<P> {
     /// one.
     #[inline(always)]
     pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<P>> {
-        // While this is the only P in use no M holds another, so there are no thieves, and none appear before the world
-        // has been stopped.
+        // If this is the only P in use, no M holds another P, so there are no thieves. A second P comes into use only
+        // while the world is stopped.
         let (goroutine, slice) = self.queue.take(!self.is_alone())?;
         if slice == Slice::New {
             self.advance_tick();
@@ -198,8 +198,8 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Returns whether the M spins. If it does not yet, it begins to, provided that fewer Ms spin than half of the busy Ps: more
-/// would only take CPUs from the Ms that have work.
+/// Makes the M spin if fewer Ms spin than half of the busy Ps; more would only take CPUs from the Ms that have work.
+/// Returns whether the M spins now; an M that was spinning before continues to.
 fn try_start_spinning<P: Platform>(scheduler: &'static Scheduler<P>, machine: &'static Machine<P>) -> bool {
     if machine.is_spinning() {
         return true;

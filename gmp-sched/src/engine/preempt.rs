@@ -1,8 +1,8 @@
 //! Preemption: what happens when a G has to give way.
 //!
-//! The platform supplies two moments: a tick (the handler of its timer's interrupt calls [`tick`]), and a point in the
-//! interrupted G where it can be left (it calls [`give_way`] there, pinned once). A G gives way when its slice is over (see
-//! `slice`), when the world is to stop, and when another G displaces it.
+//! The platform calls in at two moments: the handler of its timer's interrupt calls [`tick`], and where an interrupted
+//! G can be left, the platform calls [`give_way`], pinned once. A G gives way when its slice is over (see `slice`),
+//! when the world is to stop, and when another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
 //!
@@ -27,22 +27,22 @@ use crate::record::trace::EventKind;
 /// When the timer of a CPU is to fire again for the M that runs there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextTick {
-    /// No later than this.
+    /// The latest time at which the timer is to fire.
     pub at: Instant,
     /// Whether the G on that CPU has to call [`give_way`] as soon as it can be left.
     pub gives_way: bool,
 }
 
-/// Called when the timer of a CPU that runs a thread has fired: the thread of `machine`, or one of no M if that is `None`.
-/// The caller is the interrupt handler. Takes no lock.
+/// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
+/// or `None` if the thread there is not one of an M. Takes no lock.
 pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
     // Reads the clock, and does not rely on a time from the caller: a slice that began in the future would not end.
     let now = P::now();
     let next_slice = now + P::slice();
     let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
-        // Nothing to preempt. But the slice of a G in a system call goes on; if it is over, the G gives way when the call
-        // ends.
+        // Nothing to preempt. But the slice of a G in a system call continues. If it is over, the G gives way when the
+        // call ends.
         if let Some(left) = machine.and_then(Machine::processor_of_slice) {
             left.check_slice(now, running);
         }
@@ -64,15 +64,16 @@ pub fn tick<P: Platform>(machine: Option<&Machine<P>>) -> NextTick {
     NextTick { at: undisturbed_until.min(next_slice), gives_way: false }
 }
 
-/// When the timer of a CPU is to fire first after the CPU begins to run a thread: that of `machine`, or one of no M if that
-/// is `None`.
+/// When the timer of a CPU is to fire first after the CPU begins to run a thread. `machine` is the M of that thread, or
+/// `None` if the thread is not one of an M.
 pub fn first_tick<P: Platform>(machine: Option<&Machine<P>>, now: Instant) -> Instant {
     let earliest = machine.and_then(Machine::processor).map_or(Instant::NEVER, |processor| processor.timers.earliest());
     earliest.min(now + P::slice())
 }
 
 /// Ends the slice of the G that runs on `machine` or is in a system call there, as if its time were over. Callable from
-/// interrupts; on another CPU the platform has to be told as well, see [`request`].
+/// interrupts. If `machine` is on another CPU, the caller must request a preemption from the platform as well, see
+/// [`request`].
 pub fn end_slice<P: Platform>(machine: &Machine<P>) {
     if let Some(processor) = machine.processor_of_slice() {
         processor.end_slice();
@@ -94,11 +95,12 @@ pub fn is_wanted<P: Platform>(machine: &Machine<P>) -> bool {
     machine.processor().is_some_and(Processor::is_slice_over) || scheduler.signals.is_ready() || scheduler.is_stopping()
 }
 
-/// Lets the calling G give way if it has to: its slice is over, or a timer is due or a device ready whose G comes first.
+/// Lets the calling G give way if it has to: the world is to stop, its slice is over, or the G of a due timer or of a
+/// ready device comes first.
 ///
-/// The platform calls this where it interrupted a G in user code, after saving all its registers on its own stack, or
-/// at the end of a pinned section in which a request came; the end of a system call calls it, too. The pin is raised once,
-/// before and after, perhaps on another M.
+/// The platform calls this where it interrupted a G in user code, after it has saved all registers of the G on the G's
+/// stack, or at the end of a pinned section during which a request came. The end of a system call calls it, too. The
+/// caller is pinned once, before and after the call; afterwards it may be on another M.
 ///
 /// # Panics
 ///
@@ -168,8 +170,8 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     processor.counters.displacements.add(1);
     processor.tracer.note::<P>(EventKind::Preempt, Some(me.id()), 0);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-    // A G that has displaced another one because of a timer waits among the due timers. It uses its own timer for that,
-    // unless this is still armed for a wait that ended in another way.
+    // A G that has itself displaced another one because of a timer waits among the due timers, for which it uses its
+    // own timer. If that timer is still armed, for a wait that ended in another way, the G goes to `runnext`.
     let is_among_timers = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
     let requeue = if is_among_timers { requeue_due } else { requeue_next };
     leave(pinned, machine, me, Some(next), requeue)

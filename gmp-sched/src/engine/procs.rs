@@ -1,8 +1,8 @@
 //! Changing the number of Ps while the program runs. Go: `runtime.GOMAXPROCS(n)`, `procresize`.
 //!
-//! All Ps that there may ever be are created with the scheduler, so reading them needs no lock. Those from `procs` on are
-//! dead, hold nothing, and are skipped. The number is changed while the world is stopped. A P that is no longer in use
-//! passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P that stays; its dead Gs
+//! All Ps that there may ever be are created with the scheduler, so reading them needs no lock. A P whose index is not
+//! below `procs` is dead, holds nothing and is skipped. The number is changed while the world is stopped. A P that is
+//! no longer in use
 //! to the common free lists. Its counters stay, and are part of the totals.
 //!
 //! More Ps may need more Ms. These are created first, while an error can still be returned.
@@ -85,7 +85,7 @@ pub fn set_procs<P: Platform>(procs: usize) -> Result<usize, ProcsError> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Creates Ms until there is one for each of `wanted` Ps, however many others block.
+    /// Creates Ms until there is one for each of `wanted` Ps, in addition to those that are blocked.
     fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
         self.want_machines(wanted);
         let _pinned = Pinned::<P>::new();
@@ -131,13 +131,14 @@ impl<P: Platform> WorldStopped<P> {
         }
     }
 
-    /// The P that the caller holds afterwards, and that takes over the timers: the caller's own, if that stays.
+    /// Returns the P that the caller holds after the change, and that takes over the timers: the caller's own P, if it
+    /// stays in use.
     fn find_successor(&self, staying: &'static [Processor<P>]) -> &'static Processor<P> {
         let own = self.pinned.processor();
         if staying.iter().any(|processor| core::ptr::eq(processor, own)) { own } else { &staying[0] }
     }
 
-    /// Holds `successor` in place of the caller's own P, which is stopped.
+    /// Makes the caller the holder of `successor` instead of its own P, which is stopped.
     fn move_to(&self, successor: &'static Processor<P>) {
         let machine = self.pinned.machine();
         let own = self.pinned.processor();
@@ -153,8 +154,8 @@ impl<P: Platform> WorldStopped<P> {
 }
 
 impl<P: Platform> Shared<P> {
-    /// If an M is in a system call with `processor`, it will not get the P back: from now on it counts as blocked, like an M
-    /// whose P was handed off.
+    /// If an M is in a system call with `processor`, it will not get this P back: from now on the M counts as blocked,
+    /// like an M whose P was handed off.
     fn forget_caller(&mut self, processor: &'static Processor<P>) {
         if processor.status() == ProcessorStatus::StoppedInSyscall {
             self.blocked_machines += 1;

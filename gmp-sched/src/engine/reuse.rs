@@ -1,4 +1,4 @@
-//! Reuse of dead Gs: a spawn takes one from a [free list](crate::entities::free_list), the last step of a G puts it there.
+//! Reuse of dead Gs: a spawn takes one from a [free list](crate::entities::free_list), and the end of a G puts it back.
 
 use alloc::vec::Vec;
 
@@ -24,7 +24,8 @@ pub(crate) fn take<P: Platform>(
     }
 }
 
-/// Refills the P's list from the spare batch or the global lists and returns a slot of it, or one with a new stack.
+/// Refills the P's list from the spare batch or the global lists and returns one of its slots. If there is none,
+/// returns a slot with a new stack.
 #[cold]
 fn refill<P: Platform>(
     scheduler: &'static Scheduler<P>,
@@ -86,7 +87,8 @@ pub(crate) fn recycle<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Gorou
     recycle_on(here.and_then(Machine::processor), goroutine);
 }
 
-/// [`recycle`] for a caller that knows the P that its M holds, if that is an M of the G's scheduler.
+/// [`recycle`] for a caller that knows the P of the calling M: `None` if that M is not one of the G's scheduler, or
+/// holds no P.
 #[inline(always)]
 pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, goroutine: &'static Goroutine<P>) {
     if goroutine.stack_size() == StackSize::Chosen {
@@ -95,7 +97,7 @@ pub(crate) fn recycle_on<P: Platform>(processor: Option<&'static Processor<P>>, 
     match processor {
         Some(processor) if processor.free.is_full() => recycle_on_full(processor, goroutine),
         Some(processor) => processor.free.push(goroutine),
-        // Not on an M of its scheduler, or in a system call whose P was taken.
+        // The caller is not on an M of the G's scheduler, or is in a system call and its P was taken.
         None => goroutine.scheduler().free.lock().with_stack.push_front(goroutine),
     }
 }
@@ -129,7 +131,7 @@ pub(crate) fn spill<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'
 #[cold]
 fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goroutine<P>) {
     let stack = goroutine.stack();
-    // Before the stack is freed: a lookup of the G to which an address belongs reads it.
+    // Cleared before the stack is released, because a lookup of the G that owns an address reads this range.
     goroutine.set_stack(0..0, StackSize::Standard);
     #[expect(unsafe_code, reason = "frees a stack")]
     // SAFETY: `take_with_stack` got it from the platform for this slot; the G is dead and has left it, its result has been
@@ -141,18 +143,18 @@ fn strip<P: Platform>(scheduler: &'static Scheduler<P>, goroutine: &'static Goro
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Releases the stacks of up to `at_most` dead Gs; returns how many. Those on the free lists of other Ps, at most 64
-    /// each, are kept.
+    /// Releases the stacks of up to `at_most` dead Gs; returns how many. Other Ps keep the slots on their free lists,
+    /// at most 64 each.
     ///
-    /// For a platform that is short of memory. Does not block or allocate; not callable from interrupts, nor with a lock
-    /// held that [`Platform::release_stack`] takes.
+    /// For a platform that is short of memory. Does not block or allocate. Not callable from interrupts, or while
+    /// holding a lock that [`Platform::release_stack`] takes.
     pub fn free_idle_stacks(&'static self, at_most: usize) -> usize {
         let pinned = Pinned::<P>::new();
         if let Some(processor) = pinned.try_machine().and_then(|machine| machine.processor()) {
             spill(self, processor);
         }
         for given_back in 0..at_most {
-            // The lock is free in between: the list may be long.
+            // The lock is taken once per slot, so that others can take it in between: the list may be long.
             let dead = self.free.lock().pop_with_stack();
             let Some(goroutine) = dead else { return given_back };
             strip(self, goroutine);
@@ -160,8 +162,8 @@ impl<P: Platform> Scheduler<P> {
         at_most
     }
 
-    /// Releases the stacks of all dead Gs except those on the free list of a P that an M holds. For the shutdown: takes the
-    /// idle Ps out of use.
+    /// Releases the stacks of all dead Gs, except those on the free list of a P that an M holds. Called during
+    /// shutdown: removes the idle Ps from the idle list.
     pub(crate) fn free_all_idle_stacks(&'static self) {
         loop {
             let idle = self.take_idle_processor(&mut self.shared.lock());
@@ -171,7 +173,7 @@ impl<P: Platform> Scheduler<P> {
         self.free_idle_stacks(usize::MAX);
     }
 
-    /// How many stacks dead Gs keep for the next ones.
+    /// The number of stacks that dead Gs keep for reuse.
     #[must_use]
     pub fn cached_stacks(&'static self) -> usize {
         let pinned = Pinned::<P>::new();
@@ -217,8 +219,8 @@ mod tests {
         prop::collection::vec(step, 0..24)
     }
 
-    /// How many free slots with a stack are on each list: the P's, and the common ones. Models the lengths only, not which
-    /// slot is on which list.
+    /// How many free slots with a stack are on each list of the P and on each shared list. The model has the lengths
+    /// only, not which slot is on which list.
     #[derive(Debug, Default)]
     struct Model {
         local: u32,
@@ -230,7 +232,7 @@ mod tests {
     impl Model {
         fn take(&mut self) {
             if self.local == 0 {
-                // One for the caller, and more for later.
+                // The caller takes one of these, and the others stay in the local list.
                 let from = if self.spare != 0 {
                     &mut self.spare
                 } else if self.batches != 0 {

@@ -18,7 +18,7 @@ use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 impl<P: Platform> Scheduler<P> {
-    /// Samples every G of `processor`, or only some.
+    /// Samples every G of `processor` if `all` is set, otherwise about one in 122.
     pub(crate) fn sample_all(&self, processor: &Processor<P>, all: bool) {
         processor.sampler.set_all(all);
         // If another M overwrites this request, the next sampled G of that P repeats it (`running`).
@@ -26,7 +26,7 @@ impl<P: Platform> Scheduler<P> {
     }
 }
 
-/// Samples a G that gave way and is about to be enqueued again, while every G is sampled.
+/// If every G is sampled, samples a G that gave way and is about to be enqueued again.
 #[inline(always)]
 pub(crate) fn runnable_again<P: Platform>(processor: &Processor<P>, goroutine: &Goroutine<P>) {
     if processor.sampler.samples_all() {
@@ -61,7 +61,7 @@ struct Detour<P>(PhantomData<P>);
 
 impl<P: Platform> Visit for Detour<P> {
     extern "sysv64" fn visit(_: usize) {
-        // The G that left raised the pin, and the commit that runs next lowers it.
+        // The near side of the switch raised the pin, and the far side lowers it after this function.
         let pinned = ManuallyDrop::new(Pinned::<P>::assume());
         running(pinned.processor(), pinned.goroutine());
     }

@@ -11,7 +11,7 @@ use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::timers::Action;
 use crate::platform::Platform;
 
-/// The current time of the clock that the timers of the calling G use, if the caller is a G, or of the platform's.
+/// Returns the current time: by the bubble's clock if the calling G is in a bubble, otherwise by the platform's.
 #[inline]
 pub(crate) fn now<P: Platform>() -> Instant {
     BubbleRef::<P>::current().now()
@@ -42,7 +42,8 @@ pub fn sleep_until<P: Platform>(when: Instant) {
     park_until(CurrentGoroutine::<P>::new(), when);
 }
 
-/// Arms the timer in the commit, when the G is parked: the timer may fire at once. Go: `resetForSleep`.
+/// Parks the calling G until `when`. The timer is armed in the commit, when the G has left, because it may fire at
+/// once. Go: `resetForSleep`.
 fn park_until<P: Platform>(caller: CurrentGoroutine<P>, when: Instant) {
     drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
         arm(pinned, me, when, &me.timer, Action::Wake(me, WaitGeneration::SOLE));

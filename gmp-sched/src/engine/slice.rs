@@ -1,14 +1,14 @@
 //! Time slices: how long the G on a P may run while others wait.
 //!
-//! A slice is not timed when it begins: a switch arms no timer and reads no clock. While a CPU runs a thread its timer fires at
-//! least once a slice, and the handler compares the P's tick with the one that it saw last time: if they are equal, one slice
-//! has lasted all the time between. (Go's sysmon does the same from a thread of its own, `retake`.) So a G runs between one and
-//! three slices before it is preempted: the handler may come a slice after the G has begun, and just before the slice is
-//! over. An idle CPU has no timer tick.
+//! A slice is not timed when it begins: a switch arms no timer and reads no clock. While a CPU runs a thread, its timer
+//! fires at least once a slice. The interrupt handler compares the P's tick with the tick that it saw last time: if the
+//! two are equal, the same slice has lasted since then. (Go's sysmon does the same from a thread of its own, `retake`.)
+//! So a G runs between one and three slices before it is preempted: the handler may first see it one slice after it has
+//! begun, and may come again just before that slice is over. An idle CPU has no timer tick.
 //!
-//! A G that shares the slice, because it was in `runnext` or has displaced another, may prolong it, once in each tick of the P.
-//! The next time the slice ends, the G in `runnext` goes behind the ring. So a tick of the P lasts at most five slices while
-//! other Gs wait: the bound of `sim::slices`.
+//! A G that shares a slice, because it was in `runnext` or has displaced another G, may prolong the slice, once in each
+//! tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. So a tick of the P lasts
+//! at most five slices while other Gs wait; `sim::slices` checks this bound.
 //!
 //! A slice goes on during a system call. The G gives way at the end of the call; if that takes long, sysmon takes the P.
 //! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]) sysmon checks in place of the handler, and a slice that
@@ -34,8 +34,8 @@ impl<P: Platform> Processor<P> {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= P::slice() {
             let displaced_at = Instant::from_nanos(slice.displaced_at.load(Ordering::Relaxed));
-            // The running G displaced another one less than a slice ago. The slice may be prolonged once: it then counts
-            // from the displacement.
+            // The running G displaced another one less than a slice ago. The slice may be prolonged once: its time then
+            // counts from the displacement.
             let has_just_begun =
                 running.is_some_and(|running| slice.is_of_another(running)) && now - displaced_at < P::slice();
             if !(has_just_begun && slice.prolong(tick, displaced_at)) {
@@ -69,7 +69,8 @@ impl<P: Platform> Processor<P> {
         self.due_batch_tick.store(self.tick(), Ordering::Relaxed);
     }
 
-    /// Whether the current slice is that of `goroutine`, which was displaced, and did not begin with a G whose timer was due.
+    /// Whether the current slice is that of `goroutine`, which was displaced, and the slice did not begin with a G of a
+    /// due timer.
     pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<P>) -> bool {
         let (slice, tick) = (&self.slice, self.tick());
         slice.seen.load(Ordering::Relaxed) == tick
@@ -77,8 +78,8 @@ impl<P: Platform> Processor<P> {
             && slice.displaced.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
     }
 
-    /// The G that runs has used up the slice. The G in `runnext` prolongs it, if nothing has before; else it goes behind the
-    /// ring, whose first G begins the next slice.
+    /// Called when the running G has used up the slice. The G in `runnext` prolongs the slice if no G has done so
+    /// before. Otherwise that G goes to the tail of the ring, and the first G of the ring begins the next slice.
     pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<P>) {
         let (tick, now) = (self.tick(), P::now());
         if self.queue.next().is_some() && self.slice.prolong(tick, now) {
@@ -89,7 +90,7 @@ impl<P: Platform> Processor<P> {
             }
             self.slice.begin(tick + 1, now);
         }
-        // Last: until the slice is prolonged, the handler of a tick may end it once more.
+        // The mark is cleared last: until the slice is prolonged, the timer's interrupt handler may set it once more.
         self.forget_slice();
     }
 
@@ -104,9 +105,9 @@ impl<P: Platform> Processor<P> {
     }
 }
 
-/// The slice of a G that leaves is over, on a platform that does not preempt it by interrupt: the G in `runnext`, which it
-/// readied, does not inherit the slice. The Gs of the ring run first, those of other Ps if the ring is empty, and the global
-/// queue is checked, as if the G had been preempted.
+/// On a platform without preemption by interrupts: if the slice of the leaving G is over, the G in `runnext` does not
+/// inherit it. As after a preemption, the Gs of the ring run first (those of other Ps if the ring is empty), and the
+/// global queue is checked.
 #[inline(always)]
 pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {
     if !P::TIMER_INTERRUPTS && processor.is_slice_over() {
@@ -114,8 +115,8 @@ pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'
     }
 }
 
-/// The part of [`end_inherited_slice`] for a slice that is over. Takes no lock that the leaving G may hold until the far
-/// side.
+/// The part of [`end_inherited_slice`] for a slice that is over. Takes no lock, because the leaving G may hold locks
+/// until the far side.
 #[cold]
 #[inline(never)]
 fn put_runnext_last<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {

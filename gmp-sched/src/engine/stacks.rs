@@ -4,9 +4,10 @@ use crate::context;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::platform::Platform;
 
-/// Exchanges the stacks of `dead`, which has left nothing on its stack, and `next`, if that has not begun to run and both stacks
-/// have the standard size. So Gs that run one after the other use one stack, which is in the caches, and the memory of a stack
-/// that is not needed is never touched. `dead` is free, or the calling G, which leaves for `next` for ever.
+/// Exchanges the stacks of `dead`, which needs nothing on its stack any more, and `next`, if `next` has not begun to
+/// run and both stacks have the standard size. So Gs that run one after the other use the same stack, which is in the
+/// caches, and stacks that are not needed are never touched. `dead` is a free slot, or the calling G, which ends and
+/// switches to `next`.
 #[inline(always)]
 pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine<P>) {
     let unused = next.stack_top();
@@ -18,8 +19,9 @@ pub(crate) fn exchange_stacks<P: Platform>(dead: &Goroutine<P>, next: &Goroutine
     dead.set_stack_top(unused);
     next.set_stack_top(used);
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
-    // SAFETY: `dead` is dead or will not be resumed, and neither its result nor the closure of `next` is on its stack; the stack of
-    // `next`, which has not begun to run, is empty.
+    // SAFETY: the caller guarantees that `dead` is dead or will not be resumed, and that neither the result of `dead`
+    // nor the closure of `next` is on the stack of `dead`. The stack of `next` is empty, because `next` has not begun
+    // to run.
     unsafe {
         context::relocate(&next.context, used);
     }

@@ -17,8 +17,8 @@ const STEAL_TRIES: u32 = 4;
 /// How long a thief leaves the G in `runnext` to its owner, which is likely to run it in a moment. Go: `usleep(3)`.
 const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 
-/// How many times in a row a thief waits for one victim: if two Gs ready each other alternately, there is a different G in
-/// `runnext` each time. (Go sets no limit.)
+/// How many times in a row a thief waits for one victim. A limit is needed if two Gs ready each other alternately,
+/// because `runnext` holds a different G each time. (Go sets no limit.)
 const GRACES: usize = 4;
 
 /// Tries to find work at the other Ps: their rings; in the last round also their due timers and their `runnext`. Go:
@@ -47,8 +47,8 @@ pub(crate) fn steal<P: Platform>(
     None
 }
 
-/// [`steal`] for a G that runs on if nothing is found: one round, without waiting. The G in `runnext` is left to its owner unless
-/// the slice that it was to share is over.
+/// [`steal`] for a G that continues if nothing is found: makes one round, without waiting. It leaves the G in `runnext`
+/// to its owner, unless the slice that this G would inherit is over.
 pub(crate) fn steal_at_once<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -67,8 +67,8 @@ pub(crate) fn steal_at_once<P: Platform>(
     Some(found)
 }
 
-/// Returns a G whose timer is due on another P. The G that runs there may not leave for a long time, so the timer would be
-/// late.
+/// Returns a G whose timer is due on another P. The timer would be late otherwise, since the G that runs on that P may
+/// not leave for a long time.
 pub(crate) fn steal_due<P: Platform>(
     pinned: &Pinned<P>,
     processor: &'static Processor<P>,
@@ -112,9 +112,9 @@ fn note_theft<P: Platform>(processor: &'static Processor<P>, victim: &'static Pr
     processor.tracer.note::<P>(EventKind::Steal, None, u64::from(victim.id().get()));
 }
 
-/// Steals the G in `runnext` of `victim`, whose ring is empty. The owner probably readied it a moment ago and is about to block
-/// or yield; stealing it now would only move it to a cold cache. So the owner gets a little time to run it, and it is stolen
-/// only if it is still there.
+/// Steals the G in `runnext` of `victim`, whose ring is empty. The victim's holder probably readied that G a moment ago
+/// and is about to block or yield; stealing the G now would only move it to a cold cache. So the thief waits a moment,
+/// and steals the G only if it is still in `runnext` then.
 fn steal_after_grace<P: Platform>(
     processor: &'static Processor<P>,
     victim: &'static Processor<P>,

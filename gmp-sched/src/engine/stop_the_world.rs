@@ -14,8 +14,9 @@
 //! running Gs by [`Platform::request_preemption`]. It also requests a slow pick on their Ps, so that
 //! a G that leaves by itself leaves for g0. So a switch from G to G does not check the flag.
 //!
-//! The M that gives up the last P unparks the stopper. The stopper checks the others again every 100 us, as in Go: for a P
-//! that was running and whose M has begun a system call since, and for a request that came when the G could not be preempted.
+//! The M that gives up the last P unparks the stopper. As in Go, the stopper checks the other Ps again every 100 us: a
+//! P may have been running when it was checked first, and its M may have begun a system call since; or the request may
+//! have come when the G could not be preempted.
 //!
 //! A P in a system call is stopped without its M: if the call lasts longer than the stop, the M does not notice.
 
@@ -46,7 +47,7 @@ pub(crate) struct StopRight<P: Platform> {
 }
 
 impl<P: Platform> StopRight<P> {
-    /// Waits until no other G holds it.
+    /// Waits until no other G holds the right.
     pub(crate) fn wait() -> Self {
         let pinned = Pinned::<P>::new();
         let scheduler = pinned.machine().scheduler();
@@ -58,7 +59,7 @@ impl<P: Platform> StopRight<P> {
         Self { scheduler }
     }
 
-    /// Stops the world. The caller has the right to, and is pinned once.
+    /// Stops the world. The caller is not pinned; the result keeps it pinned until the world starts again.
     pub(crate) fn stop(self, reason: StopReason) -> WorldStopped<P> {
         let pinned = Pinned::<P>::new();
         let start = P::now();
@@ -76,7 +77,7 @@ impl<P: Platform> StopRight<P> {
 }
 
 impl<P: Platform> Drop for StopRight<P> {
-    /// Passes the right on to the G that has waited longest.
+    /// Passes the right on to the G that has waited for it longest.
     fn drop(&mut self) {
         let pinned = Pinned::<P>::new();
         let next = {
@@ -91,7 +92,7 @@ impl<P: Platform> Drop for StopRight<P> {
     }
 }
 
-/// While this exists only the G that owns it runs. When it is dropped, on the same G, the world starts again.
+/// While this value exists, only the G that owns it runs. When it is dropped, on the same G, the world starts again.
 ///
 /// Until then that G is pinned: it is not preempted, and panics if it blocks, yields or makes a system call. It may inspect
 /// other Gs, allocate, print, spawn Gs and ready Gs, which run when the world has started. Gs in a system call continue with
@@ -99,15 +100,16 @@ impl<P: Platform> Drop for StopRight<P> {
 #[must_use = "the world starts again when this is dropped"]
 #[derive(Debug)]
 pub struct WorldStopped<P: Platform> {
-    // Dropped in this order: the next stopper is readied while pinned.
+    // The fields are dropped in this order, so that the caller is still pinned when it readies the next stopper.
     right: StopRight<P>,
     pub(crate) pinned: Pinned<P>,
 }
 
 /// Stops the world: when this returns, no G but the caller runs. Go: `stopTheWorld`.
 ///
-/// Waits if another G has stopped the world or is about to, first come, first served. Then waits until every G is at a point
-/// where it can be preempted; on platforms without preemption that is its next call of the scheduler. Blocks; not callable
+/// If another G has stopped the world or is about to, waits for it, first come, first served. Then waits until every
+/// running G reaches a point where it can be preempted; on platforms without preemption that is its next call of the
+/// scheduler. Blocks; not callable from interrupts.
 /// from interrupts.
 ///
 /// ```
@@ -158,7 +160,7 @@ impl<P: Platform> Scheduler<P> {
         self.world.queue.lock().stops
     }
 
-    /// Go: `stopTheWorldWithSema`.
+    /// Requests the stop, then waits until all Ps but the caller's have stopped. Go: `stopTheWorldWithSema`.
     fn stop(&'static self, pinned: &Pinned<P>) {
         let machine = pinned.machine();
         self.begin_to_stop(machine);
@@ -167,7 +169,7 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// From here on no P becomes idle, and none is assigned.
+    /// Sets the flag and stops the idle Ps. From then on, no P becomes idle and none is assigned.
     pub(crate) fn begin_to_stop(&'static self, stopper: &'static Machine<P>) {
         let mut shared = self.shared.lock();
         shared.unstopped = self.procs() - 1;
@@ -181,13 +183,14 @@ impl<P: Platform> Scheduler<P> {
     /// Makes running Ps stop; returns whether all have stopped except `own`, the stopper's P.
     pub(crate) fn has_stopped(&'static self, own: &'static Processor<P>) -> bool {
         self.ask_to_stop(own);
-        // Ordering: the others took this lock when they stopped, so all that they did before happens before this.
+        // Ordering: the holders of the other Ps took this lock when they stopped, so all that they did before happens
+        // before this.
         let all_stopped = self.shared.lock().unstopped == 0;
         self.world.stopped.store(all_stopped, Ordering::Relaxed);
         all_stopped
     }
 
-    /// Marks `processor`, which belongs to the caller, as stopped. Wakes the stopper if it was the last.
+    /// Marks `processor`, which the caller owns, as stopped. Wakes the stopper if this was the last P.
     pub(crate) fn stop_processor(&self, shared: &mut Shared<P>, processor: &'static Processor<P>) {
         processor.status.set(ProcessorStatus::Stopped);
         self.count_stopped(shared);
@@ -260,7 +263,7 @@ impl<P: Platform> Scheduler<P> {
         self.pass_search_on();
     }
 
-    /// Gives each idle M the P back that it gave up when the world was stopped, if that P has work, and unparks the M.
+    /// Assigns to each idle M the P that it gave up when the world was stopped, if that P has work, and unparks the M.
     /// Called under the lock while the world is stopped. Go 1.26: `procresize`.
     fn give_processors_back(&self, shared: &mut Shared<P>) {
         let mut idle = mem::replace(&mut shared.idle_machines, List::new());
@@ -280,7 +283,7 @@ impl<P: Platform> Scheduler<P> {
 }
 
 impl<P: Platform> Machine<P> {
-    /// Gives up the P if the world is to stop; the caller searches for another afterwards. Called on g0. Go: `gcstopm`.
+    /// Gives up the P if the world is to stop. The caller waits for another P afterwards. Called on g0. Go: `gcstopm`.
     #[doc(alias = "gcstopm")]
     #[cold]
     pub(crate) fn stop_for_world(&'static self) {

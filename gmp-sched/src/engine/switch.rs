@@ -2,8 +2,9 @@
 //!
 //! A G must not be visible to other Ms before its context is saved, so it cannot enqueue itself or release a lock and then
 //! switch. Instead it passes a *commit* along: a closure that runs on the *far side* of the switch, that is, on the stack of
-//! the next G or of g0, when the context is saved and the stack that is left is no longer in use. Go does the same with a
-//! function passed to `mcall`, always on g0; here a switch that has found the next G (see `pick`) goes there directly.
+//! the next G or of g0, when the context is saved and the stack that is left is no longer in use. Go does the same with
+//! a function passed to `mcall`, always on g0. Here a switch for which the next G is known (see `pick`) goes directly
+//! to that G.
 
 use core::hint::cold_path;
 use core::marker::PhantomData;
@@ -16,17 +17,18 @@ use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
-/// Moves a commit off the stack of `goroutine`, which has been left, and calls it. It takes the pin that the near side
-/// raised and returns it; a `Pinned` has no size, so passing it costs nothing.
+/// Moves a commit off the stack of `goroutine`, which has been left, and calls the commit. This function takes over the
+/// pin that the near side raised and returns it; a `Pinned` has no size, so passing it costs nothing.
 type Commit<P> = fn(Pinned<P>, &'static Goroutine<P>, commit: Word) -> Pinned<P>;
 
-/// Whether a commit is passed in a register: if what it captures fits in one. A larger one stays on the stack that is left,
-/// and its address is passed.
+/// Whether the values that a commit captures fit in a register, in which they are then passed. A larger commit stays on
+/// the stack that is left, and its address is passed.
 const fn fits_register<F>() -> bool {
     size_of::<F>() <= size_of::<Word>() && align_of::<F>() <= align_of::<Word>()
 }
 
-/// Packs `commit`. One that does not fit in a register stays where it is until the far side moves it out.
+/// Packs `me` and `commit` for the switch. A commit that does not fit in a register stays where it is until the far
+/// side moves it out.
 #[inline(always)]
 fn pack<P, F>(me: &'static Goroutine<P>, commit: &ManuallyDrop<F>) -> Transfer
 where
@@ -42,7 +44,8 @@ where
             commit.as_ptr().cast::<F>()
         } else {
             #[expect(unsafe_code, reason = "reads the address of a closure")]
-            // SAFETY: a commit that does not fit is passed by its address, see below.
+            // SAFETY: for a commit that does not fit, `pack` has initialised the word with the commit's address
+            // (below).
             unsafe { commit.assume_init() }.cast::<F>()
         };
         #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
@@ -57,7 +60,8 @@ where
     if fits_register::<F>() {
         word = Word::uninit();
         #[expect(unsafe_code, reason = "moves a closure into a register")]
-        // SAFETY: it fits. It is moved out of the word once, see above, and its owner does not drop it.
+        // SAFETY: the closure fits in the word. `call` moves it out of the word exactly once, and `ManuallyDrop` keeps
+        // its owner from dropping it.
         unsafe {
             word.as_mut_ptr().cast::<F>().copy_from_nonoverlapping(address, 1);
         }
@@ -87,8 +91,8 @@ pub(crate) fn arrive<P: Platform>(transfer: Transfer) -> Pinned<P> {
     pinned
 }
 
-/// Ends the program if a commit unwinds: that would unwind the G on whose stack the commit runs, which has nothing to do with
-/// it, and the G that was left might never run again.
+/// Ends the program if a commit unwinds. The commit runs on the stack of an unrelated G, which would be unwound, and
+/// the G that was left might never run again.
 struct NoUnwinding<P: Platform>(PhantomData<P>);
 
 impl<P: Platform> Drop for NoUnwinding<P> {
@@ -98,7 +102,8 @@ impl<P: Platform> Drop for NoUnwinding<P> {
     }
 }
 
-/// Saves the context in `save` and resumes `to`. Returns when something switches back, with the transfer of that switch.
+/// Saves the context in `save` and resumes `to`. Returns when another switch resumes `save`, with the transfer of that
+/// switch.
 #[inline(always)]
 fn switch<P: Platform>(
     pinned: Pinned<P>,
@@ -107,12 +112,12 @@ fn switch<P: Platform>(
     transfer: Transfer,
 ) -> Transfer {
     debug_assert_pinned_once::<P>();
-    // The far side lowers this pin; this side lowers that of the switch that resumes it.
+    // The far side lowers this pin. When this side is resumed, it lowers the pin of the switch that resumed it.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
-    // SAFETY: `to` was saved by this function or made by `prepare`, and the caller has claimed its G: it was taken from
-    // a queue or is this M's g0. What is saved becomes visible to others by the commit only, on the far side. The pin
-    // goes over to the far side.
+    // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, since it took
+    // the G from a queue or `to` is this M's g0. Other Ms see the saved context only after the commit, which runs on
+    // the far side. The pin is passed to the far side.
     unsafe {
         context::switch(save, to, transfer)
     }
@@ -125,8 +130,9 @@ fn debug_assert_pinned_once<P: Platform>() {
     }
 }
 
-/// Leaves `me`, the calling G, for `next`, which the caller has taken from a queue, or for g0 if that is `None`, and runs
-/// `commit` there. Returns when `me` is resumed, perhaps on another M. Go: `mcall` and the G side of `schedule`.
+/// Leaves `me`, the calling G, and runs `commit` on the far side: on `next`, which the caller has taken from a queue,
+/// or on g0 if `next` is `None`. Returns when `me` is resumed, perhaps on another M. Go: `mcall` and the G side of
+/// `schedule`.
 ///
 /// The M may hold a P or not; without one `next` is `None`.
 #[doc(alias = "mcall")]
@@ -143,7 +149,8 @@ pub(crate) fn leave<P: Platform>(
     arrive(switch(pinned, &me.context, to, pack(me, &commit)))
 }
 
-/// [`leave`] for a G that ends: its context is not saved. `next` may begin on its stack, so the commit must fit in a register.
+/// [`leave`] for a G that ends: its context is not saved. `next` may begin to run on the stack of `me`, so the commit
+/// must fit in a register.
 #[inline(always)]
 pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutine<P>)>(
     pinned: Pinned<P>,
@@ -159,7 +166,7 @@ pub(crate) fn leave_forever<P: Platform, F: FnOnce(&Pinned<P>, &'static Goroutin
     // The far side lowers this pin.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
-    // SAFETY: as in `switch`; nobody resumes the context that is left, since it is not saved.
+    // SAFETY: as in `switch`. The context that is left is not saved, so no other code can resume it.
     unsafe {
         context::resume(to, pack(me, &commit))
     }
@@ -176,7 +183,7 @@ pub(crate) fn execute<P: Platform>(pinned: Pinned<P>, next: &'static Goroutine<P
     arrive(switch(pinned, &machine.g0, to, pack(next, &ManuallyDrop::new(|_: &Pinned<P>, _| ()))))
 }
 
-/// Makes `next`, or g0, the one that runs on `machine` in place of `me`; returns its context.
+/// Marks `next`, or g0 if that is `None`, as what runs on `machine` in place of `me`; returns the context to resume.
 #[inline(always)]
 fn set_running<P: Platform>(
     machine: &'static Machine<P>,

@@ -1,11 +1,12 @@
 //! System calls: a G that keeps its M busy or blocked while its P goes to others.
 //!
-//! Two kinds. [`syscall`] is for work that may be short: the P stays where it is, marked, and sysmon takes it away if the
-//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has only the first kind for
-//! most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks; a kernel knows.
+//! There are two kinds. [`syscall`] is for work that may be short: the M keeps its P, which is marked, and sysmon
+//! retakes the P if the call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has
+//! only the first kind for most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks; a kernel
+//! knows.
 //!
-//! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, however
-//! the call ends. With a guard that the caller keeps, a G could leak it and go on without a P.
+//! Both take the call as a closure, so that a G leaves its system calls in the order in which it entered them, even if
+//! the call panics. A guard object instead could be leaked by the G, which would then continue without a P.
 //!
 //! On return the G takes its old P back if no other M took it, else an idle P. If there is none, the G goes to the global
 //! queue and its M to the idle list. An M without a P never runs user code.
@@ -36,14 +37,17 @@ use crate::record::trace::EventKind;
 ///
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. In the call the G stays on its
 /// M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads, another one may take the CPU from
-/// a call that computes for long. The call may block the thread where sysmon runs at regular intervals, as on threads, but
-/// not where a tick of the busy CPU wakes sysmon, as in a kernel: a CPU whose thread is blocked has no tick.
+/// M and may neither spawn, yield nor park. The G is not pinned: where Ms are kernel threads, another thread may take
+/// the CPU from a call that computes for long. On threads of a host the call may block the thread, because sysmon runs
+/// at regular intervals. In a kernel it must not: sysmon is woken by the tick of the busy CPU, which has no tick while
+/// its thread is blocked.
 ///
 /// May block the calling G on return, until there is a P for it; not callable from interrupts.
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, or has preemption turned off or the world stopped; the call panics, and the platform unwinds.
+/// The caller is not a G with a P, has preemption turned off or has stopped the world. A panic of `call` is passed on
+/// where the platform unwinds.
 #[doc(alias = "entersyscall")]
 #[doc(alias = "exitsyscall")]
 #[inline]
@@ -53,10 +57,11 @@ pub fn syscall<P: Platform, R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Runs `call`, which will block this M, with the P given to another M at once. Go: `entersyscallblock`.
+/// Hands the P off to another M, then runs `call`, which will block this M. Go: `entersyscallblock`.
 ///
-/// Before the call begins, makes sure that there are enough Ms for all Ps without this one, and creates one if need be. So
-/// waking an M never has to create one. Otherwise as [`syscall`]; this call may block the thread on any platform.
+/// Before the call begins, makes sure that there are enough Ms for all Ps without this one, and creates one if
+/// necessary, so that no later wakeup has to create an M. Otherwise as [`syscall`], but `call` may block the thread on
+/// any platform.
 ///
 /// # Panics
 ///
@@ -75,7 +80,7 @@ pub fn blocking<P: Platform, R>(call: impl FnOnce() -> R) -> R {
 ///
 /// # Errors
 ///
-/// No M can be made; `call` is dropped, and nothing else has happened.
+/// No M can be made. `call` has been dropped, and nothing else has changed.
 ///
 /// # Panics
 ///
@@ -87,7 +92,8 @@ pub fn try_blocking<P: Platform, R>(call: impl FnOnce() -> R) -> Result<R, OutOf
     Ok(call())
 }
 
-/// The calling G is in a system call until this is dropped, on the same G. Not public: a program could leak it.
+/// Keeps the calling G in a system call until this value is dropped, on the same G. Not public, because a program could
+/// leak it.
 #[must_use = "the system call ends when this is dropped"]
 #[derive(Debug)]
 pub(crate) struct Syscall<P: Platform> {
@@ -167,7 +173,8 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     true
 }
 
-/// Whether an M that has just come back with a P is to give it up again, for the world to stop.
+/// Whether an M that has just taken a P at the end of a system call must give the P up again, because the world is to
+/// stop.
 #[inline(always)]
 pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
     // Ordering: partner is the fence in `ask_to_stop`.
@@ -175,7 +182,7 @@ pub(crate) fn has_to_stop<P: Platform>(scheduler: &Scheduler<P>) -> bool {
     scheduler.is_stopping()
 }
 
-/// Commit of a return from a system call when there is no P for the G. Runs on g0, which has no P either.
+/// Commit of a return from a system call if there is no P for the G. Runs on g0 of an M without a P.
 pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
@@ -185,13 +192,13 @@ pub(crate) fn requeue_without_processor<P: Platform>(pinned: &Pinned<P>, gorouti
     goroutine.set_status(Status::Runnable);
     P::point(Site::Syscall);
     {
-        // In one critical section: an M on the idle list whose G is on no queue yet would look like a deadlock to
-        // `check_dead`.
+        // In one critical section: otherwise `check_dead` could see this M on the idle list while its G is on no queue,
+        // and report a deadlock.
         let mut shared = scheduler.shared.lock();
         match machine.old_processor.load(Ordering::Relaxed) {
             // The P was stopped with the world when we checked; the world has restarted since.
             Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
-            // The world is still stopped. From now on the M waits as those of the other Ps do.
+            // The world is still stopped. From now on this P counts as stopped without a caller, like the other Ps.
             Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);
             }
@@ -226,7 +233,8 @@ impl<P: Platform> Scheduler<P> {
     /// Takes the P of an M that is in a system call, and hands it off. Returns whether it did. Go: the system-call half of
     /// `retake`.
     pub(crate) fn retake(&'static self, processor: &'static Processor<P>) -> bool {
-        // Counts the M as blocked before the claim: it may return right after the claim, and then lowers the count.
+        // The M is counted as blocked before the claim, because it may return right after the claim and then lowers the
+        // count.
         if self.secure_successor().is_err() {
             return false;
         }

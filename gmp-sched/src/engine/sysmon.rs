@@ -24,13 +24,13 @@ const PATIENCE: u32 = 50;
 pub struct Sysmon<P: Platform> {
     scheduler: &'static Scheduler<P>,
     idle_checks: u32,
-    /// The last check found a raised signal that no M had taken.
+    /// Whether the last check found a raised signal that no M had taken.
     saw_ready: bool,
     delay: Duration,
 }
 
 impl<P: Platform> Sysmon<P> {
-    /// A scheduler has one sysmon.
+    /// Creates the sysmon of `scheduler`, which has only one.
     #[must_use]
     pub fn new(scheduler: &'static Scheduler<P>) -> Self {
         Self { scheduler, idle_checks: 0, saw_ready: false, delay: SHORTEST }
@@ -71,7 +71,7 @@ impl<P: Platform> Sysmon<P> {
     }
 }
 
-/// Requests a preemption if a slice is over, on platforms without a tick.
+/// Requests a preemption if a slice is over, on platforms without timer interrupts.
 fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'static Processor<P>, now: Instant) {
     if P::TIMER_INTERRUPTS {
         return;
@@ -84,8 +84,8 @@ fn check_slice<P: Platform>(scheduler: &'static Scheduler<P>, processor: &'stati
     }
 }
 
-/// Retakes a P from a system call that has lasted since the last check, or whose slice is over; returns whether it did. Go:
-/// `sysretake` for the latter.
+/// Retakes a P from a system call that has lasted since the last check, or in which the slice ended; returns whether it
+/// did. Go: `sysretake` for the second case.
 fn check_syscall<P: Platform>(
     scheduler: &'static Scheduler<P>,
     processor: &'static Processor<P>,
@@ -96,8 +96,8 @@ fn check_syscall<P: Platform>(
     if tick != call.seen.load(Ordering::Relaxed) {
         call.seen.store(tick, Ordering::Relaxed);
         call.since.store(now.as_nanos(), Ordering::Relaxed);
-        // The call has just begun. But a G that makes short calls in a loop, so that each check sees a new one, must share the P
-        // as well: its slice ends in the call.
+        // The call has just begun. But Gs that make short calls in a loop must share the P too, although each check
+        // sees a new call: such a G's slice ends during a call.
         if !processor.is_slice_over() {
             return false;
         }

@@ -16,8 +16,8 @@ use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
-/// The children of one scope. It is in the parent's frame, which the parent leaves only after it has seen, under the lock,
-/// that no child is alive. So the last access by a child is its unlock.
+/// The children of one scope. This value is in a frame of the parent, which the parent leaves only after it has seen,
+/// under the lock, that no child is alive. So the last access by a child is its unlock.
 pub(crate) struct Children<P: Platform> {
     state: Lock<State<P>, P>,
     have_panicked: AtomicBool,
@@ -78,7 +78,7 @@ impl<P: Platform> Children<P> {
         }
     }
 
-    /// Waits until all have ended. Ends the program if the calling G cannot wait.
+    /// Waits until all children have ended. Ends the program if the calling G cannot wait.
     fn wait(&self) {
         let must_wait = EndProgramOnUnwind(Pinned::<P>::new().machine().scheduler());
         loop {
@@ -92,8 +92,8 @@ impl<P: Platform> Children<P> {
         mem::forget(must_wait);
     }
 
-    /// Returns `None` if all have ended. Otherwise `me`, the parent, must park and drop the returned guard on the far side;
-    /// after that the last child readies it.
+    /// Returns `None` if all children have ended. Otherwise `me`, the parent, must park and drop the returned guard on
+    /// the far side. After that the last child readies the parent.
     pub(crate) fn prepare_wait(&self, me: &'static Goroutine<P>) -> Option<impl Sized> {
         let mut state = self.state.lock();
         if state.alive == 0 {
@@ -110,7 +110,7 @@ impl<P: Platform> Children<P> {
 
     /// Whether a child panicked without a join handle to report it. The children have ended.
     pub(crate) fn have_panicked(&self) -> bool {
-        // Ordering: Relaxed: the lock under which the last child was removed orders it.
+        // Ordering: Relaxed: the lock under which the last child was removed makes the store visible.
         self.have_panicked.load(Ordering::Relaxed)
     }
 }
@@ -125,7 +125,7 @@ impl<P: Platform> Drop for Open<'_, P> {
     }
 }
 
-/// Dropped if a wait panics. Unwinding would free frames that running children borrow, so it ends the program.
+/// Dropped if a wait panics. Unwinding would free frames that running children borrow, so this guard ends the program.
 struct EndProgramOnUnwind<P: Platform>(&'static Scheduler<P>);
 
 impl<P: Platform> Drop for EndProgramOnUnwind<P> {

@@ -35,8 +35,8 @@ const fn fits<B>() -> bool {
     size_of::<B>() <= ROOM && align_of::<B>() <= ALIGN
 }
 
-/// The address of a closure or a result of type `B`, for a G whose stack ends at `top`. The closure has been moved out before
-/// the result is stored, so they may overlap.
+/// The address of a closure or a result of type `B`, for a G whose stack ends at `top`. The closure is moved out before
+/// the result is stored, so the two may overlap.
 #[inline(always)]
 fn storage<P: Platform, B>(goroutine: &Goroutine<P>, top: impl FnOnce() -> usize) -> *mut B {
     if fits::<B>() {
@@ -88,7 +88,7 @@ pub(crate) struct StackEnd<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> StackEnd<'a, P> {
-    /// Reads it from a slot that the caller owns.
+    /// Reads the address from a slot that the caller owns.
     #[inline(always)]
     pub(crate) fn of(goroutine: &'a Goroutine<P>) -> Self {
         Self { goroutine, address: goroutine.stack_top() }
@@ -137,8 +137,8 @@ where
     }
     let top = below::<F>(top).min(below::<Outcome<T>>(top));
     #[expect(unsafe_code, reason = "prepares the context of a G that does not run")]
-    // SAFETY: the bytes below the storage of both are free stack, as above; both tops are multiples of 16. The caller owns the
-    // slot.
+    // SAFETY: the bytes below the storage of closure and result are unused stack, because the caller owns the slot. The
+    // storage of each begins at a multiple of 16.
     unsafe {
         context::prepare(&goroutine.context, top, run);
     }
@@ -244,13 +244,13 @@ fn fail_scoped<P: Platform, T: Send>(pinned: &Pinned<P>, goroutine: &'static Gor
 pub(crate) fn put_result<P: Platform, T: Send>(goroutine: &Goroutine<P>, result: Result<T, JoinError>) {
     let address = storage::<P, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "stores the result where the closure was")]
-    // SAFETY: there is room for it since `install`, and the closure has been moved out.
+    // SAFETY: `install` made room for the result, and the closure has been moved out.
     unsafe {
         address.write(result);
     }
 }
 
-/// Stores an error as the calling G's result and readies a waiting joiner: its closure will not return.
+/// Stores an error as the result of the calling G, whose closure will not return, and readies a waiting joiner.
 pub(crate) fn fail_with<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, error: JoinError) {
     let functions = me.body_functions.load(Ordering::Relaxed).expect("a G that runs has a closure");
     (functions.fail)(pinned, me, error);

@@ -1,4 +1,4 @@
-//! Ending a G from the inside: of its own accord, or because it can no longer go on.
+//! Ending a G from the inside: of its own accord, or because it cannot continue.
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
@@ -14,8 +14,8 @@ use crate::platform::{Pinned, Platform};
 /// Ends the calling G; joining it returns [`JoinError::Exited`]. Go: `runtime.Goexit`.
 ///
 /// Where the platform can unwind (threads), everything the G holds is dropped, as Go runs its deferred calls. Where it
-/// cannot (the kernel), the G is [abandoned](abandon); prefer to return from its closure there. If the main G ends so, the others
-/// continue, and when all have ended the program ends with a deadlock report.
+/// cannot (the kernel), the G is [abandoned](abandon); prefer to return from its closure there. If the main G ends in
+/// this way, the others continue, and when all have ended the program ends with a deadlock report.
 ///
 /// ```
 /// use gmp_sched::{JoinError, native};
@@ -56,9 +56,10 @@ pub(crate) fn exit_body<P: Platform>() -> ! {
 
 /// Ends the calling G at once, without unwinding; joining it returns `reason`.
 ///
-/// Nothing on its stack is dropped: its locks stay locked. Queues may hold references into that stack, so neither stack nor
-/// slot is ever used again. If the G has open scopes it blocks until their children have ended: they may also borrow from
-/// its parent, which continues when it ends. For platforms that cannot unwind, when a G panics or exits.
+/// Nothing on its stack is dropped: its locks stay locked. Queues may hold references into that stack, so neither stack
+/// nor slot is ever used again. If the G has open scopes, it blocks until their children have ended: these may borrow
+/// from the G's parent as well, which continues when the G ends. For platforms that cannot unwind, when a G panics or
+/// exits.
 ///
 /// # Safety
 ///

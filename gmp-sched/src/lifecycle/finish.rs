@@ -23,7 +23,8 @@ pub(crate) enum StackUse {
     Kept,
 }
 
-/// Ends the calling G, whose result is in place. `drop_result` is for results that need dropping.
+/// Ends the calling G, whose result is in place. `drop_result` drops the result; it is `None` if the result needs no
+/// drop.
 ///
 /// # Panics
 ///
@@ -61,7 +62,7 @@ fn fatal_panic<P: Platform>(me: &'static Goroutine<P>) -> ! {
     P::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
 }
 
-/// [`finish`] of a child of a scope. When it is removed from `children` it no longer uses anything that it borrowed.
+/// [`finish`] of a child of a scope. The child uses nothing that it borrowed after it has been removed from `children`.
 pub(crate) fn finish_scoped<P: Platform>(
     me: &'static Goroutine<P>,
     panicked: bool,

@@ -31,9 +31,9 @@ use crate::platform::{Pinned, Platform};
 pub(crate) const ATTACHED: usize = 0;
 /// There is no handle: the result is dropped.
 const DETACHED: usize = 1;
-/// The result is there; the G has not left its stack yet.
+/// The result is stored; the G has not left its stack yet.
 const RESULT: usize = 2;
-/// The result is there, and the G has left its stack.
+/// The result is stored, and the G has left its stack.
 const DONE: usize = 3;
 
 /// A handle to join a G and take its result. Dropping it detaches the G, which keeps running.
@@ -76,7 +76,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[inline]
     pub fn detach(self) {}
 
-    /// Drops the handle. Returns the result if it is there already: the G does not drop it then.
+    /// Drops the handle. If the result is there already, returns it, because the G no longer drops it.
     pub(crate) fn discard(self) -> Option<Result<T, JoinError>> {
         let mut result = None;
         if !self.detach_running() {
@@ -87,8 +87,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
         result
     }
 
-    /// Drops the result if the G finished before its handle was dropped. Takes the G, so that the handle need not be in
-    /// memory.
+    /// Drops the result if the G finished before its handle was dropped. Takes the G instead of the handle, so that the
+    /// handle need not be in memory.
     #[cold]
     #[inline(never)]
     fn drop_result(goroutine: &'static Goroutine<P>) {
@@ -107,7 +107,8 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
     #[inline(always)]
     fn detach_running(&self) -> bool {
         P::point(Site::Join);
-        // Ordering: AcqRel: if the result is there, it and everything that the G did is visible after this.
+        // Ordering: AcqRel: if the result is there, it and everything that the G did is visible after this; partner:
+        // the swap in `finished`.
         self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -125,7 +126,7 @@ impl<T: Send, P: Platform> JoinHandle<T, P> {
             let wait = WaitFor::new(WaitReason::Join, self.goroutine);
             drop(park_with(CurrentGoroutine::new(), wait, |_, me| wait_for(self.goroutine, me)));
         }
-        // The result is there, and only the handle, which is ours, may take it.
+        // The result is there, and only the handle, which this function owns, may take it.
         let result = closure::take_result(self.goroutine);
         release_slot(self.goroutine);
         core::mem::forget(self);
@@ -204,7 +205,8 @@ pub(crate) fn finished<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P
         }
         waiter => {
             #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
-            // SAFETY: values other than the four constants are stored by `join` only, from a `&'static Goroutine<P>`.
+            // SAFETY: values other than the four constants are stored by `wait_for` and `set_waiter` only, from a
+            // `&'static Goroutine<P>`.
             let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<P>>(waiter) };
             ready_pinned(pinned, waiter);
             ResultOwner::Handle

@@ -105,13 +105,13 @@ fn enter<P: Platform>(
     put_next(machine, processor, goroutine);
 }
 
-/// [`try_go`] for a child of a scope: it counts among `children` until it has run, and its result has been dropped or
-/// belongs to the handle. A call that fails or panics has not counted it.
+/// [`try_go`] for a child of a scope. The child counts among `children` until it has run and its result has been
+/// dropped or passed to the handle. If this returns an error or panics, the child has not been counted.
 ///
 /// # Safety
 ///
-/// What `body` and its result borrow, and `children`, live until the G has been removed from `children`; the handle does
-/// not live longer.
+/// What `body` and its result borrow, and `children`, must live until the G has been removed from `children`. The
+/// handle must not live longer than that.
 #[expect(unsafe_code, reason = "a G may outlive what it borrows")]
 pub(crate) unsafe fn spawn_scoped<P, F, T>(body: F, children: &Children<P>) -> Result<JoinHandle<T, P>, OutOfResources>
 where
@@ -129,8 +129,8 @@ where
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a G that is started later, once, by [`start_prepared`] or a direct switch, without allocating then. Until then it is
-/// idle.
+/// Makes a G that is started later, exactly once, by [`start_prepared`] or a direct switch. Starting it does not
+/// allocate. Until then its status is `Idle`.
 ///
 /// # Errors
 ///
@@ -236,14 +236,14 @@ impl<'a, P: Platform> Builder<'a, P> {
         Self { name: None, stack_size: P::STACK_SIZE, _platform: PhantomData }
     }
 
-    /// The name in lists of Gs and reports; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
+    /// Sets the name of the G in lists of Gs and reports; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
     pub const fn name(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Its stack in bytes, at least; the platform may round it up. [`Platform::STACK_SIZE`] unless chosen. A size that the platform
-    /// does not have is an error of [`try_go`](Self::try_go).
+    /// Sets the size of the stack, which the platform may round up. Without this call it is [`Platform::STACK_SIZE`].
+    /// If the platform has no stack of the size, [`try_go`](Self::try_go) returns an error.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
         self
@@ -307,9 +307,9 @@ impl<P: Platform> Scheduler<P> {
     ///
     /// # Safety
     ///
-    /// It is called once for each scheduler. From here on Gs run on the platform's threads and move between them. The caller
-    /// guarantees what the platform requires of code that moves so. (The kernel and the simulator require nothing; see
-    /// `native::enter` for threads of an operating system.)
+    /// This is called once for each scheduler. From here on Gs run on the platform's threads and move between them. The
+    /// caller guarantees that the code of the Gs meets the platform's requirements for code that moves. (The kernel and
+    /// the simulator have none; see `native::enter` for threads of an operating system.)
     #[expect(unsafe_code, reason = "Gs move between threads, which the platform may restrict")]
     pub unsafe fn start<F>(&'static self, main: F) -> Result<(), OutOfResources>
     where

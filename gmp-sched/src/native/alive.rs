@@ -1,5 +1,5 @@
-//! The running schedulers of this process, and whether something else will wake their Gs. A G of one scheduler may be woken
-//! by a G of another, so a deadlock is reported only if all schedulers are dead.
+//! The running schedulers of this process, and whether other threads are expected to wake their Gs. A G of one
+//! scheduler may be woken by a G of another, so a deadlock is reported only if all schedulers are dead.
 
 use alloc::vec::Vec;
 use std::sync::Mutex;
@@ -42,8 +42,8 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
     let mut held = Vec::new();
-    // All locks are held at the end, because a wake from one scheduler to another is made by an M that is not idle. No other
-    // code holds more than one of these locks.
+    // The locks of all schedulers are held at the end. Only an M that is not idle can wake a G of another scheduler, so
+    // no such wakeup can come between two of these checks. No other code holds more than one of these locks.
     alive.expected == 0
         && alive.schedulers.iter().any(|scheduler| core::ptr::eq(*scheduler, asks))
         && alive.schedulers.iter().all(|scheduler| {

@@ -23,32 +23,34 @@ use crate::platform::Platform;
 /// The operation of a waiting thread.
 type Operation<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// The scheduler whose Gs wait for threads.
+/// Returns the scheduler whose Gs wait in place of threads.
 fn bridge() -> &'static Scheduler<Native> {
     static BRIDGE: OnceLock<&Scheduler<Native>> = OnceLock::new();
     BRIDGE.get_or_init(|| {
         let scheduler = pool::enter(1);
         #[expect(unsafe_code, reason = "enters the platform")]
-        // SAFETY: its Gs run only the operations below, which do not use thread-local variables. It is new.
+        // SAFETY: its Gs run only the operations below, which do not use thread-local variables. The scheduler is new.
         let started = unsafe { scheduler.start(|| ()) };
         started.unwrap_or_else(|error| panic!("no thread or stack for the Gs that wait for threads: {error}"));
         scheduler
     })
 }
 
-/// Whether the caller is a G that can wait itself: not a thread outside of all schedulers, nor in a system call.
+/// Whether the caller is a G that can wait itself. It cannot if it is in a system call, or a thread outside of all
+/// schedulers.
 fn is_goroutine() -> bool {
     Native::current_machine().is_some_and(|machine| machine.processor().is_some())
 }
 
-/// Runs `operation`, which waits as a G does and must not do anything else, in a G; blocks the calling thread until it returns.
+/// Runs `operation` in a G, and blocks the calling thread until it returns. `operation` waits as a G does, and must not
+/// do anything else.
 fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, OutOfResources> {
-    // The thread, once it goes on, may wake Gs.
+    // When the wait is over, this thread may wake Gs.
     let _expected = expect_wakes();
     let (sender, result) = mpsc::sync_channel(1);
     let operation: Operation<'_> = Box::new(move || {
         let outcome = panic::catch_unwind(AssertUnwindSafe(operation));
-        // The receiver waits below until this is sent.
+        // This does not fail: the receiver waits below until the outcome is sent.
         let _ = sender.send(outcome);
     });
     #[expect(unsafe_code, reason = "a G uses what a thread has borrowed")]
@@ -150,7 +152,7 @@ impl Wake for Unpark {
 
 /// Runs `future` to completion on the calling thread, which is not an M or is in a system call.
 pub(super) fn block_thread_on<F: Future>(future: F) -> F::Output {
-    // The thread, once it goes on, may wake Gs.
+    // When the future is ready, this thread may wake Gs.
     let _expected = expect_wakes();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

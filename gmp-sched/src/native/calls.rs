@@ -10,7 +10,7 @@ use crate::base::error::OutOfResources;
 #[doc(alias = "SetMaxThreads")]
 pub const BLOCKING_LIMIT: u32 = 8_000;
 
-/// The right to block a thread. Waiters get it in the order of their calls.
+/// Permits to block a thread. Waiters get one in the order of their calls.
 static PERMITS: OnceLock<Semaphore> = OnceLock::new();
 
 fn permits() -> &'static Semaphore {
@@ -20,7 +20,8 @@ fn permits() -> &'static Semaphore {
 /// Sets the most calls that [`blocking`] and [`try_blocking`] let block threads at the same time, in all schedulers of the
 /// process. Further calls wait, each parking only its G, and begin in order.
 ///
-/// Choose a number that is larger than that of calls which wait for one another. Callable from any thread; does not block.
+/// Choose a number above that of the calls which may wait for one another: otherwise they may wait forever. Callable
+/// from any thread; does not block.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -52,8 +53,8 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
     crate::engine::syscall::syscall::<Native, R>(call)
 }
 
-/// Runs `call`, which will block the thread, after handing the P off to another M, so that the other Gs go on at once. Makes a
-/// thread for that if none is idle.
+/// Runs `call`, which will block the thread, after handing the P off to another M, so that the other Gs continue at
+/// once. Makes a thread for that if none is idle.
 ///
 /// At most [`BLOCKING_LIMIT`] calls run at the same time; further ones wait, in order, until one of them returns. Otherwise as
 /// [`syscall`].

@@ -28,11 +28,12 @@ pub struct Threads {
 /// joins at their end. Code that Gs run, including libraries, must not rely on being on the same thread before and after
 /// such a call:
 ///
-/// - No reference to a thread-local variable is kept across it: the closure of `LocalKey::with` does not make such a call.
-/// - No function uses a thread-local variable both before and after it, unless each use is in a function of its own that is
-///   `#[inline(never)]`. The compiler keeps the *address* of the variable, and would access that of another thread, even if
-///   the call itself is not inlined.
-/// - No value that belongs to the thread is kept across it: guards of locks of `std` (`std::sync::MutexGuard`,
+/// - No reference to a thread-local variable is kept across such a call: the closure of `LocalKey::with` does not make
+///   one.
+/// - No function uses a thread-local variable both before and after such a call, unless each use is in a function of
+///   its own that is `#[inline(never)]`. The compiler keeps the *address* of the variable, and would access that of
+///   another thread, even if the call itself is not inlined.
+/// - No value that belongs to the thread is kept across such a call: guards of locks of `std` (`std::sync::MutexGuard`,
 ///   `StdoutLock`), a value that is not `Send` and shares state with a thread-local variable (an `Rc`, a handle of a
 ///   thread-local random number generator), a scope of `std::thread::scope`.
 ///
@@ -52,8 +53,9 @@ pub const unsafe fn enter() -> Threads {
 }
 
 impl Threads {
-    /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended by then are
-    /// abandoned: those that run go on until they wait, and those that wait do so forever. Blocks the calling thread.
+    /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended by
+    /// then are abandoned: those that run continue until they wait, and those that wait do so forever. Blocks the
+    /// calling thread.
     ///
     /// # Panics
     ///
@@ -87,10 +89,10 @@ impl Threads {
                 core::mem::forget(result_sender);
                 exit_body::<Native>();
             }
-            // Before main ends: Gs that wait after that are abandoned, not deadlocked.
+            // Unregistered before main ends: Gs that wait after that are abandoned, not deadlocked.
             alive::leave(scheduler);
             scheduler.shut_down();
-            // The receiver waits below until this is sent.
+            // This does not fail: the receiver waits below until the outcome is sent.
             let _ = result_sender.send(outcome);
         };
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]

@@ -57,10 +57,10 @@
 //!
 //! # Panics and stack overflows
 //!
-//! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner; a G that nobody joins ends the process,
-//! with status 2, as in Go. The message names the G: [`Threads::run`] adds a line to the panic hook that is set then. A stack
-//! has 512 KiB unless [`Builder::stack_size`] chooses another size, and takes memory as it is used. An overflow ends the process
-//! with a message that names the G and the size.
+//! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic in a G that no other G
+//! joins ends the process, with status 2, as in Go. The message names the G: [`Threads::run`] adds a line to the panic
+//! hook that is set at the time of the call. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size, and
+//! takes memory as it is used. An overflow ends the process with a message that names the G and the size.
 //!
 //! # Runs
 //!
@@ -160,9 +160,10 @@ fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
 impl Points for Native {}
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each time
-// (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard page below. A thread waits
-// until its M is no longer retired, and that M belongs to no other thread: the former one has left it before it is used again.
+// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each
+// time (`inline(never)`), never from an address cached across a switch. Stacks are mapped with a guard page below. A
+// new thread waits until its M is no longer retired. No other thread uses that M: a former one has left the M before
+// the M is reused.
 unsafe impl Platform for Native {
     type Thread = &'static Thread;
 
@@ -206,7 +207,7 @@ unsafe impl Platform for Native {
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
         let (scheduler, number) = (machine.machine().scheduler(), machine.machine().id().get());
-        // The token of an M stays when its thread ends: others may set it at any time.
+        // The token of an M stays when its thread ends, because other threads may set it at any time.
         let token = machine.machine().thread().copied().unwrap_or_else(|| Box::leak(Box::default()));
         pool::thread_begins(scheduler);
         let started = thread::Builder::new().name(std::format!("M{number}")).spawn(move || run_machine(machine, token));
@@ -280,12 +281,12 @@ unsafe impl Platform for Native {
     }
 }
 
-/// What the thread of an M does.
+/// The function that the thread of an M runs.
 fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     let machine = new.machine();
     CURRENT.set(Some(machine));
     let alternate = AlternateStack::install();
-    // Others may set the token of an M that had a thread before.
+    // An M that had a thread before may be unparked before it is in use, so this checks again after each wakeup.
     while machine.is_retired() {
         token.park(None);
     }

@@ -107,7 +107,7 @@ impl AlternateStack {
         if is_alternate_stack_set() {
             return Self(None);
         }
-        // Without memory for it, an overflow ends the process without a report.
+        // If there is no memory for the alternate stack, an overflow ends the process without a report.
         let Ok(stack) = stack::allocate(ALTERNATE_BYTES) else { return Self(None) };
         set_alternate_stack(&libc::stack_t {
             ss_sp: ptr::with_exposed_provenance_mut(stack.start),

@@ -34,8 +34,9 @@ pub(super) fn install() {
     });
 }
 
-/// Prints the line. By `eprintln`, so that a test harness can capture it; but that panics if nobody reads the error output any
-/// more, and a panic in a hook would end the process.
+/// Prints the line, by `eprintln`, so that a test harness can capture it. `eprintln` panics if nobody reads the error
+/// output any more, and a panic in a hook would end the process. So this checks first whether the output can be
+/// written.
 #[expect(clippy::print_stderr, reason = "a part of the message of a panic")]
 fn report(goroutine: &Goroutine<Native>) {
     let stderr = io::stderr();

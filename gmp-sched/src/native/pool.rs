@@ -1,8 +1,9 @@
 //! The schedulers of this process: which run, on how many threads, and which have ended and can be used again.
 //!
-//! Nothing of a scheduler is ever freed, because handles and wakers refer to its Gs for as long as they like. So a
-//! [`run`](super::Threads::run) takes a scheduler that has ended, with all its Gs dead, and runs as on a new one. A scheduler
-//! is not used again if Gs are left that wait, or timers that are set: they would go on in the next run.
+//! Nothing of a scheduler is ever freed, because handles and wakers may refer to its Gs without limit. So a
+//! [`run`](super::Threads::run) reuses a scheduler that has ended, if there is one; its Gs are all dead, so it is as
+//! good as a new one. A scheduler is not reused if Gs are left that wait, or timers that are set: they would continue
+//! in the next run.
 
 use alloc::vec::Vec;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -22,7 +23,7 @@ struct Pool {
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { in_use: Vec::new(), free: Vec::new() });
 
-/// A user of a scheduler has gone.
+/// Notified when a scheduler has one user fewer.
 static GONE: Condvar = Condvar::new();
 
 impl Pool {
@@ -31,7 +32,7 @@ impl Pool {
         position.expect("a scheduler is in use while it has users")
     }
 
-    /// One user fewer. The last one leaves the scheduler to the next run, if it can be used again.
+    /// Removes one user. After the last one, keeps the scheduler for a later run, if it can be used again.
     fn remove_user(&mut self, scheduler: &'static Scheduler<Native>) {
         let position = self.entry_of(scheduler);
         self.in_use[position].1 -= 1;
@@ -45,7 +46,7 @@ impl Pool {
     }
 }
 
-/// A scheduler for a run with that many Ps. The caller is a user of it until it calls [`leave`].
+/// Returns a scheduler for a run with that many Ps. The caller is one of its users until it calls [`leave`].
 pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     let limit = processors.max(PROCS_LIMIT);
     let mut pool = lock(&POOL);
@@ -61,8 +62,9 @@ pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     scheduler
 }
 
-/// The run is over, and the scheduler is shut down. Waits for the threads of its Ms to end, unless Gs are left: those that wait
-/// do so forever, and those that run may be on their last steps, for which a slice is enough, or run for as long as they like.
+/// Ends a run whose scheduler has been shut down. Waits for the threads of its Ms to end, unless Gs are left. Those
+/// that wait do so forever, so their threads are not waited for. Those that run may be about to end, so the threads get
+/// the time of one slice.
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     let deadline = Native::now() + Native::slice().min(SLICE);
     let mut pool = lock(&POOL);
@@ -79,14 +81,14 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     pool.remove_user(scheduler);
 }
 
-/// A thread is about to be made for an M of `scheduler`. Called by a user of it.
+/// Counts the thread that is about to be made for an M of `scheduler`. The caller is a user of the scheduler.
 pub(super) fn thread_begins(scheduler: &'static Scheduler<Native>) {
     let mut pool = lock(&POOL);
     let position = pool.entry_of(scheduler);
     pool.in_use[position].1 += 1;
 }
 
-/// The thread of an M of `scheduler` uses it no more, or could not be made.
+/// Removes the thread of an M from the users of `scheduler`: it no longer uses the scheduler, or could not be made.
 pub(super) fn thread_ends(scheduler: &'static Scheduler<Native>) {
     lock(&POOL).remove_user(scheduler);
 }
@@ -95,9 +97,9 @@ pub(super) fn thread_ends(scheduler: &'static Scheduler<Native>) {
 #[derive(Clone, Copy)]
 enum Left {
     None,
-    /// Some, which all run or are to run.
+    /// Some, and all of them run or are runnable.
     Running,
-    /// Some that wait.
+    /// Some, of which at least one waits or is in a system call.
     Waiting,
 }
 

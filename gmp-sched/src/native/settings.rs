@@ -34,13 +34,14 @@ pub fn set_slice(slice: Duration) {
 
 static IDLE_NANOSECONDS: StaticU64 = StaticU64::new(10_000_000_000);
 
-/// How long a thread stays idle that no P needs; see [`set_idle_limit`].
+/// How long a thread that no P needs stays idle; see [`set_idle_limit`].
 pub(super) fn idle_limit() -> Duration {
     Duration::from_nanos(IDLE_NANOSECONDS.load(Ordering::Relaxed))
 }
 
-/// Sets for all schedulers of this process how long a thread stays idle before it ends, 10 s at first. Each scheduler keeps as
-/// many threads as Ps; further ones, made for calls that block, end. Holds for threads that become idle from now on.
+/// Sets for all schedulers of this process how long a thread stays idle before it ends, 10 s at first. Each scheduler
+/// keeps as many threads as Ps; further ones, made for calls that block, end. Applies to threads that become idle from
+/// now on.
 ///
 /// A timer that fires wakes the thread that has been idle longest, and its idle time begins anew. So while a timer fires every
 /// `period`, about `limit / period` further threads stay.

@@ -8,9 +8,9 @@ use crate::base::error::OutOfResources;
 /// Bytes of a page: x86-64's smallest, which all its operating systems use.
 pub(super) const PAGE: usize = 4096;
 
-/// Stack of a G in bytes, unless chosen otherwise: enough for code that was written for threads, such as a parser that recurses
-/// 128 levels in a debug build. A larger one costs a G that does not use it nothing but page tables: 1 KiB with this size, 4 KiB
-/// with the 2 MiB of a thread.
+/// Stack of a G in bytes, unless chosen otherwise: enough for code that was written for threads, such as a parser that
+/// recurses 128 levels in a debug build. The unused part of a stack costs nothing but page tables: 1 KiB for this size,
+/// 4 KiB for the 2 MiB of a thread.
 pub(super) const DEFAULT: usize = 512 * 1024;
 
 /// Maps a stack of at least `size` bytes with a guard page below.
@@ -24,11 +24,11 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     if base == libc::MAP_FAILED {
         return Err(OutOfResources);
     }
-    // SAFETY: the lowest page of the new mapping, which is not used yet.
+    // SAFETY: `base` is the lowest page of the new mapping, which is not used yet.
     let is_guarded = unsafe { guard(base) };
     let bottom = base.expose_provenance() + PAGE;
     if !is_guarded {
-        // SAFETY: as above; no reference to it exists.
+        // SAFETY: this range and the page below it are the mapping made above, to which no reference exists.
         unsafe { release(bottom..bottom + size) };
         return Err(OutOfResources);
     }
@@ -44,7 +44,7 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
 /// The page is mapped and unused.
 #[expect(unsafe_code, reason = "changes mappings")]
 unsafe fn guard(base: *mut libc::c_void) -> bool {
-    /// Linux 6.13 and later. Does not split the mapping, of which a process may have 65,530.
+    /// Linux 6.13 and later. Unlike `mprotect` it does not split the mapping; a process may have only 65,530 mappings.
     const MADV_GUARD_INSTALL: libc::c_int = 102;
     // SAFETY: by the caller.
     let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;

@@ -1,9 +1,9 @@
 //! Locks Gs that unwind to their threads.
 //!
-//! The standard library counts the panics under way on a thread in a thread-local variable. If a G whose destructors wait
-//! during unwinding could migrate, its count would stay for the Gs that run on the thread next (`thread::panicking()` would
-//! be true for them, and mutexes they unlock would be poisoned), and the end of its unwinding would decrement the count of
-//! another thread.
+//! The standard library counts the panics under way on a thread in a thread-local variable. Suppose that a G whose
+//! destructors wait during unwinding could migrate. Its count would stay for the Gs that run on the old thread next:
+//! `thread::panicking()` would be true for them, and mutexes that they unlock would be poisoned. And the end of its
+//! unwinding would decrement the count of the new thread.
 
 use std::thread;
 
@@ -16,7 +16,7 @@ use crate::platform::{Pinned, Platform};
 #[inline(never)]
 pub(super) fn stay_on_thread() {
     let Some(machine) = Native::current_machine() else { return };
-    // On g0 the thread itself ends; in a system call the G stays on its thread anyway.
+    // On g0 the unwinding ends the thread itself; in a system call the G stays on its thread anyway.
     let is_running = machine.current_goroutine().is_some_and(|me| me.status() == Status::Running);
     if !is_running || machine.processor().is_none() {
         return;
@@ -27,7 +27,7 @@ pub(super) fn stay_on_thread() {
     }
 }
 
-/// Unlocks the calling G after a body has unwound, unless the body was run by a destructor while the G unwinds.
+/// Unlocks the calling G after a body has unwound, unless a destructor ran that body and the G itself still unwinds.
 #[cold]
 #[inline(never)]
 pub(super) fn ended() {
