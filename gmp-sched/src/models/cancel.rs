@@ -1,4 +1,4 @@
-//! Waits that a cancellation, a deadline and a waker may end, and timers that are stopped while they fire.
+//! Waits that a cancellation, a deadline or a waker may end, and timers that are stopped while they fire.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,12 +17,12 @@ use crate::library::cancel::{Cause, ContextError, Node};
 use crate::library::time::TimerSlot;
 use crate::platform::Pinned;
 
-/// Due at the first read of the clock.
+/// A time that has passed at the first read of the clock.
 const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
 
-/// Fires the timers of `of` that are due at `now`; returns how many Gs that readied.
+/// Fires the timers of `of` that are due at `now`; returns how many Gs were readied.
 fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant) -> usize {
     let processor = of.processor().expect("it holds one");
     let mut readied = 0;
@@ -32,7 +32,7 @@ fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant)
     readied
 }
 
-/// [`run_due_at`] the time of the first read of the clock.
+/// [`run_due_at`] for the time of the first read of the clock.
 fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
     run_due_at(pinned, of, DUE)
 }
@@ -42,8 +42,8 @@ fn is_readied(goroutine: &'static Goroutine<Model>) -> bool {
     goroutine.status() == Status::Runnable
 }
 
-/// The far side of a wait queues the G's waiter at the context and arms the timer, while the context is cancelled and
-/// the timer fires. The G runs as soon as either has readied it, and removes its waiter and timer.
+/// The far side of a wait registers the G's waiter with the context and arms the timer, while the context is cancelled
+/// and the timer fires. The G runs as soon as one of these has readied it, and removes its waiter and its timer.
 #[test]
 fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     explore(|| {
@@ -84,7 +84,7 @@ fn wait_ends_once_by_cancellation_or_deadline_during_its_commit() {
     });
 }
 
-/// A context that is derived while its parent is cancelled has ended, too.
+/// A context that is derived while its parent is cancelled is cancelled, too.
 #[test]
 fn context_derived_during_cancellation_is_cancelled() {
     explore(|| {
@@ -102,7 +102,7 @@ fn context_derived_during_cancellation_is_cancelled() {
     });
 }
 
-/// `stop` is called while the timer fires: its result agrees with whether there is a tick.
+/// `stop` is called while the timer fires: its result agrees with whether a tick can be received.
 #[test]
 fn timer_stopped_while_it_fires_leaves_no_tick() {
     explore(|| {
@@ -190,8 +190,8 @@ fn two_overlapping_cancellations_end_all_descendants() {
     });
 }
 
-/// The ticker fires on one M, and before that is complete it fires on another M: the G that waited longer never gets
-/// the later tick.
+/// The ticker fires on one M, and before that has completed it fires on another M. The G that has waited longer must
+/// not get the later tick.
 #[test]
 fn overtaken_tick_is_not_delivered() {
     explore(|| {

@@ -1,5 +1,5 @@
-//! Channels and selects: the holder of the lock sees what was done under it before, a value goes to one receiver or
-//! stays, and only one of several wakers ends a wait.
+//! Channels and selects: the holder of a channel's lock sees what was done under the lock before, a value is received
+//! once or stays in the channel, and only one of several wakers ends a wait.
 //!
 //! The models run the channel's own code, from a G's call to its return. Only the switch is left out: a G that parks is
 //! a loom thread that runs its commit, which releases the lock, and blocks until it is readied ([`loom_wait`]).
@@ -21,7 +21,7 @@ use crate::library::chan::{Channel, Receiver, Sender, Side, channel};
 use crate::library::select::{self, Case, Select};
 use crate::platform::Pinned;
 
-/// Makes that many Ms, each with a running G.
+/// Makes `COUNT` Ms, each with a running G.
 fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {
     loom_wait::reset();
     let setting = Setting::new(COUNT);
@@ -40,7 +40,7 @@ fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
     channel.close();
 }
 
-/// As `select::with_all_locks`, for an ordered select that waits forever.
+/// The steps of `select::with_all_locks`, for an ordered select that waits forever.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::list_as_given(cases);
     select::sort_by_address(cases);
@@ -58,7 +58,7 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     wait_for_one(pinned, me, cases, locked)
 }
 
-/// As `select::wait_for_one`.
+/// The steps of `select::wait_for_one`.
 fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     let me = pinned.goroutine();
     let generation = me.open_wait();
@@ -166,8 +166,8 @@ fn close_ends_the_wait_of_a_sender() {
     });
 }
 
-/// A channel is closed and then drained. At no moment would a receive have to wait, and no check without the lock
-/// returns that it would.
+/// A channel is closed and then drained. At no moment would a receive have to wait, so the check without the lock must
+/// never return that it would.
 #[test]
 fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     explore_every_point(|| {
@@ -189,8 +189,8 @@ fn check_without_lock_of_a_closed_channel_is_of_one_moment() {
     });
 }
 
-/// A sender waits in the queue until the channel is closed. At no moment would a receive have to wait, and no check
-/// without the lock returns that it would.
+/// A sender waits in the queue until the channel is closed. At no moment would a receive have to wait, so the check
+/// without the lock must never return that it would.
 #[test]
 fn check_without_lock_of_a_queue_is_of_one_moment() {
     explore_every_point(|| {
@@ -262,7 +262,8 @@ fn two_selects_agree_on_one_exchange() {
             let (chans, chosen_there) = (chans.clone(), chosen_there.clone());
             spawn_as(there, move |pinned| {
                 let (mut sending, mut receiving) = (select::send(&chans[0].0, 1), select::recv(&chans[1].1));
-                // This select has its channels in the other order; the lock order of selects must prevent a deadlock.
+                // This select lists its channels in the opposite order; the lock order of selects must prevent a
+                // deadlock.
                 let chosen = select_all(pinned, &mut [receiving.case(), sending.case()]);
                 assert!(receiving.into_result().is_none_or(|result| result == Ok(2)));
                 chosen_there.store(chosen == 0, Ordering::Relaxed);
@@ -321,15 +322,15 @@ fn panics_quietly(call: impl FnOnce()) -> bool {
             }
         }));
     });
-    // No other loom thread panics meanwhile, whose message would be suppressed, too.
+    // No other loom thread may panic meanwhile, because its message would be suppressed, too.
     IS_QUIET.set(true);
     let ended = panic::catch_unwind(AssertUnwindSafe(call));
     IS_QUIET.set(false);
     ended.is_err()
 }
 
-/// An M without a P, in a system call, selects or receives while another G sends: it gets the value, or panics because it
-/// would have to wait. Then it holds no lock and is in no queue.
+/// An M without a P, in a system call, selects or receives while another G sends. It receives the value, or panics
+/// because it would have to wait. In either case it holds no lock and is in no queue afterwards.
 #[test]
 fn caller_that_may_not_block_panics_without_lock_and_waiter() {
     fn select_in_order(chans: &[Ends; 2]) {

@@ -1,12 +1,12 @@
-//! Memory of which loom checks every access. It stands for data that a protocol under test hands over.
+//! Memory of which loom checks every access. It represents the data that a protocol under test passes between threads.
 
 use loom::cell::UnsafeCell;
 
-/// Memory with one user at a time, each of which must see what the previous one did.
+/// Memory that has one user at a time; each user must see what the previous one did.
 #[derive(Debug, Default)]
 pub(super) struct Checked(UnsafeCell<u32>);
 
-// SAFETY: the cell is what is tested: loom reports any access that the protocol does not order.
+// SAFETY: the models test exactly this cell: loom reports any access that the protocol does not order.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Sync for Checked {}
 // SAFETY: as for `Sync`.

@@ -1,5 +1,5 @@
-//! The two sides of a coroutine that switch through the queues, as they do if one of them is locked to its thread: each runs
-//! on any M, sees what the other one did, and runs on one M at a time.
+//! The two sides of a coroutine that switch by way of the run queues, as they do if one of them is locked to its
+//! thread. Each side may run on any M, but on one at a time, and sees what the other side did.
 
 use alloc::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::lifecycle::closure::put_result;
 use crate::lifecycle::join::{JoinHandle, finished, has_result};
 use crate::platform::Pinned;
 
-/// A yielded value. Both sides access its memory.
+/// A yielded value, of which both sides access the memory.
 struct Value(Arc<Checked>);
 
 struct Scene {
     outer: &'static Goroutine<Model>,
     inner: &'static Goroutine<Model>,
     shared: Shared<Value, Model>,
-    /// Never dropped: the slot of the model's G is not reused.
+    /// Never dropped, so that the slot of the model's G is not released.
     handle: core::mem::ManuallyDrop<JoinHandle<(), Model>>,
     outer_frames: Checked,
     inner_frames: Checked,

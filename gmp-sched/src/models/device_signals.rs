@@ -1,7 +1,8 @@
-//! The word of a signal, accessed by a G that begins to wait, an interrupt that raises the signal, an M that takes it
-//! from the ready list, and a timer. No raise is lost, a wait ends once, and the G sees what the handler did.
+//! The word of a signal is accessed by a G that begins to wait, an interrupt handler that raises the signal, an M that
+//! takes the signal from the ready list, and a timer. No raise is lost, a wait ends once, and the G sees what the
+//! handler did.
 //!
-//! The models run the signal's own code. A G continues on the loom thread that finds it.
+//! The models run the signal's own code. The G continues on whichever loom thread takes it from a queue.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -22,7 +23,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::platform::Pinned;
 
-/// Due at the first read of the clock.
+/// A time that has passed at the first read of the clock.
 const DUE: Instant = Instant::from_nanos(1);
 
 /// A signal, and a G that waits for it repeatedly until it has seen the last raise.
@@ -32,9 +33,9 @@ struct Scene {
     waiter: &'static Goroutine<Model>,
     /// The device's progress, which the handler stores before each raise.
     done: AtomicU32,
-    /// The progress at the last raise.
+    /// The value of `done` at the last raise.
     last: u32,
-    /// The progress that the G has seen.
+    /// The value of `done` that the G has seen.
     seen: AtomicU32,
     /// Whether a deadline has ended a wait. Later waits have no deadline.
     timed_out: AtomicBool,
@@ -69,7 +70,7 @@ impl Scene {
         if self.timed_out.load(Ordering::Relaxed) { Instant::NEVER } else { first }
     }
 
-    /// Runs the G on this M: it waits until it has seen everything or is parked.
+    /// Runs the G on this M until it has seen the last raise or is parked.
     fn run(&self, pinned: &Pinned<Model>, first_deadline: Instant) {
         while self.seen.load(Ordering::Relaxed) < self.last {
             let deadline = self.deadline(first_deadline);
@@ -95,7 +96,7 @@ impl Scene {
         }
     }
 
-    /// What the G does first after a wait, on any M.
+    /// Runs the first steps of the G after a wait, on any M.
     fn continue_after_wait(&self, pinned: &Pinned<Model>, deadline: Instant) {
         self.waiter.set_status(Status::Running);
         pinned.machine().set_current(Some(self.waiter));
@@ -143,7 +144,7 @@ impl Scene {
         }
     }
 
-    /// Delivers everything that is pending; then the G has seen the last raise.
+    /// Delivers all raises that are pending; afterwards the G must have seen the last one.
     fn check(&self, machine: &'static Machine<Model>) {
         run_as(machine, |pinned| {
             while self.scheduler.signals.is_ready() || !pinned.processor().queue.is_empty() {
@@ -246,7 +247,7 @@ fn second_waiter_does_not_disturb_the_first() {
                 ready.is_some_and(|ready| core::ptr::eq(ready, waiting)),
                 "another G is woken than the one that waits"
             );
-            // The wait is not over until its G runs, so this raise belongs to the same wait.
+            // The wait is not over until its G runs, so this second raise belongs to the same wait.
             signal.raise(scheduler);
             assert_eq!(signal.check(pinned), Found::Taken, "a raise for the first is taken by the second");
             assert_eq!(signal.end(scheduler, waiting, Instant::NEVER), Some(true));
@@ -289,8 +290,8 @@ fn woken_g_sees_what_the_handler_did() {
     });
 }
 
-/// An M goes idle while the signal of a waiting G is raised: the M checks the ready list again, or is woken, or another M is
-/// made to check.
+/// An M goes idle while the signal of a waiting G is raised. The M checks the ready list again, or is woken, or another
+/// M is made to check.
 #[test]
 fn raise_against_an_idling_m() {
     explore_every_point(|| {
@@ -322,7 +323,7 @@ fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     });
 }
 
-/// With a single P the wakeup protocol has no fence. What was written before the second raise is visible even if both
+/// With a single P the wakeup protocol has no fence. The G sees what was written before the second raise, even if both
 /// raises are taken as one.
 #[test]
 fn two_raises_on_a_single_p_are_seen() {
@@ -339,8 +340,8 @@ fn two_raises_on_a_single_p_are_seen() {
     });
 }
 
-/// Two signals are taken from the ready list, while the G of the first waits again on another M and its signal is raised
-/// again.
+/// Two signals are taken from the ready list. Meanwhile the G of the first waits again on another M, and its signal is
+/// raised again.
 #[test]
 fn raise_of_a_signal_that_was_just_polled_is_kept() {
     explore_every_point(|| {

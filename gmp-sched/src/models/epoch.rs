@@ -1,4 +1,4 @@
-//! An address is mapped to another page while a CPU may have the old translation in its TLB.
+//! An address is mapped to another page while a CPU may still have the old translation in its TLB.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -17,11 +17,11 @@ struct World {
     cpu: CpuEpoch,
     /// The page table's entry for the address.
     entry: AtomicU32,
-    /// The address is in use again, by a G that may run on the CPU.
+    /// Whether the address is in use again, by a G that may run on the CPU.
     in_use: AtomicBool,
 }
 
-/// A CPU, with the TLB's entry for the address.
+/// A CPU, whose TLB has one entry, for the address.
 struct Processor<'a> {
     world: &'a World,
     cached: Cell<u32>,
@@ -39,7 +39,7 @@ impl Processor<'_> {
     fn halt(&self, wake: Wake) {
         let wait = || {
             pass_point();
-            // Processors may load translations of addresses that nothing uses, also while they halt.
+            // A CPU may load translations of addresses that nothing uses, even while it halts.
             self.look_up();
             match wake {
                 Wake::Interrupt => self.world.cpu.pass(&self.world.epochs, || self.flush()),
@@ -58,7 +58,7 @@ impl Processor<'_> {
 
     /// Runs Gs, perhaps the one that owns the address.
     fn run_gs(&self) {
-        // Processors may load a translation before the address is used, and cache it.
+        // A CPU may load and cache a translation before the address is used.
         self.look_up();
         if self.world.in_use.load(Ordering::Acquire) {
             self.look_up();

@@ -1,5 +1,5 @@
-//! The cell that a G in [`block_on`](crate::library::future::block_on) shares with its waker: no call of the waker is
-//! lost, the G is readied once, and the next poll sees what the waker's caller did before.
+//! The cell that a G in [`block_on`](crate::library::future::block_on) shares with its waker. No call of the waker is
+//! lost, the G is readied once, and the next poll sees what the caller of the waker did before the call.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -39,8 +39,8 @@ impl Scene {
         })
     }
 
-    /// Runs the loop of `block_on` for a future with `values` values, after a poll that returned pending. Also returns
-    /// when the G has parked.
+    /// Runs the loop of `block_on` for a future with `values` values, after a poll that returned pending. Returns when
+    /// the future is ready, or when the G has parked.
     fn wait(&self, pinned: &Pinned<Model>, values: usize) {
         loop {
             self.goroutine.set_waiting(
@@ -59,7 +59,7 @@ impl Scene {
         }
     }
 
-    /// Continues the G if it was readied on this M; otherwise the other M may run it.
+    /// Continues the G if it was readied on this M. Otherwise the other M runs it.
     fn run_woken(&self, pinned: &Pinned<Model>, values: usize) {
         if pinned.processor().queue.pop().is_some() {
             self.goroutine.set_status(Status::Running);
@@ -73,7 +73,7 @@ impl Scene {
     fn poll(&self, values: usize) -> bool {
         self.frames.used();
         self.cell.resumed();
-        // Ordering: Relaxed: the cell orders them.
+        // Ordering: Relaxed: the cell must order these loads after the stores in `wake`.
         let is_there = self.is_there[..values].iter().all(|is_there| is_there.load(Ordering::Relaxed) == 1);
         assert!(values > 1 || is_there, "woken before its value was there");
         if is_there {

@@ -1,4 +1,4 @@
-//! Going idle against submitting work, see `idle.md`.
+//! An M that goes idle while another M submits work, see `idle.md`.
 
 use super::platform::{Model, Setting, run_as, spawn_as};
 use super::{explore, explore_every_point};
@@ -41,7 +41,7 @@ fn submitter_against_a_spinning_m_that_gives_up() {
     });
 }
 
-/// The submitter sees a spinning M that finds other work and therefore has to wake the next M.
+/// The submitter sees a spinning M. That M finds other work first, and therefore has to wake the next M.
 #[test]
 fn submitter_against_a_spinning_m_that_finds_work() {
     explore_every_point(|| {
@@ -58,8 +58,8 @@ fn submitter_against_a_spinning_m_that_finds_work() {
     });
 }
 
-/// The submitter relies on a spinning M for two Gs. The M finds them only after it has stopped spinning. It takes one
-/// and has to wake another M for the other.
+/// The submitter relies on a spinning M for two Gs. The M finds the Gs only after it has stopped spinning. It takes one
+/// and has to wake another M for the second.
 #[test]
 fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
     explore(|| {
@@ -76,8 +76,8 @@ fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// The submitter relies on a spinning M, which goes idle and is assigned a P with other work before its second check: it has
-/// to make another M search.
+/// The submitter relies on a spinning M. Before its second check that M goes idle and is assigned a P with other work.
+/// So it has to make another M search.
 #[test]
 fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     explore(|| {
@@ -99,8 +99,8 @@ fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     });
 }
 
-/// The submitter relies on a spinning M for two Gs, and blocks. The M goes idle, is handed the submitter's P, can take one
-/// G, and has to wake the next M for the other.
+/// The submitter relies on a spinning M for two Gs, and then blocks. The spinning M goes idle and is assigned the
+/// submitter's P. It can take only one G, and has to wake the next M for the other.
 #[test]
 fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
     explore_every_point(|| {
@@ -121,8 +121,9 @@ fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
     });
 }
 
-/// A waker, whose work is done already, has counted a spinning M and then finds no idle P, because an M that returned from a
-/// system call took it. The work of that M, and an M that goes idle meanwhile, rely on the count.
+/// A waker, whose own work is done already, has raised the count of spinning Ms. It then finds no idle P, because an M
+/// that returned from a system call took the last one. That M, which readies a G, and an M that goes idle meanwhile
+/// rely on the count.
 #[test]
 fn waker_that_finds_no_idle_p_checks_again() {
     explore_every_point(|| {

@@ -15,7 +15,7 @@ use crate::lifecycle::finish::release;
 use crate::lifecycle::join::{JoinHandle, ResultOwner, finished, has_result, release_slot, wait_for};
 use crate::platform::Pinned;
 
-/// Memory that stands for the stack of the G that finishes and the stack of the G that waits for it.
+/// Checked memory in place of the stack of the G that finishes and the stack of the G that waits for it.
 #[derive(Default)]
 struct Stacks {
     result: Checked,
@@ -25,7 +25,7 @@ struct Stacks {
     woken: Checked,
 }
 
-/// The result of the G, which its owner takes or drops once.
+/// The result of the G. Its owner takes or drops it exactly once.
 struct Output(Arc<Stacks>);
 
 impl Drop for Output {
@@ -34,7 +34,7 @@ impl Drop for Output {
     }
 }
 
-/// A scene with a G that runs on one M and is about to finish, and with another M.
+/// A G that runs on one M and is about to finish, and another M.
 struct Finishing {
     setting: Setting,
     stacks: Arc<Stacks>,
@@ -53,7 +53,7 @@ impl Finishing {
         Self { setting, stacks, goroutine, runs_on, other }
     }
 
-    /// Runs the steps of `finish`, then `then`, as this M on a new loom thread.
+    /// Runs the steps of `finish`, then `then`, as the M of the G on a new loom thread.
     fn finish(&self, then: impl FnOnce(&Pinned<Model>) + Send + 'static) -> loom::thread::JoinHandle<()> {
         let (goroutine, stacks) = (self.goroutine, self.stacks.clone());
         spawn_as(self.runs_on, move |pinned| {
@@ -63,7 +63,7 @@ impl Finishing {
             if owner == ResultOwner::Goroutine {
                 drop(take_result::<Output, Model>(goroutine));
             }
-            // The last steps of the G on its own stack; the far side of the switch follows.
+            // Until here the G is on its own stack; what follows is the far side of its last switch.
             stacks.frames.used();
             release(pinned, goroutine);
             then(pinned);
@@ -110,8 +110,8 @@ fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &S
     reuse(pinned, stacks);
 }
 
-/// A G waits while the other one ends: the waiter's context is saved before it can run, the waiter is readied exactly
-/// once, and it continues while the G that readied it may still be on its own stack.
+/// A G waits while the other G ends. The waiter's context is saved before the waiter can run, and the waiter is readied
+/// exactly once. It may run while the G that readied it is still on its own stack.
 #[test]
 fn waiter_against_the_end_of_its_g() {
     explore(|| {

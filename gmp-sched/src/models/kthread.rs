@@ -11,7 +11,7 @@ use crate::kthread::{Cpu, Thread, Threads};
 
 const CPUS: usize = 3;
 
-/// A CPU is a loom thread, which ends where the CPU would halt or run a thread.
+/// A CPU of the model is a loom thread, which ends where the CPU would halt or run a thread.
 #[derive(Debug)]
 struct ModelCpu;
 
@@ -21,7 +21,7 @@ loom::thread_local! {
 
 loom::lazy_static! {
     static ref THREADS: &'static Threads<ModelCpu> = Threads::new(CPUS);
-    /// Interrupts that have been sent.
+    /// Whether each CPU has been sent an interrupt.
     static ref KICKED: [AtomicBool; CPUS] = core::array::from_fn(|_| AtomicBool::new(false));
 }
 
@@ -32,7 +32,7 @@ impl Points for ModelCpu {
 }
 
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]
-// SAFETY: nothing interrupts, and nothing switches.
+// SAFETY: in the model no interrupt occurs and no context is switched.
 unsafe impl Cpu for ModelCpu {
     fn threads() -> &'static Threads<Self> {
         *THREADS
@@ -67,7 +67,7 @@ unsafe impl Cpu for ModelCpu {
     unsafe fn set_interrupts(_: bool) {}
 }
 
-/// A thread that waits for its first token, created on CPU `last`, which it prefers.
+/// Makes a thread that waits for its first token. It is created on CPU `last`, which it therefore prefers.
 fn thread(last: usize) -> &'static Thread<ModelCpu> {
     CPU.with(|cpu| cpu.set(last));
     let stack = Box::leak(Box::new([0u128; 16])).as_ptr_range();
@@ -93,7 +93,7 @@ fn find_thread() -> bool {
 }
 
 /// Lets all CPUs that were kicked while they halted check again. Then no thread may be ready while a CPU halts. `woken`
-/// threads were made ready; each `busy` CPU runs one of them, unless it was busy before.
+/// is the number of threads that were made ready; each `busy` CPU runs one of them, unless it was busy before.
 fn check(woken: usize, busy_before: [bool; CPUS], mut busy: [bool; CPUS]) {
     while let Some(cpu) = (0..CPUS).find(|&cpu| !busy[cpu] && KICKED[cpu].swap(false, Ordering::AcqRel)) {
         CPU.with(|current| current.set(cpu));
@@ -134,8 +134,8 @@ fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     });
 }
 
-/// Two CPUs go idle. One takes the first thread and is claimed for the second at the same time; the other has checked
-/// before the second thread became ready.
+/// Two CPUs go idle. One takes the first thread and is claimed for the second at the same time. The other has checked
+/// for threads before the second thread became ready.
 #[test]
 fn two_ready_threads_against_two_halting_cpus() {
     explore(|| {

@@ -1,7 +1,9 @@
-//! The locks themselves, that of a channel and `spin`'s: one holder at a time, which sees what the previous one did.
+//! The spinlocks themselves: that of a channel, and that of the crate `spin`. Each has one holder at a time, which sees
+//! what the previous holder did.
 //!
-//! A thread that finds a channel's lock locked tries once more, where the lock itself would keep trying: a loop would have
-//! infinitely many states. That of `spin` runs with its loops: after each failed attempt loom lets the other threads run.
+//! If a thread finds a channel's lock taken, it tries once more in these models, where the real lock would loop: a loop
+//! would have infinitely many states. The lock of `spin` runs with its loops: after each failed attempt loom lets the
+//! other threads run.
 
 use alloc::boxed::Box;
 
@@ -21,7 +23,7 @@ fn guarded() -> &'static Guarded {
     Box::leak(Box::new((SpinningLock::new(), Checked::default())))
 }
 
-/// Uses what the lock guards if the caller `has_it`.
+/// Uses the guarded memory and releases the lock, if the caller `has_it`.
 fn use_if((lock, memory): &Guarded, has_it: bool) {
     if has_it {
         memory.used();
@@ -63,8 +65,8 @@ fn spin_mutex() -> &'static SpinMutex<Checked, Relax<Unwatched>> {
     Box::leak(Box::new(SpinMutex::new(Checked::default())))
 }
 
-/// loom checks that the value has one user at a time, each of which sees what the previous one did. (With two waiters there is
-/// no end: each failed attempt of one is a new step for the other.)
+/// loom checks that the value has one user at a time, and that each user sees what the previous one did. (With two
+/// waiters there would be infinitely many runs: each failed attempt of one is a new step for the other.)
 #[test]
 fn holder_of_a_spin_mutex_sees_what_the_previous_one_did() {
     with_spinning_locks(|| {
@@ -91,7 +93,7 @@ fn spin_mutex_that_is_held_is_not_taken_by_try_lock() {
     });
 }
 
-/// The guard is dropped while its holder unwinds.
+/// A holder panics, and the guard is dropped while the holder unwinds.
 #[test]
 fn spin_mutex_of_a_holder_that_panics_is_released() {
     with_spinning_locks(|| {

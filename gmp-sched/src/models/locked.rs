@@ -1,4 +1,4 @@
-//! Gs that are locked to their Ms: such a G runs on its own M, whichever M finds it.
+//! Gs that are locked to their Ms: such a G runs on its own M, whichever M takes it from the queue.
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_with_both_locks};
@@ -16,7 +16,7 @@ fn lock(machine: &'static Machine<Model>) {
     run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
 }
 
-/// `machine` takes the first G of the global queue, and gives its P away if that G is locked.
+/// `machine` takes the first G of the global queue. If that G is locked, the M hands its P to the G's M.
 fn find(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     match take_global_batch(machine.scheduler(), machine.held_processor()) {
         Some(locked) => {
@@ -27,7 +27,7 @@ fn find(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     }
 }
 
-/// The end of a model: the locked G runs on `machine`, its own M, and not on `finder` as well.
+/// Checks at the end of a model that the locked G runs on `machine`, its own M, and on no other.
 fn check(setting: &Setting, machine: &'static Machine<Model>, finder: &'static Machine<Model>) {
     setting.settle_all([finder]);
     assert_eq!(machine.current_goroutine().map(|goroutine| goroutine.status()), Some(Status::Running), "lost wakeup");
@@ -41,7 +41,7 @@ fn check(setting: &Setting, machine: &'static Machine<Model>, finder: &'static M
     assert!(shared.locked.is_empty(), "a G that runs is on the list of runnable ones");
 }
 
-/// A locked G yields. Another M may find it while its own M gives its P away and begins to wait for one.
+/// A locked G yields. Another M may find it while the G's own M hands off its P and begins to wait for one.
 #[test]
 fn locked_g_that_yields_is_found_by_another_m() {
     explore_with_both_locks(|| {
@@ -62,7 +62,8 @@ fn locked_g_that_yields_is_found_by_another_m() {
     });
 }
 
-/// A locked G returns from a system call when another M has its P. That M finds it while its own M begins to wait.
+/// A locked G returns from a system call when another M has taken its P. That M finds the G while the G's own M begins
+/// to wait.
 #[test]
 fn locked_g_that_returns_from_a_system_call_is_found_by_another_m() {
     explore_with_both_locks(|| {

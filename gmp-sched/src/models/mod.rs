@@ -1,15 +1,15 @@
-//! loom models of the protocols between Ms: every interleaving of their steps with up to [`PREEMPTIONS`] preemptions, and
-//! every reordering that the memory model allows. They run the engine's own code, up to where it would switch stacks;
-//! closures stand in for Gs, and a few steps for a program.
+//! loom models of the protocols between Ms. Each explores every interleaving of their steps with up to [`PREEMPTIONS`]
+//! preemptions, and every reordering that the memory model allows. The models run the engine's own code, up to where it
+//! would switch stacks. In place of the code of Gs they run closures, and in place of a program a few steps.
 //!
-//! Run by `cargo test -p gmp-sched --test models`, which builds this with `--cfg gmp_loom`. `--test mutants` shows that each
-//! model detects what it is for: it breaks the engine and expects a model to fail.
+//! Run by `cargo test -p gmp-sched --test models`, which builds this with `--cfg gmp_loom`. `--test mutants` shows that
+//! each model detects the errors that it is meant for: it breaks the engine and expects a model to fail.
 //!
-//! loom has three limits. It treats `SeqCst` loads and stores as `AcqRel`, so only fences give a total order. It has no
-//! modification order of a word between a plain store and another thread's exchange, which gives false alarms. And it
-//! decides which other order to explore by the *last* access to a word only: if two threads load a word and then a third
-//! changes it, it forgets the first load. So it explores too little of some protocols; models that are small enough make it
-//! switch at every point of the protocol instead, see [`explore_every_point`].
+//! loom has three limits. It treats `SeqCst` loads and stores as `AcqRel`, so only fences give a total order. If one
+//! thread stores to a word and another exchanges it, loom does not order the two modifications, which causes false
+//! alarms. And to decide which other order to explore, loom uses only the *last* access to a word: if two threads load
+//! a word and then a third changes it, the first load is forgotten. So loom explores too little of some protocols.
+//! Models that are small enough make it switch at every point of the protocol instead, see [`explore_every_point`].
 
 mod cancel;
 mod channel;
@@ -43,10 +43,10 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::modelled_lock::with_spinning_locks;
 use crate::base::points::Points;
 
-/// Preemptions in one run of a model.
+/// How many preemptions loom explores in one run of a model.
 const PREEMPTIONS: usize = 3;
 
-/// A model with more runs is too large: it must be made smaller, since loom has to finish in seconds.
+/// A model with more runs than this fails: it must be made smaller, since loom has to finish in seconds.
 const RUNS_AT_MOST: u64 = 2_000_000;
 
 std::thread_local! {
@@ -55,14 +55,14 @@ std::thread_local! {
 }
 
 loom::lazy_static! {
-    /// Modified by all threads at each point, so that loom considers the order of points relevant.
+    /// Modified by all threads at each point, so that loom explores every order of the points.
     static ref POINTS: AtomicU32 = AtomicU32::new(0);
 }
 
-/// A point of a protocol in a model.
+/// Marks a point of a protocol in a model.
 fn pass_point() {
     if IS_EVERY_POINT_TRIED.get() {
-        // Ordering: Relaxed: it must not order anything.
+        // Ordering: Relaxed, so that the access does not order anything in the model.
         POINTS.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -77,15 +77,15 @@ impl Points for Unwatched {
     }
 }
 
-/// Explores `model` to the end, with every order in which its threads pass the [points](Points::point). (With at most three
-/// preemptions, as always.)
+/// Explores `model` to the end, with every order in which its threads pass the [points](Points::point). (Each run has
+/// at most [`PREEMPTIONS`] preemptions here too.)
 fn explore_every_point(model: impl Fn() + Sync + Send + 'static) {
     IS_EVERY_POINT_TRIED.set(true);
     explore(model);
     IS_EVERY_POINT_TRIED.set(false);
 }
 
-/// Runs `explore` twice: with locks that loom provides, and with spinlocks like those of the crate `spin`.
+/// Runs `explore` twice: with locks that loom provides, and with modelled spinlocks like those of the crate `spin`.
 fn explore_with_both_locks(explore: impl Fn()) {
     explore();
     with_spinning_locks(explore);

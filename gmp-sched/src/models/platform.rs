@@ -1,5 +1,5 @@
-//! The platform of the models: an M is a loom thread that runs the engine's own code up to the point where it would park or
-//! switch. There the thread ends; what the M does later is run by [`Setting::settle`], one M after the other.
+//! The platform of the models: an M is a loom thread that runs the engine's own code up to the point where it would
+//! park or switch. There the loom thread ends. [`Setting::settle`] runs what the Ms do later, one M after the other.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -38,16 +38,16 @@ impl Points for Model {
     }
 }
 
-/// The thread of an M: parked unless a loom thread runs it.
+/// The thread of an M. It is parked while no loom thread runs it.
 #[derive(Debug)]
 pub(super) struct ModelThread {
     /// The park token.
     token: AtomicBool,
-    /// Whether it has parked, and the loom thread that ran it has ended.
+    /// Whether the M has parked, so that the loom thread that ran it ends.
     parked: core::sync::atomic::AtomicBool,
-    /// Its deadline while parked. Read after all threads have ended, so loom need not know of it.
+    /// The deadline until which the M is parked. Read after all loom threads have ended, so loom need not know of it.
     until: core::sync::atomic::AtomicU64,
-    /// Whether the G on it was asked to give way. loom need not know of this either.
+    /// Whether the G on this M was asked to give way. loom need not know of this either.
     asked: core::sync::atomic::AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl ModelThread {
         self.parked.load(Ordering::Relaxed) && self.token.load(Ordering::Acquire)
     }
 
-    /// The deadline at which it wakes without a token; never if it is not parked.
+    /// The deadline at which the M wakes without a token; `NEVER` if it is not parked.
     fn until(&self) -> Instant {
         let is_parked = self.parked.load(Ordering::Relaxed);
         if is_parked { Instant::from_nanos(self.until.load(Ordering::Relaxed)) } else { Instant::NEVER }
@@ -68,7 +68,7 @@ loom::thread_local! {
 }
 
 std::thread_local! {
-    /// All loom threads of a run share one thread of the host.
+    /// The time in nanoseconds. All loom threads of a run are on one thread of the host, so they share it.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
 }
@@ -77,7 +77,7 @@ std::thread_local! {
 struct Leaves;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: nothing preempts, and nothing switches: no G ever runs.
+// SAFETY: nothing preempts, and no context is switched, because no G ever runs.
 unsafe impl Platform for Model {
     type Thread = ModelThread;
 
@@ -85,7 +85,7 @@ unsafe impl Platform for Model {
 
     const HAS_OTHER_THREADS: bool = true;
 
-    // Pins are not counted, but in no model does a G block where it must not.
+    // Pins are not counted, but no model lets a G block where it must not.
     const COUNTS_PINS: bool = true;
 
     fn raise_pin() {}
@@ -96,7 +96,7 @@ unsafe impl Platform for Model {
         CURRENT.with(Cell::get)
     }
 
-    /// Advances a little at each call, so that no code waits for it forever; [`SOON`] is never reached.
+    /// Advances a little at each call, so that code that waits for a later time does not wait forever.
     fn now() -> Instant {
         CLOCK.set(CLOCK.get() + 1000);
         Instant::from_nanos(CLOCK.get())
@@ -163,12 +163,12 @@ pub(super) fn is_asked(machine: &'static Machine<Model>) -> bool {
     thread(machine).asked.load(Ordering::Relaxed)
 }
 
-/// Whether `machine` has its token, or its deadline would wake it.
+/// Whether `machine` has a park token that it has not used.
 pub(super) fn is_unparked(machine: &'static Machine<Model>) -> bool {
     thread(machine).token.load(Ordering::Acquire)
 }
 
-/// Lets `machine` search for a G and take it, or park. Running the G would need a switch of stacks.
+/// Lets `machine` search for a G and mark it as running, or park. (To run the G would need a switch of stacks.)
 pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     let next = find_runnable(pinned, machine);
     assert_eq!(next.status(), Status::Runnable, "{next:?} must not be run");
@@ -176,7 +176,7 @@ pub(super) fn run_next(pinned: &Pinned<Model>, machine: &'static Machine<Model>)
     machine.set_current(Some(next));
 }
 
-/// Lets `machine` wait for a P for the G that is locked to it, and take that G, or park.
+/// Lets `machine` wait for a P for the G that is locked to it, and mark that G as running, or park.
 pub(super) fn run_locked(pinned: &Pinned<Model>, machine: &'static Machine<Model>, locked: &'static Goroutine<Model>) {
     machine.wait_for_locked(pinned, locked);
     assert_eq!(locked.status(), Status::Runnable, "{locked:?} must not be run");
@@ -195,7 +195,7 @@ pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pin
     }
 }
 
-/// [`run_as`] on a thread of its own.
+/// [`run_as`] on a new loom thread.
 pub(super) fn spawn_as(
     machine: &'static Machine<Model>,
     body: impl FnOnce(&Pinned<Model>) + Send + 'static,
@@ -205,7 +205,7 @@ pub(super) fn spawn_as(
     })
 }
 
-/// A scheduler, with its Ms and Ps idle at first.
+/// A scheduler whose Ms and Ps are idle at first.
 pub(super) struct Setting {
     pub(super) scheduler: &'static Scheduler<Model>,
 }
@@ -222,7 +222,7 @@ impl Setting {
         setting
     }
 
-    /// From now on an M that no P needs ends as soon as it is idle.
+    /// Makes each M that becomes idle from now on end at once, unless a P needs it.
     pub(super) fn end_idle_machines(&self) {
         ENDS_IDLE_MACHINES.set(true);
     }
@@ -237,7 +237,7 @@ impl Setting {
         self.scheduler.add_machine().expect("the model has threads enough");
     }
 
-    /// Makes an M that holds a P, taken off the idle lists.
+    /// Takes an idle M and an idle P off the idle lists, and lets the M hold the P.
     pub(super) fn busy_machine(&self) -> &'static Machine<Model> {
         let mut shared = self.scheduler.shared.lock();
         let processor = self.scheduler.take_idle_processor(&mut shared).expect("a P is idle");
@@ -271,7 +271,7 @@ impl Setting {
         machine
     }
 
-    /// Makes a G that waits in no queue.
+    /// Makes a G that is parked, with no waiter in any queue.
     pub(super) fn goroutine(&self) -> &'static Goroutine<Model> {
         let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new(self.scheduler)));
         goroutine.set_waiting(
@@ -286,7 +286,7 @@ impl Setting {
     /// Lets every M that was unparked continue until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
-            // The M continues after its park, before which it has made its second check.
+            // The M made its second check before it parked, so it continues after the park.
             run_as(machine, |pinned| match machine.locked_goroutine() {
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {
@@ -297,7 +297,7 @@ impl Setting {
         }
     }
 
-    /// [`settle`](Self::settle) for models in which an M may also have stopped between taking a P and running a G.
+    /// [`settle`](Self::settle) for models in which an M may also have ended its loom thread with a P and without a G.
     pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
         for machine in machines {
             if machine.processor().is_some() {
@@ -307,7 +307,7 @@ impl Setting {
         self.settle();
     }
 
-    /// The check at the end of a model, all threads joined: no work is left that an M could do.
+    /// Checks at the end of a model, after all loom threads, that no work is left that an M could do.
     pub(super) fn check(&self) {
         self.settle();
         let scheduler = self.scheduler;
@@ -342,8 +342,8 @@ impl Setting {
         }
     }
 
-    /// The final check of a model whose code marks each G it takes off a queue as running: the runnable Gs are exactly those
-    /// on the queues.
+    /// Checks at the end of a model whose code marks each G that it takes off a queue as running: the runnable Gs are
+    /// exactly those on the queues.
     pub(super) fn check_goroutines(&self) {
         let scheduler = self.scheduler;
         let is_runnable = |goroutine: &&'static Goroutine<Model>| goroutine.status() == Status::Runnable;

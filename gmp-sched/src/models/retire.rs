@@ -8,7 +8,7 @@ use crate::engine::syscall::enter_blocking;
 use crate::entities::machine::Machine;
 use crate::platform::Pinned;
 
-/// What an M does that goes idle when no P needs it.
+/// What an M does when it has no work: it goes idle, and ends if no P needs it.
 fn idle_and_end(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     machine.go_idle(pinned);
     run_next(pinned, machine);
@@ -31,7 +31,8 @@ fn submitter_against_an_m_that_ends() {
     });
 }
 
-/// An M either ends, and the M that blocks makes another, or it stays, because the P of that M needs it.
+/// Either the idle M ends, and the M that blocks makes another one; or the idle M stays, because the P of the blocking
+/// M needs it.
 #[test]
 fn m_that_blocks_against_the_m_that_it_relies_on() {
     explore_every_point(|| {
@@ -48,7 +49,7 @@ fn m_that_blocks_against_the_m_that_it_relies_on() {
     });
 }
 
-/// Two Ms that are idle and of which one is needed: one ends, and not both.
+/// Two Ms are idle, of which one is needed: one of them ends, and not both.
 #[test]
 fn one_of_two_ms_ends() {
     explore_every_point(|| {
@@ -64,7 +65,7 @@ fn one_of_two_ms_ends() {
     });
 }
 
-/// The last M to go idle reports the deadlock, although it ends at once.
+/// The last M to go idle reports the deadlock, even if it ends immediately afterwards.
 #[test]
 #[should_panic(expected = "all goroutines are asleep")]
 fn m_that_ends_reports_a_deadlock() {
@@ -73,13 +74,14 @@ fn m_that_ends_reports_a_deadlock() {
         setting.add_machine();
         setting.end_idle_machines();
         let last = setting.busy_machine();
-        // It waits for nobody.
+        // This G waits, and no other G could wake it.
         setting.goroutine();
         run_as(last, |pinned| idle_and_end(pinned, last));
     });
 }
 
-/// The check for deadlocks, made by the last M that becomes idle, does not count an M that another thread, sysmon, is making.
+/// The last M that becomes idle checks for a deadlock. It does not count an M that another thread, sysmon, is just
+/// making.
 #[test]
 fn deadlock_is_found_while_an_m_is_made() {
     explore_every_point(|| {

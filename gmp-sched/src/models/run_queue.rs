@@ -10,13 +10,13 @@ use crate::base::run_queue::RunQueue;
 
 type Queue = RunQueue<Item, Unwatched, 4>;
 
-/// An item: the M that takes it sees what was written to it before.
+/// An item of the queue. Whoever takes it must see what was written to it before.
 struct Item {
     number: u32,
     content: Checked,
 }
 
-/// Items with the numbers from 0 on, used once each.
+/// Makes items with the numbers from 0 on; each has been used once.
 fn items<const COUNT: usize>() -> [&'static Item; COUNT] {
     core::array::from_fn(|number| {
         let item = Item { number: number as u32, content: Checked::default() };
@@ -40,7 +40,7 @@ impl Taken {
         item.map(|(item, _)| self.take(item)).is_some()
     }
 
-    /// Every item is taken exactly once, by owner or thief.
+    /// Checks that every item was taken exactly once, by the owner or by one thief.
     fn check(mut self, queue: &Queue, others: impl IntoIterator<Item = Self>, count: u32) {
         for other in others {
             self.0.extend(other.0);
@@ -100,7 +100,7 @@ fn owner_wraps_around_while_a_thief_steals() {
         let mut pushed = 4;
         for item in &items[4..] {
             taken.pop(&queue);
-            // A thief between its copy and its claim must not get an entry that is overwritten here.
+            // A thief that has copied entries and not yet claimed them must not get one that is overwritten here.
             if queue.push_back(item).is_ok() {
                 pushed += 1;
             } else {
@@ -121,7 +121,7 @@ fn two_thieves() {
     });
 }
 
-/// One thief steals from the other what that one has just stolen.
+/// One thief steals from the other thief what that one has just stolen.
 #[test]
 fn thief_is_stolen_from_while_it_steals() {
     explore(|| {
@@ -178,7 +178,7 @@ fn overflow_against_two_thieves() {
         let queue = queue_of(&items[..4]);
         let thieves = [thief(&queue, false), thief(&queue, false)];
         let mut taken = Taken::default();
-        // Drains or pushes, as the engine does on an overflow of the ring.
+        // Drains or pushes, as the engine does when the ring overflows.
         while !queue.drain_half(|item| taken.take(item)) {
             if queue.push_back(items[4]).is_ok() {
                 return taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);
@@ -189,7 +189,7 @@ fn overflow_against_two_thieves() {
     });
 }
 
-/// An element that moves from `runnext` to the ring is never missed.
+/// An element that moves from `runnext` to the ring is in the queue at every moment.
 #[test]
 fn queue_with_an_element_is_never_seen_empty() {
     explore(|| {

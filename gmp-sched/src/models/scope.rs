@@ -1,5 +1,5 @@
-//! The children of a scope: the parent leaves when the last one has ended and not before, sees what they did, and does not
-//! wait for a child whose spawn panicked.
+//! The children of a scope: the parent leaves the scope only when the last child has ended, sees what the children did,
+//! and does not wait for a child whose spawn panicked.
 
 use alloc::sync::Arc;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,7 @@ impl Scene {
         })
     }
 
-    /// The parent's wait, as in `Children::wait`. Returns when it has parked, too.
+    /// Runs the parent's wait, as in `Children::wait`. Returns also when the parent has parked.
     fn wait(&self, pinned: &Pinned<Model>) {
         if let Some(state) = self.children.prepare_wait(self.parent) {
             self.parent.set_waiting(
@@ -71,7 +71,7 @@ impl Scene {
         }
     }
 
-    /// The last steps of a child, as in `spawn::finish_scoped`.
+    /// Runs the last steps of a child, as in `finish::finish_scoped`.
     fn end_child(&self, pinned: &Pinned<Model>, child: usize) {
         self.borrowed[child].used();
         self.children.remove(pinned);

@@ -1,8 +1,8 @@
-//! Locks and the rest of `sync`: the holder sees what earlier holders did, there is no second holder, and no wakeup is
-//! lost.
+//! Locks and the other types of `sync`: the holder sees what earlier holders did, there is never a second holder, and
+//! no wakeup is lost.
 //!
-//! The models run all code of `sync`, except that a G that would park waits for a word that the waker sets
-//! (`sync::blocking`).
+//! The models run all code of `sync`. Only the switch is replaced: a G that would park waits for a word that the waker
+//! sets (`engine::loom_wait`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,15 +13,15 @@ use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::library::sync::{Once, OneCount, RawMutex, RawRwLock, Readers, Semaphore, SpreadCounts, WaitGroup};
 
-/// A number of which loom checks every access: a change must be ordered with all other accesses, a read with all
+/// A number of which loom checks every access: a change must be ordered with all other accesses, and a read with all
 /// changes.
 #[derive(Default)]
 struct Checked(UnsafeCell<u32>);
 
-// SAFETY: the cell is what is tested: loom reports any access that the lock does not order.
+// SAFETY: the models test exactly this cell: loom reports any access that the lock does not order.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Sync for Checked {}
-// SAFETY: as above.
+// SAFETY: as for `Sync`.
 #[expect(unsafe_code, reason = "shares a checked cell between loom's threads")]
 unsafe impl Send for Checked {}
 
@@ -87,7 +87,7 @@ fn mutex_has_one_holder_of_three_at_a_time() {
     });
 }
 
-/// A G calls `try_lock` while another one is woken for the mutex.
+/// A G calls `try_lock` while another G is being woken for the mutex.
 #[test]
 fn try_lock_takes_a_mutex_ahead_of_waiters() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! System calls: which M gets the P, and that an M without one leaves its G where others find it.
+//! System calls: one M gets the P, and an M that gets no P leaves its G where other Ms find it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,7 +17,8 @@ fn enter(machine: &'static Machine<Model>) {
     run_as(machine, |_| core::mem::forget(enter_syscall::<Model>()));
 }
 
-/// sysmon retakes the P of a system call that returns at this moment; the M gets another P, or leaves its G.
+/// sysmon retakes the P of an M whose system call returns at this moment. The M gets a P, or enqueues its G for other
+/// Ms.
 #[test]
 fn retake_against_the_return_from_a_system_call() {
     explore_every_point(|| {
@@ -35,8 +36,8 @@ fn retake_against_the_return_from_a_system_call() {
                     if !scheduler.retake(processor) {
                         return;
                     }
-                    // The P is now held by another M, or idle. If it is idle, this thread takes it, as an M would that has
-                    // work for it.
+                    // The P is now held by another M, or idle. If it is idle, this thread takes it, in place of an M
+                    // that has work for it.
                     let mut shared = scheduler.shared.lock();
                     if let Some(taken) = scheduler.take_idle_processor(&mut shared) {
                         drop(shared);
@@ -91,7 +92,8 @@ fn next_holder_of_a_retaken_p_sees_what_the_caller_did() {
     });
 }
 
-/// The P is handed off while others submit work: they see no idle P, so the M that hands off has to check for their work.
+/// A P is handed off while another M submits work and sees no idle P. So the M that hands off has to check for that
+/// work.
 #[test]
 fn handoff_against_a_submitter() {
     explore_every_point(|| {
@@ -106,7 +108,7 @@ fn handoff_against_a_submitter() {
     });
 }
 
-/// There is an M for every P even when several Ms block at the same time, each relying on the same idle M.
+/// There is an M for every P, even if several Ms block at the same time and each relies on the same idle M.
 #[test]
 fn every_p_has_an_m_when_two_block() {
     explore_every_point(|| {

@@ -1,4 +1,4 @@
-//! The timekeeper against a timer that becomes the earliest: no timer is missed.
+//! A timer becomes the earliest while the timekeeper computes its deadline: no timer is missed.
 
 use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
@@ -13,7 +13,7 @@ use crate::entities::machine::Machine;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// A point in time that no model reaches. So are the next two, in this order.
+/// A point in time that no model reaches; nor do models reach the next two, which are later.
 const AT_FIRST: Instant = Instant::from_nanos(1 << 49);
 const SOON: Instant = Instant::from_nanos(1 << 50);
 const LATER: Instant = Instant::from_nanos(1 << 51);
@@ -23,7 +23,7 @@ fn set(machine: &'static Machine<Model>, sleeper: &'static Goroutine<Model>, whe
     run_as(machine, |pinned| arm(pinned, sleeper, when, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE)));
 }
 
-/// The P with the timers goes idle while the M of another one sets an earlier timer.
+/// The M whose P has timers goes idle while the M of another P sets an earlier timer.
 #[test]
 fn timer_against_an_m_that_becomes_the_timekeeper() {
     explore_every_point(|| {
@@ -38,8 +38,8 @@ fn timer_against_an_m_that_becomes_the_timekeeper() {
     });
 }
 
-/// The timekeeper postpones its deadline, because the timer it was for has been stopped, while a timer is set for a time in
-/// between.
+/// The timer of the timekeeper's deadline has been stopped, so the timekeeper postpones its deadline. At the same time
+/// a timer is set that is due before the new deadline.
 #[test]
 fn timer_against_a_timekeeper_that_postpones_its_deadline() {
     explore_every_point(|| {
@@ -60,7 +60,7 @@ fn timer_against_a_timekeeper_that_postpones_its_deadline() {
     });
 }
 
-/// A P with timers goes idle while there is a timekeeper that sleeps without a deadline.
+/// A P with timers goes idle while the timekeeper sleeps without a deadline.
 #[test]
 fn p_with_timers_goes_idle_beside_a_timekeeper_without_deadline() {
     explore_every_point(|| {
@@ -75,8 +75,8 @@ fn p_with_timers_goes_idle_beside_a_timekeeper_without_deadline() {
     });
 }
 
-/// The timekeeper wakes, finds work, and leaves its role to an M that parked without a deadline. A third M is idle, is woken
-/// to search, finds nothing and goes idle again; the new timekeeper must still get the deadline.
+/// The timekeeper wakes, finds work, and leaves its role to an M that parked without a deadline. A third, idle M is
+/// woken to search, finds nothing and goes idle again. The new timekeeper must still get the deadline.
 #[test]
 fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
     explore_every_point(|| {
@@ -97,8 +97,8 @@ fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
     });
 }
 
-/// An M that goes idle is assigned another P before it has checked any timers: the timekeeper, which sleeps as if all Ps
-/// were held, becomes the owner of the timers it leaves, which `prepare` sets.
+/// An M that goes idle is assigned another P before it has checked any timers. The timekeeper sleeps as if all Ps were
+/// held, and must take over the timers of the P that was given up. `prepare` sets these timers.
 fn against_an_m_that_is_assigned_another_p(
     processors: usize,
     prepare: fn(&Setting, &'static Machine<Model>, &'static Goroutine<Model>),
@@ -118,7 +118,7 @@ fn against_an_m_that_is_assigned_another_p(
         if idler.spinning.load(Ordering::Relaxed) {
             setting.settle_all([idler]);
         } else if let Some(processor) = idler.processor() {
-            // The M runs the G for which it was woken; this takes long.
+            // The M runs the G for which it was woken, and does not return to the search during the model.
             processor.pop_local();
         }
         setting.check();
@@ -139,7 +139,7 @@ fn m_changes_ps_beside_timers_left_in_a_system_call() {
     });
 }
 
-/// There are more Ms than Ps, and all Ps are held: the timekeeper, which owns no timers, is about to sleep forever while
+/// There are more Ms than Ps, and all Ps are held, so the timekeeper owns no timers. It is about to sleep forever while
 /// `leave` makes the only P, which has timers, idle.
 fn against_a_timekeeper_without_timers(leave: fn(&Pinned<Model>)) {
     explore_every_point(move || {
@@ -169,7 +169,7 @@ fn handing_off_timers_against_a_timekeeper_without() {
     against_a_timekeeper_without_timers(|_| core::mem::forget(enter_blocking::<Model>().unwrap()));
 }
 
-/// The timekeeper ends, since it has been idle for long, while another M goes idle and leaves a timer behind.
+/// The timekeeper has been idle for long and ends, while another M goes idle and leaves a timer to it.
 #[test]
 fn timekeeper_that_ends_against_an_m_that_leaves_a_timer() {
     explore_every_point(|| {
@@ -187,7 +187,7 @@ fn timekeeper_that_ends_against_an_m_that_leaves_a_timer() {
     });
 }
 
-/// An M leaves a P with timers behind in a system call: the timekeeper becomes their owner.
+/// An M leaves a P with timers behind in a system call: the timekeeper becomes the owner of these timers.
 #[test]
 fn system_call_against_an_m_that_becomes_the_timekeeper() {
     explore_every_point(|| {
@@ -202,8 +202,8 @@ fn system_call_against_an_m_that_becomes_the_timekeeper() {
     });
 }
 
-/// A P becomes idle by a handoff, after an M has left another P with timers in a system call, while the timekeeper sleeps as
-/// if all Ps were held.
+/// An M has left a P with timers in a system call. Then another P becomes idle by a handoff, while the timekeeper
+/// sleeps as if all Ps were held.
 #[test]
 fn handing_off_beside_timers_left_in_a_system_call() {
     explore_every_point(|| {

@@ -1,4 +1,4 @@
-//! The park token between a thread that parks and two that wake it.
+//! The park token: one thread parks, and two threads wake it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use super::{Unwatched, explore};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::kthread::token::Token;
 
-/// A thread whose saved context is `context`. Making it ready "runs" it, which accesses the context.
+/// A thread whose saved context is `context`. A waker that makes it ready "runs" it, which accesses the context.
 struct Parking {
     token: Token<Unwatched>,
     context: Checked,
@@ -28,7 +28,7 @@ impl Parking {
         assert_eq!(self.context.uses(), 1, "run before its context was saved");
     }
 
-    /// Runs the near side and the far side of a park. Returns at once if the token came in between.
+    /// Runs the near side and the far side of a park. Returns at once if a token was given before.
     fn park(&self) {
         if self.token.take() {
             return;
@@ -64,7 +64,7 @@ fn token_is_consumed_once_and_not_lost() {
     });
 }
 
-/// If the thread already has a token when it is given another one, the thread also sees what the second waker did.
+/// If a thread that has a token is given another one, the thread also sees what the second waker did.
 #[test]
 fn woken_thread_sees_what_all_givers_did() {
     explore(|| {
@@ -78,7 +78,7 @@ fn woken_thread_sees_what_all_givers_did() {
                 })
             })
             .collect();
-        // A later take or park sees what each waker did.
+        // Whenever the thread consumes a token, it records which wakers' stores it sees.
         let mut seen = [false; 2];
         let mut observe = || seen = [0, 1].map(|waker| seen[waker] || thread.1[waker].load(Ordering::Relaxed));
         if thread.0.token.take() {

@@ -1,4 +1,4 @@
-//! Wakeups between schedulers: by an M of another one, and by a thread that is not an M.
+//! Wakeups from outside of the G's scheduler: by an M of another scheduler, and by a thread that is not an M.
 
 use super::platform::{Model, Setting, run_as, run_locked, run_next, spawn_as};
 use super::{explore, explore_every_point, explore_with_both_locks};
@@ -26,7 +26,7 @@ fn assert_runs_under_its_scheduler(goroutine: &'static Goroutine<Model>) {
     assert!(goroutine.scheduler().machines().any(runs), "a G runs under another scheduler");
 }
 
-/// An M of another scheduler readies a G while the only P of the G's scheduler goes idle.
+/// An M of another scheduler readies a G while the M with the only P of the G's scheduler goes idle.
 #[test]
 fn wake_from_another_scheduler_against_going_idle() {
     explore_with_both_locks(|| {
@@ -44,8 +44,8 @@ fn wake_from_another_scheduler_against_going_idle() {
     });
 }
 
-/// A G that is readied from outside may be the last of its scheduler, which then ends and is used again: as soon as an M has
-/// the G, the waker changes nothing of the scheduler.
+/// A G that is readied from outside may be the last of its scheduler, which then ends and is reused. So once an M of
+/// the scheduler can run the G, the waker changes nothing of the scheduler.
 #[test]
 fn waker_from_outside_changes_nothing_once_the_g_can_run() {
     explore_every_point(|| {

@@ -20,11 +20,11 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::timers::Action;
 use crate::platform::Pinned;
 
-/// A scheduler whose world is to be stopped.
+/// A scheduler whose world is to be stopped, and the M that stops it.
 struct Scene {
     setting: Setting,
     stopper: &'static Machine<Model>,
-    /// Used by Gs, and by the stopper while the world is stopped.
+    /// Memory that Gs use, and the stopper while the world is stopped.
     ground: Arc<Checked>,
 }
 
@@ -56,8 +56,8 @@ impl Scene {
         has_stopped == Some(true)
     }
 
-    /// Lets the other Ms run until they stop, which they do at the latest when they are asked a second time. Then
-    /// starts the world and lets all continue.
+    /// Lets the other Ms run until they stop, at the latest when they are asked a second time. Then starts the world
+    /// and lets all Ms continue.
     fn check(&self, has_stopped: bool, others: &[&'static Machine<Model>]) {
         let scheduler = self.setting.scheduler;
         for &machine in others {
@@ -84,14 +84,14 @@ impl Scene {
     }
 }
 
-/// Makes the G on `machine` give way, if one runs; then the M searches.
+/// If a G runs on `machine`, makes it give way. Then the M searches for work.
 fn give_way(machine: &'static Machine<Model>) {
     if machine.processor().is_some() {
         run_as(machine, |pinned| leave(pinned, machine));
     }
 }
 
-/// Runs the far side of giving way for a stop, and what the M does then.
+/// Runs the far side of giving way for a stop. Then the M searches for work.
 fn leave(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     if let Some(me) = machine.current_goroutine() {
         requeue_next(&Pinned::new(), me);
@@ -174,8 +174,8 @@ fn stopping_against_an_m_that_goes_idle() {
     });
 }
 
-/// A running G makes another one runnable and wakes an M for it, with the last idle P, unless that P has already been
-/// stopped.
+/// A running G makes another one runnable, and wakes an M for it with the last idle P, unless that P has been stopped
+/// already.
 #[test]
 fn stopping_against_a_g_that_spawns() {
     explore_every_point(|| {
@@ -193,7 +193,8 @@ fn stopping_against_a_g_that_spawns() {
     });
 }
 
-/// The world starts while an M returns from a system call, whose P was stopped with the world. Another P is idle.
+/// The world starts while an M returns from a system call. The P of that M was stopped with the world. Another P is
+/// idle.
 #[test]
 fn starting_against_the_return_from_a_system_call() {
     explore_every_point(|| {
@@ -209,8 +210,8 @@ fn starting_against_the_return_from_a_system_call() {
     });
 }
 
-/// When the world starts, other Ms run the Gs that the stopper made runnable meanwhile, and the Gs in the queue of its
-/// P.
+/// When the world starts, other Ms run the Gs that the stopper has made runnable meanwhile, and the Gs in the queue of
+/// a stopped P.
 #[test]
 fn stopped_work_is_run_when_the_world_starts() {
     explore_every_point(|| {
