@@ -56,7 +56,7 @@ impl<P: Platform> CurrentGoroutine<P> {
         }
     }
 
-    /// Whether the caller may block: [`new`](Self::new) would not panic.
+    /// Whether the caller may block, so that [`new`](Self::new) would not panic.
     #[cfg(feature = "extras")]
     pub(crate) fn may_block() -> bool {
         Self::find(Pinned::new()).is_ok()

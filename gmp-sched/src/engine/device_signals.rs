@@ -121,12 +121,12 @@ impl<P: Platform> Signal<P> {
         self.wait_until(now::<P>() + timeout)
     }
 
-    /// Returns what the calling G, which is about to wait, finds. Takes the raise, if there is one.
+    /// Returns what the calling G finds when it is about to wait. Takes the raise, if there is one.
     pub(crate) fn check(&'static self, pinned: &Pinned<P>) -> Found {
         loop {
             match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
-                    // Ordering: Acquire: sees what the handler did before; partner: the exchange in `raise`.
+                    // Ordering: Acquire: sees what the handler did before the raise; partner: the exchange in `raise`.
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);
                     debug_assert!(taken.is_ok(), "only a wait takes a raise");
                     return Found::Raised;
@@ -193,7 +193,8 @@ impl<P: Platform> Signal<P> {
         // Ordering: Release publishes `self.goroutine`, and that this G has left its stack; partner: the exchange in
         // `raise`.
         let waits = self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();
-        // Raised meanwhile: the G continues, unless its timer has readied it already.
+        // If the exchange failed, the signal was raised meanwhile: the G continues, unless its timer has readied it
+        // already.
         waits || !me.claim(generation)
     }
 
@@ -218,8 +219,8 @@ impl<P: Platform> Signal<P> {
         Some(word & TAG == DELIVERED)
     }
 
-    /// Ends the wait of the G that waits, or makes the next wait return at once. Does not block or allocate, takes no lock;
-    /// callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
+    /// If a G waits, ends its wait; otherwise makes the next wait return at once. Does not block or allocate, takes no
+    /// lock; callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
     #[doc(alias = "netpollready")]
     pub fn raise(&'static self, scheduler: &'static Scheduler<P>) {
         P::point(Site::DeviceSignal);
@@ -256,7 +257,7 @@ impl<P: Platform> Signal<P> {
         let generation = generation_of(self.word.load(Ordering::Relaxed));
         let waits = goroutine.claim(generation);
         P::point(Site::DeviceSignal);
-        // Ordering: Release: the next wait, of any G, comes after all this; partner: the exchange in `announce`.
+        // Ordering: Release: orders the next wait, of any G, after all this; partner: the exchange in `announce`.
         self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);
         waits.then_some(goroutine)
     }
@@ -275,7 +276,7 @@ impl<P: Platform> SignalList<P> {
             oldest_first = Some(signal);
         }
         while let Some(signal) = oldest_first {
-            // Read before the signal can be raised again.
+            // Read before the delivery, after which the signal may be raised again and linked anew.
             oldest_first = signal.next.load(Ordering::Relaxed);
             if let Some(goroutine) = signal.deliver() {
                 each(goroutine);
@@ -318,7 +319,7 @@ impl<P: Platform> Scheduler<P> {
             P::unpark_thread(machine);
             return;
         }
-        // Every P is held, or about to be. Any M that holds one will do: preferably that of this CPU.
+        // Every P is held, or about to be. Preempts one M that holds a P, if possible that of this CPU.
         let holder = P::current_machine().filter(|machine| machine.processor().is_some());
         if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
             P::request_preemption(machine);

@@ -70,7 +70,8 @@ pub(crate) fn put_last<P: Platform>(
     }
 }
 
-/// The ring is full: moves half of it and `goroutine` to the global queue, in one critical section. Go: `runqputslow`.
+/// Called when the ring is full: moves half of it and `goroutine` to the global queue, in one critical section. Go:
+/// `runqputslow`.
 #[cold]
 #[inline(never)]
 fn overflow<P: Platform>(
@@ -117,7 +118,7 @@ pub(crate) fn requeue_global<P: Platform>(pinned: &Pinned<P>, goroutine: &'stati
     scheduler.submitted();
 }
 
-/// Commit of a displacement, and of a G that is stopped with the world.
+/// Commit of a G that is displaced, or that is stopped with the world.
 pub(crate) fn requeue_next<P: Platform>(pinned: &Pinned<P>, goroutine: &'static Goroutine<P>) {
     if goroutine.is_locked() {
         return requeue_global(pinned, goroutine);

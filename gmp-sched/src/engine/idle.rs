@@ -51,7 +51,8 @@ impl<P: Platform> Scheduler<P> {
         }
     }
 
-    /// [`wake_processor`](Self::wake_processor) for a caller that holds the lock, and unparks the M that is returned.
+    /// [`wake_processor`](Self::wake_processor) for a caller that holds the lock. Returns the M for the
+    /// caller to unpark, if one was assigned.
     pub(crate) fn assign_search(&self, shared: &mut Shared<P>) -> Option<&'static Machine<P>> {
         fence(Ordering::SeqCst);
         if !self.count_search() {
@@ -68,7 +69,7 @@ impl<P: Platform> Scheduler<P> {
         self.count_search()
     }
 
-    /// [`begin_search`](Self::begin_search) after its fence.
+    /// The part of [`begin_search`](Self::begin_search) after its fence.
     fn count_search(&self) -> bool {
         self.idle_processors.load(Ordering::Relaxed) != 0
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -134,8 +135,8 @@ impl<P: Platform> Scheduler<P> {
     /// fire has been published, or after the P of that timer has been put on the idle list. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
     pub(crate) fn wake_timekeeper(&self, when: Instant) {
-        // Ordering: partner is the fence in `park_deadline`: either this M sees the timekeeper's deadline, or the
-        // timekeeper sees the timer.
+        // Ordering: partner is the fence in `park_deadline`: either the caller sees the timekeeper's deadline, or
+        // the timekeeper sees the timer.
         fence(Ordering::SeqCst);
         P::point(Site::Timers);
         // Each M has a deadline of its own. A former timekeeper that is still storing one does not overwrite this M's.

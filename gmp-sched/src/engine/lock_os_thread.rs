@@ -3,8 +3,8 @@
 //!
 //! Locked Gs do not slow down the others. A switch from G to G does not check whether the next one is locked, since a locked
 //! G is never in a local queue. When runnable it is on a list of its own beside the global queue (`Shared::locked`).
-//! That list is checked on g0 only: in the check of the global queue, before that queue, and when a P has no other
-//! work. The M that finds a locked G there assigns its P to the G's M and goes idle (`startlockedm`). A locked G that
+//! That list is checked on g0 only: at the beginning of the check of the global queue every 61 ticks, and when a P has
+//! no other work. The M that finds a locked G there assigns its P to the G's M and goes idle (`startlockedm`). A locked G that
 //! is readied while a P is idle gets that P at once.
 //!
 //! A G that leaves is not checked either: while a locked G runs, a slow pick is always requested on its P, so every
@@ -42,7 +42,7 @@ pub struct LockedThread<P: Platform> {
     _here: PhantomData<(*mut (), P)>,
 }
 
-/// Locks the calling G to the M it runs on. Nests. Go: `runtime.LockOSThread`.
+/// Locks the calling G to the M it runs on. Calls nest. Go: `runtime.LockOSThread`.
 ///
 /// A switch from or to a locked G is a switch between threads: about ten times as expensive. Creates an M if none is left to take
 /// over when this one hands off its P. Does not block; not callable from interrupts.

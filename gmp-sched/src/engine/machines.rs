@@ -29,8 +29,8 @@ impl<P: Platform> Scheduler<P> {
         self.put_idle_machine(&mut shared, machine);
         drop(shared);
         if is_new {
-            // Only now that the M is on the idle list: code that finds an M may unpark its thread, which then takes itself
-            // off that list if there is work.
+            // Published only now that the M is on the idle list, because code that finds an M may unpark its thread,
+            // which then takes itself off that list if there is work.
             push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         }
         // Ordering: partner: the fence in `shut_down`. Either that function finds this M, or the flag is seen here. Without

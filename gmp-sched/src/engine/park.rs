@@ -79,8 +79,8 @@ fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {
 
 /// Makes a parked G runnable and puts it into `runnext` of the caller's P. Go: `goready`.
 ///
-/// Callable on any thread: if the caller is not an M of the G's own scheduler, the G goes to the global queue of that. Does not
-/// block; not callable from interrupts.
+/// Callable on any thread: if the caller is not an M of the G's own scheduler, the G goes to the global queue of its own
+/// scheduler. Does not block; not callable from interrupts.
 ///
 /// # Safety
 ///

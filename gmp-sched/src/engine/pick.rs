@@ -101,9 +101,9 @@ pub(crate) fn pick_next<P: Platform>(
 /// Why a G displaces the running one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Its timer is due.
+    /// The timer of the G is due.
     Timer,
-    /// The device that it waits for is ready.
+    /// The device that the G waits for is ready.
     Device,
 }
 
@@ -191,7 +191,7 @@ impl<P: Platform> Processor<P> {
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Whether there is work that belongs to no P (steps 2 and 5).
+    /// Whether there is work that belongs to no P: a G in the global queue, or a device that is ready.
     #[inline(always)]
     pub(crate) fn has_shared_work(&self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0 || self.signals.is_ready()

@@ -1,7 +1,7 @@
 //! Preemption: what happens when a G has to give way.
 //!
-//! The platform calls in at two moments: the handler of its timer's interrupt calls [`tick`], and where an interrupted
-//! G can be left, the platform calls [`give_way`], pinned once. A G gives way when its slice is over (see `slice`),
+//! The platform calls this module at two moments. The handler of its timer interrupt calls [`tick`]. At a point where
+//! an interrupted G can be left, the platform calls [`give_way`], pinned once. A G gives way when its slice is over (see `slice`),
 //! when the world is to stop, and when another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
@@ -134,7 +134,8 @@ fn preempt<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     leave(pinned, machine, me, None, requeue_global)
 }
 
-/// The world is to stop: the calling G runs first when it starts again. Go 1.26: `goschedImpl` with `preempted`.
+/// Called when the world is to stop: the calling G runs first when the world starts again. Go 1.26: `goschedImpl` with
+/// `preempted`.
 #[cold]
 fn stop_here<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
@@ -152,7 +153,7 @@ fn displace_for_events<P: Platform>(caller: CurrentGoroutine<P>) -> Pinned<P> {
     }
     let now = P::now();
     if earliest > now && !is_ready {
-        // The interrupt for that timer is armed.
+        // Nothing to do yet: the interrupt for the earliest timer is armed.
         return pinned;
     }
     if processor.undisturbed_until() > now {

@@ -44,7 +44,7 @@ impl<P: Platform> Processor<P> {
         }
     }
 
-    /// The current slice is over: its G gives way at the next point where it can be left.
+    /// Ends the current slice: its G gives way at the next point where it can be left.
     pub(crate) fn end_slice(&self) {
         self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {
@@ -58,7 +58,8 @@ impl<P: Platform> Processor<P> {
         self.slice.ends.store(NONE, Ordering::Relaxed);
     }
 
-    /// A G whose timer was due begins to run: in a slice of its own, unless a displaced G is to continue the current one.
+    /// Records that a G whose timer was due begins to run: in a slice of its own, unless a displaced G is to continue
+    /// the current one.
     pub(crate) fn begin_due(&self) {
         let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
             && self.slice.displaced.load(Ordering::Relaxed).is_some();
@@ -115,8 +116,8 @@ pub(crate) fn end_inherited_slice<P: Platform>(pinned: &Pinned<P>, processor: &'
     }
 }
 
-/// The part of [`end_inherited_slice`] for a slice that is over. Takes no lock, because the leaving G may hold locks
-/// until the far side.
+/// The part of [`end_inherited_slice`] for a slice that is over. Takes none of the locks that the leaving
+/// G may hold until the far side.
 #[cold]
 #[inline(never)]
 fn put_runnext_last<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) {

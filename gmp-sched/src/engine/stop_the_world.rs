@@ -37,7 +37,7 @@ use crate::entities::scheduler::{Scheduler, Shared};
 pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Parking, Pinned, Platform};
 
-/// How long the stopper waits before it checks the Ps again that have not stopped.
+/// How long the stopper waits before it checks again those Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
 
 /// The right to stop the world. Go: holding `worldsema`.
@@ -110,7 +110,6 @@ pub struct WorldStopped<P: Platform> {
 /// If another G has stopped the world or is about to, waits for it, first come, first served. Then waits until every
 /// running G reaches a point where it can be preempted; on platforms without preemption that is its next call of the
 /// scheduler. Blocks; not callable from interrupts.
-/// from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -238,7 +237,7 @@ impl<P: Platform> Scheduler<P> {
             self.world.stopped.store(false, Ordering::Relaxed);
             self.world.stopping.store(false, Ordering::Relaxed);
             self.give_processors_back(&mut shared);
-            // Backwards, so that P0 comes first on the idle list and is used first.
+            // In reverse order, so that P0 comes first on the idle list and is used first.
             for processor in self.processors().iter().rev() {
                 match processor.status() {
                     ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),

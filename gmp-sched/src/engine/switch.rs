@@ -116,8 +116,8 @@ fn switch<P: Platform>(
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]
     // SAFETY: `to` was saved by this function or made by `prepare`. The caller has exclusive use of `to`, since it took
-    // the G from a queue or `to` is this M's g0. Other Ms see the saved context only after the commit, which runs on
-    // the far side. The pin is passed to the far side.
+    // the G from a queue or `to` is this M's g0. Only the commit, which runs on the far side, makes the saved context
+    // visible to other Ms. The pin is passed to the far side.
     unsafe {
         context::switch(save, to, transfer)
     }

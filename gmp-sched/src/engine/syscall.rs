@@ -1,7 +1,7 @@
 //! System calls: a G that keeps its M busy or blocked while its P goes to others.
 //!
-//! There are two kinds. [`syscall`] is for work that may be short: the M keeps its P, which is marked, and sysmon
-//! retakes the P if the call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has
+//! There are two kinds. [`syscall`] is for work that may be short: the P is only marked, and sysmon retakes it if
+//! the call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has
 //! only the first kind for most calls, so its sysmon has to guess, after 20 us to 10 ms, that a call blocks; a kernel
 //! knows.
 //!
@@ -36,7 +36,6 @@ use crate::record::trace::EventKind;
 /// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
 ///
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. In the call the G stays on its
-/// M and may neither spawn, yield nor park. It is not pinned: where Ms are kernel threads, another one may take the CPU from
 /// M and may neither spawn, yield nor park. The G is not pinned: where Ms are kernel threads, another thread may take
 /// the CPU from a call that computes for long. On threads of a host the call may block the thread, because sysmon runs
 /// at regular intervals. In a kernel it must not: sysmon is woken by the tick of the busy CPU, which has no tick while
@@ -111,7 +110,7 @@ pub(crate) fn enter_syscall<P: Platform>() -> Syscall<P> {
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     P::point(Site::Syscall);
-    // From here on another M may claim the P by its status word. No M checks its timers now; see "Timekeeper" in idle.md.
+    // From here on another M may claim the P by its status word. No M checks the P's timers now; see "Timekeeper" in idle.md.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
     Syscall { _here: PhantomData }

@@ -28,8 +28,8 @@ fn write<P: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineI
 }
 
 impl<P: Platform> Scheduler<P> {
-    /// Starts to record the events of each P: its last `capacity` ones are kept. If a trace was taken before, its rings are used
-    /// again, with the capacity they have. They are never freed.
+    /// Starts to record the events of each P, of which the last `capacity` are kept. If a trace was taken before, its rings
+    /// are used again, with the capacity that they have. The rings are never freed.
     ///
     /// While a trace is taken every operation costs more; the order in which Gs run is the same.
     ///

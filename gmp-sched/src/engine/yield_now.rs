@@ -79,7 +79,7 @@ fn is_alone<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -
 /// until another G has run, and this P may be the only one that can run that other G; see golang/go#13546.
 const LONE_YIELDS: u64 = 64;
 
-/// Takes work of other Ps into the local ring. Returns whether there is any.
+/// Takes work of other Ps into the local ring. Returns whether the local queue has work afterwards.
 fn take_from_others<P: Platform>(pinned: &Pinned<P>, processor: &'static Processor<P>) -> bool {
     let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {

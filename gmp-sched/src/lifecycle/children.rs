@@ -66,7 +66,7 @@ impl<P: Platform> Children<P> {
         self.state.lock().alive += 1;
     }
 
-    /// Removes a child that has ended, and uses nothing it borrowed any more.
+    /// Removes a child that has ended and no longer uses anything that it borrowed.
     pub(crate) fn remove(&self, pinned: &Pinned<P>) {
         let parent = {
             let mut state = self.state.lock();
@@ -141,7 +141,7 @@ pub(crate) fn wait_for_all<P: Platform>() {
         let open_scope = Pinned::<P>::new().goroutine().open_scope.load(Ordering::Relaxed);
         let children = core::ptr::with_exposed_provenance::<Children<P>>(open_scope);
         #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-        // SAFETY: 0, or stored by `open` from a reference into a frame of the calling G. That frame is still there: dropping
+        // SAFETY: the address is 0, or was stored by `open` from a reference into a frame of the calling G. That frame is still there: dropping
         // `Open` removes the address before the frame ends, also when it is unwound.
         let Some(children) = (unsafe { children.as_ref() }) else { return };
         children.wait();

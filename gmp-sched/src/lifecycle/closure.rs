@@ -185,8 +185,8 @@ fn stack_use<P: Platform, T>(me: &Goroutine<P>) -> StackUse {
 fn owner<P: Platform>(context: usize) -> &'static Goroutine<P> {
     const { assert!(core::mem::offset_of!(Goroutine<P>, context) == 0) }
     #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-    // SAFETY: `install_with` prepares only the contexts of Gs, and a context is resumed at its address in the G, whose first
-    // field it is; Gs are never freed.
+    // SAFETY: `install_with` prepares only contexts of Gs. A context is the first field of its G, so both have the same
+    // address. Gs are never freed.
     unsafe {
         &*core::ptr::with_exposed_provenance::<Goroutine<P>>(context)
     }
@@ -202,7 +202,7 @@ where
 {
     let address = storage::<P, F>(me, || me.stack_top());
     #[expect(unsafe_code, reason = "moves the closure out of its storage")]
-    // SAFETY: `install` with the same types stored it there, and each G runs its closure once.
+    // SAFETY: `install` with the same types stored the closure at this address, and each G runs its closure once.
     let closure = unsafe { address.read() };
     let result = P::run_body(closure);
     let panicked = matches!(result, Err(JoinError::Panicked(_)));
@@ -214,7 +214,7 @@ where
 fn children<P: Platform>(me: &'static Goroutine<P>) -> &'static Children<P> {
     let children = core::ptr::with_exposed_provenance(me.scope.load(Ordering::Relaxed));
     #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-    // SAFETY: `install_scoped` stored it, and a scope is not left before its last child has been removed from the count. The
+    // SAFETY: `install_scoped` stored the address, and a scope is not left before its last child has been removed from the count. The
     // removal is the last access of a child.
     unsafe {
         &*children

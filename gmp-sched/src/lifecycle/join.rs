@@ -156,7 +156,7 @@ pub(crate) fn forget_waiter<P: Platform>(me: &'static Goroutine<P>) {
 }
 
 pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
-    // Ordering: Acquire; partner: the exchange in `finished`.
+    // Ordering: Acquire; partner: the swap in `finished`.
     matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn has_result<P: Platform>(goroutine: &Goroutine<P>) -> bool {
 pub(crate) fn wait_for<P: Platform>(goroutine: &Goroutine<P>, waiter: &'static Goroutine<P>) -> bool {
     let waiter = core::ptr::from_ref(waiter).expose_provenance();
     P::point(Site::Join);
-    // Ordering: Release publishes the parked context to the G, whose Acquire exchange in `finished` readies the waiter.
+    // Ordering: Release publishes the parked context to the G, whose Acquire swap in `finished` readies the waiter.
     goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()
 }
 

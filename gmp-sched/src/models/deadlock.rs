@@ -1,4 +1,4 @@
-//! The deadlock check against a foreign thread that is about to wake a G.
+//! The deadlock check runs while a thread that is not an M is about to wake a G.
 
 use super::platform::{Setting, spawn_as};
 use super::{explore_every_point, explore_with_both_locks};

@@ -77,7 +77,7 @@ fn submitter_of_two_against_a_spinning_m_that_goes_idle() {
 }
 
 /// The submitter relies on a spinning M. Before its second check that M goes idle and is assigned a P with other work.
-/// So it has to make another M search.
+/// So that M has to make another M search.
 #[test]
 fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
     explore(|| {
@@ -100,7 +100,7 @@ fn submitter_against_a_spinning_m_that_is_assigned_a_p() {
 }
 
 /// The submitter relies on a spinning M for two Gs, and then blocks. The spinning M goes idle and is assigned the
-/// submitter's P. It can take only one G, and has to wake the next M for the other.
+/// submitter's P. That M can take only one G, and has to wake the next M for the other.
 #[test]
 fn submitter_that_blocks_against_a_spinning_m_that_goes_idle() {
     explore_every_point(|| {

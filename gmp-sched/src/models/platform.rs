@@ -227,7 +227,7 @@ impl Setting {
         ENDS_IDLE_MACHINES.set(true);
     }
 
-    /// The idle M that is woken next.
+    /// Returns the idle M that will be woken next.
     pub(super) fn idle_machine(&self) -> &'static Machine<Model> {
         self.scheduler.shared.lock().idle_machines.front().expect("an M is idle")
     }

@@ -1,4 +1,4 @@
-//! An M that has been idle for long and ends, against code that relies on it.
+//! An M that has been idle for long ends, while other code relies on it.
 
 use super::platform::{Model, Setting, run_as, run_next, spawn_as};
 use super::{explore, explore_every_point};

@@ -10,7 +10,7 @@ use crate::base::run_queue::RunQueue;
 
 type Queue = RunQueue<Item, Unwatched, 4>;
 
-/// An item of the queue. Whoever takes it must see what was written to it before.
+/// An item of the queue. The M that takes it must see what was written to it before.
 struct Item {
     number: u32,
     content: Checked,

@@ -13,7 +13,7 @@ use crate::entities::machine::Machine;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 
-/// A point in time that no model reaches; nor do models reach the next two, which are later.
+/// This and the next two are points in time that no model reaches, in ascending order.
 const AT_FIRST: Instant = Instant::from_nanos(1 << 49);
 const SOON: Instant = Instant::from_nanos(1 << 50);
 const LATER: Instant = Instant::from_nanos(1 << 51);

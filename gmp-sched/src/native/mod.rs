@@ -247,7 +247,7 @@ unsafe impl Platform for Native {
     }
 
     unsafe fn release_stack(stack: Range<usize>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `allocate_stack` returned `stack` and that it is no longer used.
         unsafe { stack::release(stack) }
     }
 

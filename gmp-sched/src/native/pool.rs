@@ -112,7 +112,7 @@ fn left(scheduler: &'static Scheduler<Native>) -> Left {
     })
 }
 
-/// Whether nothing of the last run could go on in the next: all Gs are dead, and no timer is set.
+/// Whether nothing of the last run could continue in the next one: all Gs are dead, and no timer is set.
 fn can_be_renewed(scheduler: &'static Scheduler<Native>) -> bool {
     scheduler.num_goroutine() == 0
         && scheduler.processors_ever().iter().all(|processor| processor.timers.try_len() == Some(0))

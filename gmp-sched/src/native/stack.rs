@@ -46,7 +46,7 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
 unsafe fn guard(base: *mut libc::c_void) -> bool {
     /// Linux 6.13 and later. Unlike `mprotect` it does not split the mapping; a process may have only 65,530 mappings.
     const MADV_GUARD_INSTALL: libc::c_int = 102;
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees that the page is mapped and unused.
     let is_installed = unsafe { libc::madvise(base, PAGE, MADV_GUARD_INSTALL) } == 0;
     // SAFETY: as above.
     is_installed || unsafe { libc::mprotect(base, PAGE, libc::PROT_NONE) } == 0
@@ -61,6 +61,7 @@ unsafe fn guard(base: *mut libc::c_void) -> bool {
 pub(crate) unsafe fn release(stack: Range<usize>) {
     #[cfg(gmp_tsan)]
     crate::context::fibers::remove(&stack);
-    // SAFETY: by the caller this is a whole mapping made by `allocate`, no longer in use.
+    // SAFETY: the caller guarantees that this range, with the page below it, is a mapping made by `allocate` and not in
+    // use.
     unsafe { libc::munmap(ptr::with_exposed_provenance_mut(stack.start - PAGE), stack.len() + PAGE) };
 }
