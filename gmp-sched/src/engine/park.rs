@@ -68,7 +68,8 @@ pub(crate) fn park_with<'a, P: Platform>(
     }
 }
 
-/// Counts a G as waiting durably in `bubble`. If it is the last one, readies the G that waits for the others.
+/// Counts a G as waiting durably in `bubble`. If no G of the bubble is active any more, readies the G in
+/// `synctest::wait` or the driver of the bubble.
 #[cold]
 #[inline(never)]
 fn blocked_in<P: Platform>(pinned: &Pinned<P>, bubble: BubblePointer<P>) {

@@ -275,14 +275,14 @@ mod tests {
         // Moves all free slots to the list of single ones.
         scheduler.free_idle_stacks(0);
         let mut model = Model { singles: scheduler.cached_stacks() as u32, ..Model::default() };
-        assert!(model.singles < BATCH, "there is nothing more on a machine that has just been made");
+        assert!(model.singles < BATCH, "more free slots than a scheduler without a full batch has");
         let mut in_use: Vec<&'static Goroutine<Native>> = Vec::new();
         for step in steps {
             match *step {
                 Step::Take(count) => {
                     for _ in 0..count {
                         let taken = take(pinned.machine(), processor).unwrap();
-                        assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
+                        assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "taken twice");
                         assert!(taken.stack().len() >= Native::STACK_SIZE, "without a stack");
                         in_use.push(taken);
                         model.take();
@@ -290,7 +290,7 @@ mod tests {
                 }
                 Step::TakeLarge => {
                     let taken = take_with_stack(scheduler, 2 * Native::STACK_SIZE).unwrap();
-                    assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "given twice");
+                    assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "taken twice");
                     assert!(taken.stack().len() >= 2 * Native::STACK_SIZE);
                     in_use.push(taken);
                 }

@@ -48,7 +48,7 @@ impl<P: Platform> Processor<P> {
     pub(crate) fn end_slice(&self) {
         self.slice.ends.store(self.tick(), Ordering::Relaxed);
         if !P::TIMER_INTERRUPTS {
-            // May be lost if the holder of the P begins a slow pick at this moment; then sysmon requests it again.
+            // This request may be lost if the holder of the P begins a slow pick now. Then sysmon repeats the request.
             self.request_slow_pick();
         }
     }

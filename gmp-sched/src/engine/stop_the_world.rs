@@ -208,7 +208,8 @@ impl<P: Platform> Scheduler<P> {
     /// calls.
     #[doc(alias = "preemptall")]
     fn ask_to_stop(&'static self, own: &'static Processor<P>) {
-        // Ordering: partner is the fence at the end of a system call: either it sees the flag or we see that its P is held.
+        // Ordering: partner is the fence at the end of a system call: either the M that returns sees the flag, or the
+        // stopper sees that this M holds its P.
         fence(Ordering::SeqCst);
         for processor in self.processors() {
             P::point(Site::Syscall);

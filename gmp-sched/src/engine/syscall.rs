@@ -164,7 +164,7 @@ pub(crate) fn take_processor_back<P: Platform>(pinned: &Pinned<P>, me: &'static 
     machine.hold(processor);
     me.set_status(Status::Running);
     processor.tracer.note::<P>(EventKind::SyscallExit, Some(me.id()), 0);
-    // A timer interrupt that came during the call found no P here, and will not come again.
+    // A timer interrupt during the call found no P here, and is not repeated. So the timer is armed anew.
     let earliest = processor.timers.earliest();
     if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);

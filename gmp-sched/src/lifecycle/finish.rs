@@ -17,9 +17,9 @@ use crate::record::trace::EventKind;
 /// Whether the stack of a G that ends may become that of the next G at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StackUse {
-    /// Nothing on it is used any more.
+    /// Nothing on the stack is used any more.
     Free,
-    /// It holds the G's result, or what the G held when it was abandoned.
+    /// The stack holds the G's result, or the values that the G held when it was abandoned.
     Kept,
 }
 
@@ -109,7 +109,8 @@ pub(crate) fn end<P: Platform>(
     leave_forever(pinned, machine, me, next, commit)
 }
 
-/// Removes the calling G from its bubble. If it was the last one that did not wait, readies the G that waits for the others.
+/// Removes the calling G from its bubble. If no G of the bubble is active any more, readies the G in
+/// `synctest::wait` or the driver of the bubble.
 #[cold]
 #[inline(never)]
 fn leave_bubble<P: Platform>(pinned: &Pinned<P>, me: &'static Goroutine<P>, bubble: BubblePointer<P>) {

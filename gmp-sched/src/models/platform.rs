@@ -43,7 +43,7 @@ impl Points for Model {
 pub(super) struct ModelThread {
     /// The park token.
     token: AtomicBool,
-    /// Whether the M has parked, so that the loom thread that ran it ends.
+    /// Whether the M has parked. Then the loom thread that ran it has ended, or is about to.
     parked: core::sync::atomic::AtomicBool,
     /// The deadline until which the M is parked. Read after all loom threads have ended, so loom need not know of it.
     until: core::sync::atomic::AtomicU64,
@@ -297,7 +297,8 @@ impl Setting {
         }
     }
 
-    /// [`settle`](Self::settle) for models in which an M may also have ended its loom thread with a P and without a G.
+    /// [`settle`](Self::settle) for models in which a loom thread may also end while its M holds a P and runs
+    /// no G.
     pub(super) fn settle_all(&self, machines: impl IntoIterator<Item = &'static Machine<Model>>) {
         for machine in machines {
             if machine.processor().is_some() {

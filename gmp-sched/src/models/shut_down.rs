@@ -13,7 +13,7 @@ fn m_that_is_made_during_shut_down_is_unparked() {
             let ends = loom::thread::spawn(move || scheduler.shut_down());
             setting.add_machine();
             ends.join().unwrap();
-            assert!(scheduler.machines().count() == 2 && scheduler.machines().all(is_unparked), "an M sleeps on");
+            assert!(scheduler.machines().count() == 2 && scheduler.machines().all(is_unparked), "an M stays parked");
         });
     });
 }

@@ -24,7 +24,7 @@ use crate::platform::Pinned;
 struct Scene {
     setting: Setting,
     stopper: &'static Machine<Model>,
-    /// Memory that Gs use, and the stopper while the world is stopped.
+    /// Memory that running Gs use, and that the stopper uses while the world is stopped.
     ground: Arc<Checked>,
 }
 
