@@ -9,8 +9,8 @@ extern crate std;
 mod platform {
     pub(crate) use gmp_sched::native::*;
 
-    /// Maximum number of concurrent Gs of a test that takes many. Before Linux 6.13 each stack takes two of the 65,530
-    /// mappings of a process, and a scheduler keeps its stacks until it ends.
+    /// Number of concurrent Gs in a test that uses many. Before Linux 6.13 each stack takes two of the 65,530 mappings
+    /// of a process, and a scheduler keeps its stacks until it ends.
     pub(crate) const MANY: usize = 2_000;
 
     /// Slices that have begun on the P of the calling G.
@@ -19,7 +19,7 @@ mod platform {
     }
 }
 
-/// Makes the named function a test, with schedulers of 1, 2 and 8 Ps or of the given numbers.
+/// Turns the named function into a test, which runs it with 1, 2 and 8 Ps, or with the numbers of Ps in `procs`.
 macro_rules! shared_test {
     ($name:ident) => {
         shared_test!($name, procs = &[1, 2, 8]);

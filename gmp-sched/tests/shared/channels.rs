@@ -1,4 +1,4 @@
-//! Tests of channels by the rules of Go's specification, and of this crate's additions.
+//! Tests of channels: the rules of Go's specification, and this crate's additions.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use gmp_sched::time::Instant;
 
 use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
-/// Yields until all others wait. With one P one yield per G is enough.
+/// Yields ten times, so that all other Gs run until they wait. With one P, a single yield would be enough.
 fn yield_until_others_wait() {
     (0..10).for_each(|_| yield_now());
 }
@@ -106,8 +106,8 @@ fn send_without_receivers_returns_the_value() {
 }
 shared_test!(send_without_receivers_returns_the_value);
 
-/// As in Go with one P: the sender continues before the receiver that it woke; among several woken in a row, the last runs
-/// first, the others after it in order.
+/// The order is Go's with one P. A sender continues before the receiver that it has woken. If several Gs are woken in a
+/// row, the last of them runs first, and the others follow in order.
 fn order_on_one_p_matches_gos() {
     let (log, logged) = channel(100);
     let waiters = |wait: fn(Receiver<u32>)| {
@@ -184,7 +184,7 @@ fn deadline_ends_send_and_receive() {
 }
 shared_test!(deadline_ends_send_and_receive);
 
-/// Deadlines pass at about the time at which a partner arrives: each value goes to one receiver or back to its sender.
+/// Deadlines pass at about the time when a partner arrives. Each value goes to one receiver or returns to its sender.
 fn concurrent_deadline_and_partner_lose_no_value() {
     const EACH: u64 = 200;
     for capacity in [0, 1] {
@@ -297,7 +297,7 @@ fn zero_sized_and_large_values_are_passed() {
 }
 shared_test!(zero_sized_and_large_values_are_passed);
 
-/// A type with a larger alignment than that of stacks.
+/// Values whose alignment exceeds that of stacks are passed directly and through a buffer.
 fn overaligned_values_stay_aligned() {
     #[derive(Clone, Copy)]
     #[repr(align(128))]
@@ -328,7 +328,7 @@ fn channel_without_memory_is_an_error() {
 }
 shared_test!(channel_without_memory_is_an_error);
 
-/// Every value arrives once, and those of one sender at one receiver in order.
+/// Every value arrives once. The values that one receiver gets from one sender arrive in the order of their sends.
 fn every_value_of_many_senders_arrives_once_in_order() {
     const SENDERS: usize = 6;
     const EACH: usize = 2000;
@@ -360,7 +360,7 @@ fn every_value_of_many_senders_arrives_once_in_order() {
 }
 shared_test!(every_value_of_many_senders_arrives_once_in_order);
 
-/// The channel is closed while others send and receive: what was sent is received.
+/// The channel is closed while other Gs send and receive. Every value whose send has succeeded is received.
 fn close_loses_no_sent_value() {
     for round in 0..60 {
         let chan = Chan::new(round % 3);

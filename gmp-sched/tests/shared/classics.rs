@@ -69,8 +69,8 @@ fn skynet() {
 }
 shared_test!(skynet);
 
-/// C. A. R. Hoare's bounded buffer: a G between producer and consumer, which receives while it has room and sends while it
-/// has a value.
+/// C. A. R. Hoare's bounded buffer: a G between producer and consumer. It receives while it has room, and sends while
+/// it has a value.
 fn bounded_buffer() {
     const ROOM: usize = 10;
     fn buffer(from: Receiver<u32>, to: Sender<u32>) {
@@ -138,8 +138,8 @@ fn dining_philosophers() {
 }
 shared_test!(dining_philosophers);
 
-/// Powers by squaring: every product is requested from a pool of Gs, over one channel that carries the channels for the
-/// answers.
+/// Powers by squaring. A pool of Gs computes the products. Each request carries three channels: two for the factors and
+/// one for the answer.
 fn concurrent_power() {
     type Matrix = [[u64; 2]; 2];
     type Task = (Receiver<Matrix>, Receiver<Matrix>, Sender<Matrix>);
@@ -170,7 +170,7 @@ fn concurrent_power() {
         tasks.send((left, right, reply)).unwrap();
         answer
     };
-    // Fibonacci numbers, as powers of a matrix.
+    // The powers of this matrix contain the Fibonacci numbers.
     let (mut result, mut base, mut exponent) = (value([[1, 0], [0, 1]]), [[1, 1], [1, 0]], 1_000_000u32);
     while exponent > 0 {
         if exponent % 2 == 1 {

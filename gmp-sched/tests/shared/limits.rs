@@ -1,4 +1,5 @@
-//! Waits with a limit: a wait ended by a deadline or a context says so, and leaves nothing behind.
+//! Waits with a limit. If a deadline or a context ends a wait, the error says which, and the wait leaves no waiter and
+//! no lock behind.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -92,7 +93,8 @@ impl Busy {
 
 const WAYS: usize = 13;
 
-/// Lets one G wait for each object, with the locks held by the caller, and calls `body` when all wait.
+/// Holds the locks of all objects, lets one G wait for each object, and calls `body` when all these Gs wait. Returns
+/// what ended each wait.
 fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<ContextError> {
     let busy = Arc::new(Busy::new());
     let held = (busy.mutex.lock(), busy.lock.write(), busy.spread.write(), busy.semaphore.acquire(1));
@@ -120,7 +122,7 @@ fn cancellation_ends_every_wait() {
     let (below, _cancel) = context.with_timeout(FOREVER);
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || cancel.cancel());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
-    // These waits begin after the limit is over.
+    // These waits begin after the context has been cancelled.
     let errors = all_wait(|| (below.clone(), Instant::NEVER), || ());
     assert_eq!(errors, [ContextError::Canceled; WAYS]);
 }

@@ -10,7 +10,8 @@ use gmp_sched::time::Instant;
 
 use super::platform::{Condvar, JoinHandle, Mutex, ReadMostlyRwLock, RwLock, go, sleep, yield_now};
 
-/// Runs `body` in `count` Gs, numbered in the order in which they run with one P, each up to where it waits.
+/// Spawns `count` Gs, each of which calls `body` with its number. With one P, the Gs run in the order of their numbers,
+/// each until it waits or ends.
 fn start_in_order<T: Send + 'static>(
     count: u32,
     body: impl Fn(u32) -> T + Clone + Send + 'static,
@@ -49,7 +50,7 @@ fn mutex_excludes_concurrent_increments() {
 }
 shared_test!(mutex_excludes_concurrent_increments);
 
-/// The order is Go's with one P.
+/// With one P, waiters lock the mutex in the same order as in Go.
 fn mutex_waiters_are_served_in_order() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let held = order.lock();
@@ -93,7 +94,7 @@ fn deadline_ends_the_wait_for_a_mutex() {
 }
 shared_test!(deadline_ends_the_wait_for_a_mutex);
 
-/// Deadlines pass while the mutex is unlocked: it is neither left locked nor held twice.
+/// Deadlines pass while the mutex is being unlocked. The mutex neither stays locked forever nor gets two holders.
 fn mutex_survives_deadlines_during_unlock() {
     let mutex = Arc::new((Mutex::new(0u32), AtomicBool::new(false)));
     let handles = start_in_order(8, {
@@ -231,7 +232,7 @@ macro_rules! rwlock_tests {
             }
             shared_test!(readers_see_no_partial_write);
 
-            /// When a writer unlocks, all waiting readers are admitted, in Go's order with one P.
+            /// When a writer unlocks, all waiting readers are admitted. With one P, they run in Go's order.
             fn waiting_readers_are_admitted_in_order() {
                 let (lock, order) = (Arc::new($lock::new(())), Arc::new(Mutex::new(Vec::new())));
                 let writing = lock.write();
@@ -299,7 +300,7 @@ macro_rules! rwlock_tests {
             }
             shared_test!(guards_upgrade_and_downgrade);
 
-            /// A writer that times out leaves the lock as it was: the readers it kept out are admitted.
+            /// When a waiting writer times out, the readers that it kept out are admitted.
             fn writer_that_times_out_admits_readers() {
                 let lock = Arc::new($lock::new(()));
                 let reading = lock.read();
@@ -324,7 +325,7 @@ macro_rules! rwlock_tests {
 rwlock_tests!(rwlock, RwLock);
 rwlock_tests!(read_mostly, ReadMostlyRwLock);
 
-/// With one P the order is Go's, for a broadcast and for one signal after the other.
+/// With one P, waiters wake in Go's order, after one `notify_all` as well as after repeated `notify_one`.
 fn condvar_waiters_wake_in_order() {
     for (all_at_once, expected) in [(true, [4, 0, 1, 2, 3]), (false, [0, 1, 2, 3, 4])] {
         let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
@@ -380,7 +381,8 @@ fn condvar_wakes_the_next_of_four() {
 }
 shared_test!(condvar_wakes_the_next_of_four);
 
-/// A bounded buffer that uses all kinds of locks and counts its items.
+/// A bounded buffer made of a mutex and two condition variables. The sum of the removed items equals that of the added
+/// ones.
 fn bounded_buffer_loses_no_value() {
     struct Buffer {
         items: Mutex<Vec<u32>>,

@@ -1,9 +1,9 @@
 //! Tests of the library that run on every platform: on threads (`tests/library`) and in the kernel
 //! (`qemu-tests/guest/src/library.rs`). Both include this file as a module.
 //!
-//! The including file has a module `platform` next to it, with the aliases of one platform and what else differs
-//! ([`MANY`](super::platform::MANY)), and a macro `shared_test!`, which runs the function it names with 1, 2 and 8 Ps, or
-//! with the numbers given by `procs = …`.
+//! The including file provides two things. Its module `platform` contains the library's types for one platform and what
+//! else differs between platforms, such as [`MANY`](super::platform::MANY). Its macro `shared_test!` runs the function
+//! it names with 1, 2 and 8 Ps, or with the numbers of Ps given by `procs = …`.
 
 use super::platform;
 

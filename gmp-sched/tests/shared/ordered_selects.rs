@@ -1,4 +1,4 @@
-//! Ordered selects: of the cases that are ready at one instant, the first is chosen.
+//! An ordered select chooses the first of the cases that are ready at one instant.
 
 use gmp_sched::select;
 

@@ -41,7 +41,8 @@ fn series(mut coefficient: impl FnMut() -> Ratio + Send + 'static) -> Series {
     requests
 }
 
-/// The same series twice; coefficients that one copy has not requested yet are stored for it.
+/// Returns two copies of the series. A coefficient that only one copy has requested so far is stored for the other
+/// copy.
 fn split(source: Series) -> [Series; 2] {
     let (requests, mut asked): (Vec<_>, Vec<_>) = (0..2).map(|_| channel::<Sender<Ratio>>(0)).unzip();
     go(move || {

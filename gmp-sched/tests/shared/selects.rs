@@ -1,4 +1,4 @@
-//! Tests of selects by the rules of Go's specification, and with deadlines. Those of ordered selects are in
+//! Tests of selects: the rules of Go's specification, and deadlines. The tests of ordered selects are in
 //! `ordered_selects`.
 
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
-    // Four of four cases are ready, or four among more cases than a word has bits.
+    // Four cases are ready: first all cases, then four of 100, which are more cases than a word has bits.
     for cases in [4, 100] {
         let chans: Vec<_> = (0..cases).map(|_| Chan::new(1)).collect();
         let ready = [0, cases / 4, cases / 2, cases - 1];
@@ -31,13 +31,14 @@ fn ready_cases_are_chosen_with_equal_probability() {
             chosen[ready.iter().position(|&one| one == number).unwrap()] += 1;
             chans[number].send(()).unwrap();
         }
-        // A fair choice deviates this much with a probability of 10⁻⁹.
+        // If the choice is fair, the probability of such a deviation is below 10⁻⁹.
         assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
     }
 }
 shared_test!(ready_cases_are_chosen_with_equal_probability);
 
-/// This holds both for cases that are ready at once and for those that become ready during a wait.
+/// All cases receive from one channel. Each is chosen equally often, both if a sender waits before the select begins
+/// and if the sender arrives during the select's wait.
 fn cases_on_one_channel_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
     let (sender, receiver) = channel(0);
@@ -57,7 +58,7 @@ fn cases_on_one_channel_are_chosen_with_equal_probability() {
         chosen[number] += 1;
     }
     sending.join().unwrap();
-    // Bound as above.
+    // The bound is the same as in `ready_cases_are_chosen_with_equal_probability`.
     assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
 }
 shared_test!(cases_on_one_channel_are_chosen_with_equal_probability);
@@ -122,7 +123,7 @@ fn select_never_exchanges_a_value_with_itself() {
             timeout(Duration::from_micros(20)) => {}
         }
     }
-    // Two such selects exchange values with each other.
+    // A select in this G and one in another G exchange a value with each other.
     let other = {
         let chan = chan.clone();
         go(move || {
@@ -168,7 +169,7 @@ fn unsent_value_stays_in_its_case() {
     let (mut sending, mut receiving) = (send(&sender, alloc::boxed::Box::new(7)), recv(&ready));
     assert_eq!(Select::new(&mut [sending.case(), receiving.case()]).wait(), 1);
     assert_eq!(receiving.into_result(), Some(Ok(1)));
-    // Another case is made of the same value.
+    // The value was not sent, so the next select can try to send it again.
     assert_eq!(Select::new(&mut [sending.case()]).wait_timeout(Duration::from_micros(20)), None);
     drop(receiver);
     assert_eq!(Select::new(&mut [sending.case()]).wait(), 0);
@@ -236,7 +237,7 @@ fn deadline_ends_selects() {
 }
 shared_test!(deadline_ends_selects);
 
-/// Every sent value is received once by some select; without deadlines and with them.
+/// Every value that is sent is received once by some select, both without deadlines and with deadlines.
 fn selects_lose_and_duplicate_no_value() {
     const EACH: usize = 600;
     for (capacity, timeout) in [(0, None), (1, None), (3, Some(20)), (0, Some(5))] {
@@ -285,7 +286,8 @@ fn selects_lose_and_duplicate_no_value() {
             })
             .collect();
         let sent: usize = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
-        // The values that are still in the buffers are received before `stop`.
+        // The receivers' selects are ordered, so they receive the values left in the buffers before they see that
+        // `stop` is closed.
         stop.close();
         let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
         assert_eq!(sent, received);
@@ -325,7 +327,8 @@ fn values_in_selects_are_dropped_exactly_once() {
 }
 shared_test!(values_in_selects_are_dropped_exactly_once);
 
-/// A value that is not sent stays for the next select, and is dropped once; without a value the case is never chosen.
+/// A value that is not sent stays in its variable for the next select, and is dropped once. While the variable is
+/// empty, the case is never chosen.
 fn send_from_leaves_the_value_until_it_is_sent() {
     let alive = Arc::new(());
     let mut value = Some(alive.clone());
@@ -345,7 +348,7 @@ fn send_from_leaves_the_value_until_it_is_sent() {
     let receiving = go(move || (receiver.recv().unwrap(), receiver));
     select! { send_from(sender, value) -> sent => sent.unwrap() }
     assert!(value.is_none());
-    // There is nothing to send, although there is a receiver or the channel is closed.
+    // While the variable is empty, the case is not chosen, with a receiver (here) or without one (below).
     assert!(poll(&mut value).is_none());
     let (received, receiver) = receiving.join().unwrap();
     drop((received, receiver));
@@ -358,7 +361,8 @@ fn send_from_leaves_the_value_until_it_is_sent() {
 }
 shared_test!(send_from_leaves_the_value_until_it_is_sent);
 
-/// Gs that store at most one value forward values by selects, which often cannot send at once: none is lost or duplicated.
+/// Three Gs, each of which stores at most one value, forward values by selects that often cannot send at once. No value
+/// is lost or duplicated.
 fn send_from_forwards_every_value_once() {
     const COUNT: usize = 400;
     for capacity in [0, 1] {
@@ -396,7 +400,8 @@ fn send_from_forwards_every_value_once() {
 }
 shared_test!(send_from_forwards_every_value_once);
 
-/// A select has more cases than a word has bits, and so many that the Shell sort uses larger gaps, too.
+/// The select has more cases than a word has bits, and enough cases that the sort of its locks (a Shell sort) uses its
+/// larger gaps.
 fn select_of_more_than_64_cases() {
     const CASES: usize = 900;
     let chans: Vec<_> = (0..CASES).map(|_| Chan::new(0)).collect();
@@ -413,7 +418,8 @@ fn select_of_more_than_64_cases() {
 }
 shared_test!(select_of_more_than_64_cases);
 
-/// A body may leave a loop, or replace a receiver that is done by a `never`, as in Go one sets it to nil.
+/// The body of a case may leave a loop. It may also replace a closed receiver by `never`, as a Go program sets a closed
+/// channel to nil.
 fn select_bodies_may_break_and_assign() {
     let (sender, mut first) = channel(0);
     let (other, mut second) = channel(0);

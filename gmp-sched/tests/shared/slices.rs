@@ -1,4 +1,4 @@
-//! Slices: a runnable G waits for a bounded number of them, whatever the others do.
+//! Slices: a runnable G waits for a bounded number of slices, whatever other Gs do.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,11 +7,11 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::platform::{channel, go, syscall, tick, yield_now};
 
-/// The most steps of a G that should give way much earlier. It ends by itself then, so that a failing test does not
-/// hang.
+/// The limit on the steps of a G that should be preempted much earlier. The G ends after so many steps, so that a
+/// failing test does not hang.
 const MOST: usize = 30_000_000;
 
-/// Gs that make system calls in a loop, more than there are Ps, each too short for its P to be retaken.
+/// More Gs than there are Ps make system calls in a loop. Each call is too short for the P to be retaken.
 fn short_system_calls_do_not_starve_other_gs() {
     let (round, callers) = (Arc::new(AtomicUsize::new(1)), 4);
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..callers).map(|_| AtomicUsize::new(0)).collect());
@@ -42,7 +42,7 @@ fn short_system_calls_do_not_starve_other_gs() {
 }
 shared_test!(short_system_calls_do_not_starve_other_gs, procs = &[1, 2]);
 
-/// Two Gs that ready each other share one slice, which ends like any other.
+/// Two Gs that ready each other share one slice. When this slice ends, other Gs run.
 fn two_gs_that_ready_each_other_do_not_starve_others() {
     let done = Arc::new(AtomicBool::new(false));
     let (to_first, from_second) = channel::<()>(0);
@@ -64,9 +64,9 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
 }
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
 
-/// Each G spawns the next one, which shares its slice, so the slice ends although its G changes. The test does not
-/// bound the number of slices, because each G that is preempted after it has spawned the next one begins a new slice,
-/// however short.
+/// Each G spawns the next one, which shares the slice of its creator, so the slice ends although the running G changes.
+/// The test does not bound the number of slices: a G that is preempted after its spawn lets the next G begin a new
+/// slice, however short.
 fn chain_of_spawned_gs_does_not_starve_others() {
     fn link(done: Arc<AtomicBool>, left: usize) {
         if left == 0 {
@@ -85,7 +85,8 @@ fn chain_of_spawned_gs_does_not_starve_others() {
 }
 shared_test!(chain_of_spawned_gs_does_not_starve_others, procs = &[1]);
 
-/// Yields on the only P, where up to two other Gs are runnable as well: each of them goes first for one slice at most.
+/// Yields five times on the only P. Up to two other Gs are runnable, and each may run for at most one slice during a
+/// yield.
 fn yield_within_slices() {
     for _ in 0..5 {
         let before = tick();
@@ -95,7 +96,8 @@ fn yield_within_slices() {
     }
 }
 
-/// A hog computes, and the G it has spawned waits in its P's queue; on the other P a G does nothing but yield.
+/// On one P a hog computes, and a G that the hog has spawned waits in this P's queue. On the other P, a G that only
+/// yields has to steal it.
 fn g_that_yields_alone_steals_from_other_ps() {
     let [is_alone, is_found, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let hog = {
@@ -113,7 +115,7 @@ fn g_that_yields_alone_steals_from_other_ps() {
     };
     while !is_over.load(Ordering::Relaxed) {
         yield_now();
-        // The other P runs the hog, which spins until it sees this.
+        // The other P runs the hog, which spins until this store.
         is_alone.store(true, Ordering::Relaxed);
     }
     assert!(hog.join().unwrap() < 100 * MOST, "nobody looked at the other P");

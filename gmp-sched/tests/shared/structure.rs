@@ -164,7 +164,7 @@ struct Tree {
     children: Vec<Tree>,
 }
 
-/// The values of two trees, compared by two recursive walks. (In Go's talks: "same fringe".)
+/// Compares the leaves of two trees, which two coroutines walk recursively. (In Go's talks: "same fringe".)
 fn coroutines_compare_fringes_of_two_trees() {
     fn tree(depth: u32, value: u32) -> Tree {
         let children =

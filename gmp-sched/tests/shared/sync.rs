@@ -36,7 +36,7 @@ fn wait_group_waits_for_all_tasks() {
 }
 shared_test!(wait_group_waits_for_all_tasks);
 
-/// The order is Go's with one P. The group can be reused before the waiters have run.
+/// With one P, waiters wake in Go's order. The group can be reused before the waiters have run.
 fn wait_group_waiters_wake_in_order() {
     let (group, order) = (Arc::new(WaitGroup::new()), Arc::new(Mutex::new(Vec::new())));
     group.add(1);
@@ -146,7 +146,8 @@ fn semaphore_never_exceeds_its_permits() {
 }
 shared_test!(semaphore_never_exceeds_its_permits);
 
-/// A request for many permits is not overtaken by requests for few; when it times out, these are granted.
+/// A request for many permits is not overtaken by requests for few. When the large request times out, the small ones
+/// are granted.
 fn large_request_for_permits_is_not_overtaken() {
     let semaphore = Arc::new(Semaphore::new(3));
     let held = semaphore.acquire(2);

@@ -1,5 +1,5 @@
-//! Tests of timers, tickers and delayed functions by the rules of Go's documentation. No test measures how long
-//! something took, only that nothing happens early.
+//! Tests of timers, tickers and delayed functions: the rules of Go's documentation. No test measures how long an
+//! operation took. Each checks only that nothing happens early.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -52,7 +52,7 @@ shared_test!(timer_fires_once_per_setting);
 fn stop_and_reset_drop_a_pending_tick() {
     let timer = Timer::new(Duration::ZERO);
     sleep(milliseconds(2));
-    // Whether or not it has fired by now, there is no tick after `stop`.
+    // Whether or not the timer has fired by now, it has no tick after `stop`.
     assert!(timer.stop());
     assert!(timer.try_wait().is_none() && !timer.stop());
     timer.reset(Duration::ZERO);
@@ -144,7 +144,7 @@ fn limit_ends_by_the_first_of_deadline_and_context() {
     let timer = Timer::new(FOREVER);
     let start = now();
     let limit = Limit::from(FOREVER).and(start + milliseconds(2));
-    // The host may have suspended this computer for that long.
+    // The limit may have passed here only if the host has suspended this computer for two milliseconds.
     assert!(limit.err().is_none() || now() - start >= milliseconds(2));
     assert!(timer.wait_until(limit).is_err());
     assert!(now() - start >= milliseconds(2) && limit.err().is_some());
@@ -187,7 +187,8 @@ fn select_waits_for_timers_tickers_and_contexts() {
 }
 shared_test!(select_waits_for_timers_tickers_and_contexts);
 
-/// A timer is stopped or reset before or while a select waits for it.
+/// A timer is stopped or reset before or while a select waits for it. The select receives only the tick of the last
+/// setting.
 fn select_receives_no_stale_tick() {
     let timer = Arc::new(Timer::new(FOREVER));
     let selecting = {
