@@ -6,7 +6,7 @@ use std::{fs, io};
 use crate::crate_directory;
 use crate::list::{Catcher, Mutant};
 
-/// Returns the names of the tests in a source file: the function after each test attribute, also in macros.
+/// Returns the names of the tests in a source file: each function that follows a test attribute, also in macros.
 fn tests_in(source: &str) -> Vec<&str> {
     let mut is_test = false;
     let mut tests = Vec::new();
@@ -22,7 +22,7 @@ fn tests_in(source: &str) -> Vec<&str> {
     tests
 }
 
-/// The paths and names of all tests in a directory of the crate: `models::idle::a_name`.
+/// Returns the paths and names of all tests in a directory of the crate, for example `models::idle::a_name`.
 fn tests_below(directory: &Path, path: &str) -> io::Result<Vec<String>> {
     let mut tests = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -38,7 +38,7 @@ fn tests_below(directory: &Path, path: &str) -> io::Result<Vec<String>> {
     Ok(tests)
 }
 
-/// All names that a mutant may use.
+/// The names of all tests that a mutant may name as its catcher.
 pub(crate) struct Catchers {
     models: Vec<String>,
     properties: Vec<String>,

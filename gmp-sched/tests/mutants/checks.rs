@@ -1,5 +1,5 @@
-//! Checks of the list of mutants, without building any. CI runs them. An ordinary `cargo test` does not, so that a
-//! change of the engine fails only the tests of what it breaks.
+//! Checks the list of mutants without building a mutant. CI runs these checks. An ordinary `cargo test` does not, so
+//! that a change of the engine fails only the tests of what it breaks.
 
 use crate::catchers::Catchers;
 use crate::crate_directory;
@@ -13,7 +13,7 @@ fn every_mutant_fits_the_source() {
     assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
 }
 
-/// No test would fail for a mutant whose catcher has been renamed.
+/// If a catcher's tests have been renamed, no test runs for its mutants, so they would go undetected.
 #[test]
 #[ignore = "run by CI"]
 fn every_mutant_has_a_catcher() {

@@ -15,11 +15,11 @@ pub(crate) enum Fate {
     Survived,
     /// No result: the mutant does not compile, or no test has its catcher's name.
     Void(String),
-    /// Undetectable, for this reason.
+    /// The mutant cannot be detected, for this reason.
     Equivalent(&'static str),
 }
 
-/// A copy for one worker.
+/// A copy of the workspace for one worker.
 pub(crate) struct Copy {
     workspace: PathBuf,
     target: PathBuf,
@@ -36,7 +36,7 @@ impl Copy {
         copy_directory(crate_directory().parent().expect("the crate is in a workspace"), &workspace)?;
         let target = place.join("target");
         for kind in ["loom", "host"] {
-            // An interrupted run may have left artifacts that do not match.
+            // An interrupted run may have left artifacts that do not match the source.
             let incremental = target.join(kind).join("release/incremental");
             if incremental.exists() {
                 fs::remove_dir_all(incremental)?;
@@ -66,7 +66,8 @@ impl Copy {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args(["test", "--release", "--no-fail-fast", "--package", "gmp-sched"])
-            // Built without much optimisation, because the build takes longer than the run, and with debug assertions.
+            // The engine is built without optimisation, because the build takes longer than the run, and with debug
+            // assertions.
             .args(["--config", "profile.release.incremental=true"])
             .args(["--config", "profile.release.debug=false"])
             .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
@@ -98,7 +99,7 @@ impl Copy {
             }
             Catcher::Nobody(_) => unreachable!("nobody is not run"),
         };
-        // Other flags need a separate target directory.
+        // Models are built with other flags, so they need a target directory of their own.
         let kind = if matches!(catcher, Catcher::Model(_)) { "loom" } else { "host" };
         cargo.arg("--target-dir").arg(self.target.join(kind)).args(["--", &filter]);
         cargo
@@ -122,7 +123,7 @@ fn fate_of(ran: &Output) -> Fate {
     match (ran.status.success(), failed.is_empty(), is_any_run) {
         (true, _, true) => Fate::Survived,
         (false, false, true) => Fate::Caught(failed),
-        // A panic that must not happen ends the whole process.
+        // No test is reported as failed, because a panic in the wrong place has ended the whole process.
         (false, true, true) => Fate::Caught(vec!["aborted".to_string()]),
         (_, _, false) => Fate::Void(output.into_owned() + &String::from_utf8_lossy(&ran.stderr)),
     }

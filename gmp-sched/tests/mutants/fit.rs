@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::Mutant;
 
-/// The source of the file that `mutant` changes, with the change. `of` is the crate's directory.
+/// Returns the text of the file that `mutant` changes, with the change applied. `of` is the crate's directory.
 pub(crate) fn mutate(mutant: &Mutant, of: &Path) -> Result<String, String> {
     let path = of.join("src").join(mutant.file);
     let mut source = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -24,7 +24,7 @@ pub(crate) fn mutate(mutant: &Mutant, of: &Path) -> Result<String, String> {
     Ok(source)
 }
 
-/// The ranges of `source` whose code is that of `wanted`.
+/// Returns the ranges of `source` whose code equals the code of `wanted`.
 fn occurrences(source: &str, wanted: &str) -> Vec<Range<usize>> {
     let wanted: Vec<char> = code(wanted).map(|(_, character)| character).collect();
     let code: Vec<(usize, char)> = code(source).collect();
@@ -37,7 +37,7 @@ fn occurrences(source: &str, wanted: &str) -> Vec<Range<usize>> {
     code.windows(wanted.len().max(1)).filter(is_wanted).map(range).collect()
 }
 
-/// The characters of `source` except for comments and whitespace, each with its offset in bytes.
+/// Returns the characters of `source` without comments and whitespace, each with its offset in bytes.
 fn code(source: &str) -> impl Iterator<Item = (usize, char)> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -53,7 +53,7 @@ fn code(source: &str) -> impl Iterator<Item = (usize, char)> {
     characters.filter(|(_, character)| !character.is_whitespace())
 }
 
-/// The length of the comment, string literal, character literal or single character at the start of `source`.
+/// Returns the length of the comment, string literal, character literal or single character at the start of `source`.
 fn piece(source: &str) -> usize {
     let until = |end: char, from: usize| {
         let mut is_escaped = false;
@@ -68,7 +68,7 @@ fn piece(source: &str) -> usize {
     match (characters.next(), characters.next(), characters.next()) {
         (Some('/'), Some('/'), _) => source.find('\n').unwrap_or(source.len()),
         (Some('"'), ..) => until('"', 1),
-        // A character literal, not a lifetime.
+        // This is a character literal, not a lifetime.
         (Some('\''), Some('\\'), _) | (Some('\''), _, Some('\'')) => until('\'', 1),
         (first, ..) => first.map_or(0, char::len_utf8),
     }

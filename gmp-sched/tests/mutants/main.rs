@@ -1,15 +1,15 @@
 //! Does a model or a simulated program fail when the engine is broken? Each mutant is one small change: a weakened
-//! ordering, a removed fence or re-check, two steps swapped. It is applied to a copy of the source, and the tests named as
-//! its catcher must then fail.
+//! ordering, a removed fence or re-check, two steps swapped. It is applied to a copy of the source, and the tests named
+//! as its catcher must then fail.
 //!
-//! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some five minutes on two
-//! processors, and prints a table of what was caught by what. `GMP_MUTANTS=idle.rs` runs those of one file,
-//! `GMP_MUTANTS="a fence"` those whose description contains the words, `GMP_MUTANTS=device_signals::` those of some models, and
-//! `GMP_MUTANTS="idle.rs|a fence"` the union of both.
+//! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all of them, which takes some five minutes on
+//! two processors, and prints a table of what was caught by what. `GMP_MUTANTS=idle.rs` runs those of one file,
+//! `GMP_MUTANTS="a fence"` those whose description contains the words, `GMP_MUTANTS=device_signals::` those of some
+//! models, and `GMP_MUTANTS="idle.rs|a fence"` the union of both.
 //!
-//! A mutant names the code that it replaces; comments and whitespace are not compared. A change of that code makes the mutant
-//! unfit, which no ordinary test reports: CI runs the checks of the list, which take a second and build no mutant, as a step of its
-//! own: `cargo test -p gmp-sched --test mutants -- --ignored checks`.
+//! A mutant names the code that it replaces; comments and whitespace are not compared. If that code changes, the mutant
+//! no longer fits, and no ordinary test reports this. CI runs the checks of the list in a separate step, which takes a
+//! second and builds no mutant: `cargo test -p gmp-sched --test mutants -- --ignored checks`.
 #![cfg(not(gmp_loom))]
 
 mod catchers;
@@ -31,7 +31,7 @@ fn crate_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A row of the table.
+/// The result of one mutant: a row of the table.
 struct Outcome {
     mutant: &'static Mutant,
     fate: Fate,
@@ -61,7 +61,7 @@ fn every_mutant_is_caught() {
     let mutants: Vec<&'static Mutant> =
         mutants().filter(|mutant| wanted.split('|').any(|words| mutant.is_called(words))).collect();
     assert!(!mutants.is_empty(), "no mutant is called \"{wanted}\"");
-    // Two workers build or run at the same time, because cargo does some of its work sequentially.
+    // cargo does some of its work sequentially, so two workers run at the same time.
     let workers = thread::available_parallelism().map_or(1, usize::from).clamp(1, 2).min(mutants.len());
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {

@@ -6,7 +6,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/cancel/node.rs",
-        "a context that is made below one that has ended has not",
+        "a context derived from one that has ended is not ended",
         "        if end.is_some() {
             child",
         "        if false {
@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/cancel/node.rs",
-        "a wait begins with a context that has ended",
+        "a wait begins although its context has ended",
         "        if state.end.is_none() {
             me.context_waiter",
         "        if true {
@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/cancel/node.rs",
-        "the timer of a wait is armed when the wait may be over",
+        "the timer of a wait is armed without the context's lock, when the wait may be over",
         "            state.waiters.push_back(&me.context_waiter);
             arm();
             return;",
@@ -36,21 +36,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/cancel/node.rs",
-        "a cancellation does not reach those below",
+        "a cancellation does not reach descendants",
         "            others = Some(child);",
         "            drop(child);",
         Simulation("simulation/cancel", "context_derived_during_cancellation_is_cancelled", 300),
     ),
     mutant(
         "library/cancel/node.rs",
-        "a cancellation stops at one that has ended",
+        "a cancellation stops at a descendant that has already ended",
         "                return others;",
         "                return None;",
         Model("cancel::two_overlapping_cancellations_end_all_descendants"),
     ),
     mutant(
         "library/cancel/node.rs",
-        "a context that has been cancelled does not say so",
+        "a cancelled context is not marked as ended",
         "            state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });
             self.has_ended.store(true, Ordering::Release);",
         "            state.end = Some(if is_late { self.deadline_cause.clone() } else { cause.clone() });",
@@ -58,21 +58,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/time/slot.rs",
-        "a firing of an earlier setting gives a tick",
+        "a firing of an earlier setting delivers a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if now < setting.fired {",
         Model("cancel::timer_reset_while_it_fires_delivers_no_stale_tick"),
     ),
     mutant(
         "library/time/slot.rs",
-        "a firing that was overtaken gives a tick",
+        "a firing that a later one has overtaken delivers a tick",
         "    if setting.number != number || now < setting.fired {",
         "    if setting.number != number {",
         Model("cancel::overtaken_tick_is_not_delivered"),
     ),
     mutant(
         "library/time/slot.rs",
-        "a firing on its way outlives the stop of its timer",
+        "a firing that is under way delivers its tick after the timer was stopped",
         "        setting.number += 1;
         self.timer.cancel",
         "        self.timer.cancel",
@@ -80,7 +80,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "entities/timers.rs",
-        "a timer that has moved to another P is looked for where it was",
+        "a timer that has moved to another P is removed from its former P",
         "            if !self.owner.load(Ordering::Relaxed).is_some_and(|now| core::ptr::eq(now, owner)) {
                 continue;
             }",

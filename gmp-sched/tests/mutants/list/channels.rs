@@ -6,21 +6,21 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/chan/channel.rs",
-        "a receiver is not told that its value has moved",
+        "a waiting receiver does not learn that a value has been moved to it",
         "            receiver.outcome.store(MOVED, Ordering::Relaxed);",
         "",
         Model("channel::received_value_is_ordered_after_its_send"),
     ),
     mutant(
         "library/chan/channel.rs",
-        "a sender that waits is taken for one whose value went directly, and there are others in the buffer",
+        "a receive with a full buffer does not move the value of a waiting sender into the buffer",
         "        unsafe { self.ring.push(slot) };",
         "        let _ = slot;",
         Model("channel::buffered_values_are_received_in_order"),
     ),
     mutant(
         "library/chan/channel.rs",
-        "the length of the buffer is not told",
+        "the length of the buffer is not updated",
         "            held.set_len(word, 1);",
         "",
         Model("channel::buffered_values_are_received_in_order"),
@@ -37,21 +37,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/chan/header.rs",
-        "a close leaves the senders waiting",
+        "a close does not end the waits of senders",
         "        Some([self.header.senders.take_all(), self.header.receivers.take_all()])",
         "        Some([self.header.receivers.take_all(), self.header.receivers.take_all()])",
         Model("channel::close_ends_the_wait_of_a_sender"),
     ),
     mutant(
         "library/chan/header.rs",
-        "a close forgets what is in the buffer",
+        "a close resets the length of the buffer",
         "self.header.word().0 | RESTRICTED | CLOSED",
         "RESTRICTED | CLOSED",
         Model("channel::check_without_lock_of_a_closed_channel_is_of_one_moment"),
     ),
     mutant(
         "library/chan/header.rs",
-        "whoever looks without the lock looks first whether the channel is closed",
+        "a readiness check without the lock loads the channel's word before the queue of senders",
         "        !self.senders.is_empty() | (self.word_by_now().level() != 0)",
         "        let word = self.word_by_now();
         P::point(Site::Channel);
@@ -60,35 +60,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/waiter/queue.rs",
-        "whoever looks without the lock sees an empty queue without what came before it",
+        "a check of a wait queue without the lock has no Acquire",
         "        self.first.load(Ordering::Acquire).is_none()",
         "        self.first.load(Ordering::Relaxed).is_none()",
         Model("channel::check_without_lock_of_a_queue_is_of_one_moment"),
     ),
     mutant(
         "library/waiter/queue.rs",
-        "a queue is empty before what came before that",
+        "a wait queue becomes empty without Release",
         "        self.first.store(None, Ordering::Release);",
         "        self.first.store(None, Ordering::Relaxed);",
         Model("channel::check_without_lock_of_a_queue_is_of_one_moment"),
     ),
     mutant(
         "library/waiter/queue.rs",
-        "the first of several is taken for the only one",
+        "the first waiter of several is removed as if it were the only one",
         "        if self.is_first(waiter) && self.is_last(waiter) {",
         "        if self.is_first(waiter) {",
         Properties("waiters_are_removed_from_any_position"),
     ),
     mutant(
         "entities/waiter.rs",
-        "a waiter is taken whose wait is over",
+        "a waiter is taken although its wait has been ended by another waker",
         "            None => self.claim_of_several(),",
         "            None => self.claim_of_several().or(Some(self.goroutine_of_several())),",
         Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
         "entities/goroutine/wait.rs",
-        "two may end a wait",
+        "two wakers may end the same wait",
         "        self.wait.compare_exchange(generation.0, generation.0 + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()",
         "        let is_open = self.wait.load(Ordering::Relaxed) == generation.0;
         if is_open {
@@ -99,14 +99,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "entities/waiter.rs",
-        "whoever ends a wait for several does not leave word",
+        "the waker of a wait with several wakers does not record its waiter",
         "        goroutine.woken_by.store(Some(self), Ordering::Relaxed);",
         "",
         Model("channel::select_is_ended_once_by_a_sender_or_a_close"),
     ),
     mutant(
         "library/select/locks.rs",
-        "a select leaves its waiters in the queues of the others",
+        "a select leaves its waiters in the queues of the other channels",
         "            case.leave_queue(pinned);",
         "            if false {
                 case.leave_queue(pinned);
@@ -115,7 +115,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/select/case.rs",
-        "a select waits in each queue as if it stood in that one alone",
+        "a select queues in each channel as a wait with a sole waker",
         "        self.waiter.write(Waiter::of_several(me, generation, slot));",
         "        let waiter = self.waiter.write(Waiter::of_several(me, generation, slot));
         waiter.prepare(me, WaitGeneration::SOLE, slot);",
@@ -137,14 +137,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/chan/spinning.rs",
-        "a lock that was waited for is taken without Acquire",
+        "a contended lock is taken without Acquire",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Relaxed) == 0",
         Model("lock::released_lock_is_taken_by_one_of_two_waiters"),
     ),
     mutant(
         "library/chan/spinning.rs",
-        "a lock that is free when it is looked at is taken without asking again",
+        "a waiter takes a lock even if its exchange finds the lock held",
         "self.locked.swap(1, Ordering::Acquire) == 0",
         "self.locked.swap(1, Ordering::Acquire) <= 1",
         Model("lock::released_lock_is_taken_by_one_of_two_waiters"),
@@ -158,7 +158,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/select/mod.rs",
-        "a select that may not block keeps its locks",
+        "a select that panics because it may not block keeps its locks",
         "        unlock_all(self.cases, self.locked);
     }",
         "        let _ = (self.cases, self.locked);
@@ -167,7 +167,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/select/mod.rs",
-        "a select that parks frees one lock too few",
+        "a select that parks unlocks one channel too few",
         "|| unlock_each(cases.as_ref()))",
         "|| unlock_each(&cases.as_ref()[1..]))",
         Model("channel::whole_select_takes_one_of_two_values"),

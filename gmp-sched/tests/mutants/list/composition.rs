@@ -3,13 +3,13 @@
 use super::Catcher::Simulation;
 use super::{Mutant, mutant};
 
-/// The number of seeds: the programs of `tests/composition.rs` take none.
+/// The number of seeds. The programs of `tests/composition.rs` depend on no seed, so one run is enough.
 const ONE: u32 = 1;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
-        "an M that comes back to an idle P stays counted as blocked",
+        "an M that returns from a blocking call to an idle P stays counted as blocked",
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;",
@@ -35,7 +35,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/procs.rs",
-        "a P that comes into use is not started along with the world",
+        "a P that comes into use is not marked as stopped, so that the start of the world ignores it",
         "            processor.status.set(ProcessorStatus::Stopped);
         }
         scheduler.set_procs",
@@ -46,14 +46,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/procs.rs",
-        "what was runnable on a P that goes out of use is forgotten",
+        "the runnable Gs of a P that is retired are forgotten",
         "        self.put_global_first(shared, &mut goroutines);",
         "",
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(
         "engine/procs.rs",
-        "an M in a system call whose P goes out of use is not counted as blocked",
+        "an M in a system call whose P is retired is not counted as blocked",
         "        shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);",
         "        processor.status.set(ProcessorStatus::Dead);",
@@ -61,14 +61,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "a P that was stopped in a system call stays stopped",
+        "a P that was stopped in a system call stays stopped when the world starts",
         "                    ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),",
         "                    ProcessorStatus::StoppedInSyscall => {}",
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that goes idle parks without a search for what was left to it while it was spinning",
+        "an M that goes idle parks without searching for work that was submitted while it was spinning",
         "            if scheduler.is_work_visible() && self.take_back() {
                 return;
             }",
@@ -77,7 +77,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is given a P while it goes idle has nobody search for what was left to it",
+        "an M that is assigned a P while it goes idle wakes no M for work that was submitted while it was spinning",
         "    fn wake_if_more_work(&'static self) {
         let (scheduler, own) = (self.scheduler(), self.held_processor());",
         "    fn wake_if_more_work(&'static self) {
@@ -88,7 +88,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a P that is handed off becomes idle while the world is to stop",
+        "a P that is handed off becomes idle while the world is being stopped",
         "            if self.is_stopping() {
                 self.stop_processor(&mut shared, processor);
                 return;
@@ -98,7 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a G that was asked to stop during a system call runs on",
+        "a G that was asked to stop during a system call continues after the call",
         "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
         "            let _ = (has_to_stop::<P>, is_wanted::<P>);
             if false {",
@@ -106,7 +106,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the stop waits for the end of every system call",
+        "stopping the world waits for the end of every system call",
         "            if processor.status.stop_in_syscall() {
                 self.count_stopped(&mut self.shared.lock());
             }",
@@ -115,21 +115,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "nobody is woken for what became runnable while the world was stopped",
+        "no M is woken for Gs that became runnable while the world was stopped",
         "        self.pass_search_on();",
         "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
         Simulation("composition", "gs_spawned_while_the_world", ONE),
     ),
     mutant(
         "engine/syscall.rs",
-        "the timekeeper is not told of the timers of a P that is handed off",
+        "the timekeeper is not woken for the timers of a P that is handed off",
         "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
         "",
         Simulation("composition", "timer_of_a_handed_off_p_fires_in_time", ONE),
     ),
     mutant(
         "engine/procs.rs",
-        "the timers of a P that goes out of use stay there",
+        "the timers of a retired P stay with it",
         "        successor.timers.adopt(&processor.timers);",
         "        let _ = successor;",
         Simulation("composition", "timer_of_a_retired_p_fires_in_time", ONE),

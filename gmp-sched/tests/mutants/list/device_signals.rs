@@ -13,14 +13,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise does not see who waits",
+        "a raise has no Acquire, so it may not see the waiting G",
         "        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {",
         "        let found = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {",
         Model("device_signals::"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise is taken without Acquire",
+        "a wait takes a raise without Acquire",
         "            match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
                     let taken = self.word.compare_exchange(RAISED, EMPTY, Ordering::Acquire, Ordering::Relaxed);",
@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise overwrites the mark that another one has ended the wait",
+        "a raise overwrites the mark that another raise has ended the wait",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
         "                QUEUED => word,
@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise that comes while the G parks is forgotten",
+        "a raise that comes while the G parks is lost",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
         "                QUEUED | DELIVERED | PARKING => word,
@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise puts a signal on the ready list whose G has not left its stack",
+        "a raise puts a signal on the ready list although the waiting G has not left its stack",
         "                WAITING => with_generation(QUEUED, generation_of(word)),",
         "                WAITING | PARKING => with_generation(QUEUED, generation_of(word)),",
         Model("device_signals::"),
@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "the commit of a wait takes the next wait for its own",
+        "the commit of a wait mistakes a later wait for its own",
         "    generation.0 << TAG.count_ones() | state",
         "    let _ = generation;
     1 << TAG.count_ones() | state",
@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a second waiter overwrites the first before it knows that it is the second",
+        "a second waiter overwrites the first before it detects that there is one",
         "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;
         self.goroutine.store(Some(me), Ordering::Relaxed);",
         "        self.goroutine.store(Some(me), Ordering::Relaxed);
@@ -100,67 +100,67 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;",
         "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Relaxed, Ordering::Relaxed).ok()?;",
         Nobody(
-            "the store of who waits would have to overtake the exchange before it, and be seen by the delivery of the wait \
-             before this one. The language allows it; x86 does not do it, and loom, to which stores take effect in the order in \
-             which it does them, cannot show it. The Acquire stays for the language.",
+            "the mutant differs only if the store of the waiting G overtakes the exchange before it and is seen by \
+             the delivery of the previous wait. The language allows this. x86 does not do it, and loom, where stores \
+             take effect in program order, cannot show it. The Acquire stays for the language.",
         ),
     ),
     mutant(
         "engine/device_signals.rs",
-        "that a G has left its stack is published without Release",
+        "the context of a waiting G is published without Release",
         "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed)",
         "self.word.compare_exchange(parking, waiting, Ordering::Relaxed, Ordering::Relaxed)",
         Model("device_signals::"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a G that both its timer and the commit let go on goes on twice",
+        "a G continues twice if both its timer and its commit end the wait",
         "        waits || !me.claim(generation)",
         "        waits",
         Model("device_signals::deadline_against_a_commit_and_a_raise"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a wait that was ended by its deadline leaves its mark in the word",
+        "a wait that its deadline has ended leaves its mark in the word",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| matches!(word & TAG, PARKING | DELIVERED).then_some(EMPTY);",
         Model("device_signals::deadline_against_a_"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a wait that was ended by its deadline overwrites a raise",
+        "a wait that its deadline has ended overwrites a raise",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| (word & TAG != QUEUED).then_some(EMPTY);",
         Model("device_signals::deadline_against_a_"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise that found its wait ended by the deadline is dropped",
+        "a raise whose wait has been ended by the deadline is dropped",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { EMPTY }, Ordering::Release);",
         Model("device_signals::deadline_against_a_raise_that_is_polled"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a delivery does not publish that it is through",
+        "the end of a delivery is published without Release",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Relaxed);",
         Nobody(
-            "the next wait would have to be overtaken by stores that come before an exchange on another M. The language \
-             allows it; x86 does not do it, and loom, to which stores take effect in the order in which it does them, \
+            "the mutant differs only if the next wait is overtaken by stores that precede an exchange on another M. \
+             The language allows this. x86 does not do it, and loom, where stores take effect in program order, \
              cannot show it. The Release stays for the language.",
         ),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a G that a raise has woken does not see what later raises were for",
+        "a woken G does not see what the handlers of later raises did",
         "        let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;",
         "        let word = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, ended).ok()?;",
         Model("device_signals::two_raises_on_a_single_p_are_seen"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a delivered signal is marked as free before it is known whether the G waits",
+        "a delivery overwrites the QUEUED mark before it knows whether the G still waits",
         "        let waits = goroutine.claim(generation);
         P::point(Site::DeviceSignal);",
         "        self.word.store(RAISED, Ordering::Release);
@@ -169,7 +169,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a G that was woken by a raise is not told so",
+        "a wait that a raise has ended returns that it was not raised",
         "        Some(word & TAG == DELIVERED)",
         "        let _ = word;
         Some(false)",
@@ -177,7 +177,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "the link of a signal is read when it may be on the list again",
+        "the link of a signal is read after the delivery, when the signal may be on the list again",
         "            oldest_first = signal.next.load(Ordering::Relaxed);
             if let Some(goroutine) = signal.deliver() {
                 each(goroutine);
@@ -190,7 +190,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "the push to the ready list loses one that is pushed meanwhile",
+        "a push to the ready list loses a signal that is pushed at the same time",
         "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
                 break;
             }",
@@ -200,21 +200,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "the push to the ready list does not publish the link",
+        "a push to the ready list does not publish the link",
         "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {",
         "            if ready.replace(first, Some(self), Ordering::Relaxed, Ordering::Relaxed) {",
         Model("device_signals::"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise has no fence before the look for an idle P",
+        "a raise has no fence before its check for an idle P",
         "        fence(Ordering::SeqCst);",
         "",
         Model("device_signals::raise_against_an_idling_m"),
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise wakes nobody",
+        "a raise unparks no M",
         "            P::unpark_thread(machine);
             return;",
         "            let _ = machine;
@@ -223,14 +223,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/device_signals.rs",
-        "a raise that finds no idle P asks nobody to give way",
+        "a raise that finds no idle P requests no preemption",
         "            P::request_preemption(machine);",
         "            let _ = machine;",
         Model("device_signals::raise_while_all_ps_are_busy_asks_a_g_to_give_way"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that goes idle does not look at the ready list",
+        "an M that goes idle does not check the ready list",
         "            || self.signals.is_ready()
 ",
         "",

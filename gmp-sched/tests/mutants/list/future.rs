@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/future.rs",
-        "a G parks though its waker has been called",
+        "a G parks although its waker has been called",
         "        self.state.compare_exchange(IDLE, WAITING, Ordering::Release, Ordering::Relaxed).is_ok()",
         "        self.state.swap(WAITING, Ordering::AcqRel);
         true",
@@ -52,7 +52,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/coroutine.rs",
-        "the end of a coroutine readies nobody",
+        "the end of a coroutine does not ready its caller",
         "        inner.set_waiter(me);
 ",
         "        let _ = inner;
@@ -60,7 +60,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("coroutine::sides_of_a_coroutine_alternate_on_any_m"),
     ),
     mutant(
-        "library/coroutine.rs",
+        "one side of a coroutine is readied before the other side has left its stack",
         "one side of a coroutine is readied before the other has been left",
         "    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {
@@ -80,14 +80,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/coroutine.rs",
-        "a coroutine that ends itself does not end its caller",
+        "a coroutine that exits does not make its caller exit",
         "        Err(JoinError::Exited) => goexit::<P>(),",
         "        Err(JoinError::Exited) => {}",
         Test("threads/unwinding", "coroutine_that_ends_itself"),
     ),
     mutant(
         "library/coroutine.rs",
-        "a coroutine that is dropped where its G may not block stays parked",
+        "a coroutine that is dropped by a G that may not block stays parked",
         "            self.release();",
         "            let _ = (Self::release, self.inner.take());",
         Simulation("simulation/coroutine", "coroutine_dropped_in_a_system_call", 60),

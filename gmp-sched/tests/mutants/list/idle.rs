@@ -1,4 +1,4 @@
-//! Idle and wake: `idle.md`.
+//! Going idle and waking. The protocol is described in `src/engine/idle.md`.
 
 use super::Catcher::{Model, Nobody};
 use super::{Mutant, mutant};
@@ -34,7 +34,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that changes Ps wakes the timekeeper for the timers that it leaves behind, and not for those of Ps in system calls",
+        "an M that changes Ps wakes the timekeeper for the timers that it leaves behind, but not for those of Ps in \
+         system calls",
         "            scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());",
         "            scheduler.wake_timekeeper(left.timers.earliest());",
         Model("timers::m_changes_ps_beside_timers_left_in_a_system_call"),
@@ -49,14 +50,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that goes idle does not check a second time",
+        "an M that goes idle does not search a second time",
         "            if scheduler.is_work_visible() && self.take_back() {",
         "            if false {",
         Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
-        "an M that is assigned a P for other work drops the search that others relied on",
+        "an M that is assigned a P drops the second search that submitters rely on",
         "                if must_recheck {
                     self.wake_if_more_work();
                 }
@@ -66,21 +67,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
-        "engine/idle.rs",
+        "an M that is assigned a P overlooks the runnext of other Ps",
         "an M that is assigned a P for other work overlooks the runnext of other Ps",
         "                !queue.is_empty()",
         "                queue.len() != 0",
         Model("idle::submitter_against_a_spinning_m_that_is_assigned_a_p"),
     ),
     mutant(
-        "engine/idle.rs",
+        "an M that is assigned a P overlooks the ring behind its runnext",
         "an M that is assigned a P overlooks what is behind its runnext",
         "queue.len() + usize::from(queue.next().is_some()) > 1",
         "queue.len() > 1",
         Model("idle::submitter_that_blocks_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
-        "engine/idle.rs",
+        "an M that has seen work and is then assigned a P wakes no M for the work it saw",
         "an M that has seen work and is assigned a P for other work leaves the work it saw",
         "            let is_assigned = self.take_assigned();
             self.wake_if_more_work();
@@ -111,7 +112,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::waker_that_finds_no_idle_p_checks_again"),
     ),
     mutant(
-        "engine/idle.rs",
+        "a waker that finds no idle P stays counted as spinning",
         "a waker that finds no idle P stays counted",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_search() {
@@ -152,7 +153,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that finds work overlooks that it was assigned a P",
+        "an M that finds work overlooks that it has been assigned a P",
         "        if self.next_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
             let is_assigned = self.take_assigned();
@@ -171,7 +172,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_of_two_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
-        "engine/idle.rs",
+        "a spinning M that goes idle stays counted as spinning",
         "a spinning M that goes idle stays counted",
         "            if self.spinning.swap(false, Ordering::Relaxed) {
                 scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -181,14 +182,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/pick.rs",
-        "a spinning M that finds work does not wake the next",
+        "a spinning M that finds work wakes no other M",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);",
         Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
     mutant(
-        "engine/pick.rs",
+        "a spinning M that finds work wakes another M while it still counts as spinning",
         "a spinning M that finds work wakes the next before it is off the count",
         "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         scheduler.wake_processor();",

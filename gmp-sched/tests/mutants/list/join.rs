@@ -1,4 +1,4 @@
-//! The word between a G and its handle.
+//! The completion word of a G and its handle.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};
@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "lifecycle/join.rs",
-        "a waiter overwrites the result's mark",
+        "a waiter overwrites the mark of the result",
         "    goroutine.completion.compare_exchange(ATTACHED, waiter, Ordering::Release, Ordering::Relaxed).is_ok()",
         "    goroutine.completion.store(waiter, Ordering::Release);
     true",
@@ -28,14 +28,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "lifecycle/join.rs",
-        "a waiter is readied without its context being seen",
+        "the end of a G readies the waiter without Acquire, so it may not see the waiter's context",
         "    match me.completion.swap(RESULT, Ordering::AcqRel) {",
         "    match me.completion.swap(RESULT, Ordering::Release) {",
         Model("join::waiter_against_the_end_of_its_g"),
     ),
     mutant(
         "lifecycle/join.rs",
-        "a handle looks for a result without Acquire",
+        "a handle checks for a result without Acquire",
         "    matches!(goroutine.completion.load(Ordering::Acquire), RESULT | DONE)",
         "    matches!(goroutine.completion.load(Ordering::Relaxed), RESULT | DONE)",
         Model("join::waiter_against_the_end_of_its_g"),
@@ -63,7 +63,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "lifecycle/join.rs",
-        "the handle reuses the slot whether the G has left it or not",
+        "the handle reuses the slot even if the G has not left it",
         "    if !far_side_releases_it {
         recycle",
         "    let _ = far_side_releases_it;
@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "lifecycle/join.rs",
-        "the far side reuses a slot that it finds released without Acquire",
+        "the far side finds the handle released and reuses the slot without Acquire",
         "goroutine.completion.load(Ordering::Acquire) == DETACHED",
         "goroutine.completion.load(Ordering::Relaxed) == DETACHED",
         Model("join::"),

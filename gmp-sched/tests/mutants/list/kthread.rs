@@ -6,7 +6,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "kthread/placement.rs",
-        "making ready has no fence",
+        "making a thread ready has no fence",
         "            fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match",
@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/placement.rs",
-        "going idle has no fence",
+        "a CPU that goes idle has no fence",
         "        fence(Ordering::SeqCst);
         C::point(Site::ReadyList);
         let next",
@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/placement.rs",
-        "a claim of a CPU that found another thread is not passed on",
+        "a CPU that was claimed but has found another thread does not kick another idle CPU",
         "        if claimed && let Some(other) = self.claim_idle(0, 0) {
             C::kick(other);
         }",
@@ -64,7 +64,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/placement.rs",
-        "making ready has too weak a fence",
+        "making a thread ready has a fence that is too weak",
         "            fence(Ordering::SeqCst);
             C::point(Site::ReadyList);
             match",
@@ -75,7 +75,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/placement.rs",
-        "the CPU chosen first is kicked, not the claimed one",
+        "the CPU chosen first is kicked instead of the claimed one",
         "                Some(idle) => C::kick(idle),",
         "                Some(_) => C::kick(target),",
         Model("kthread::two_ready_threads_against_a_halting"),

@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/lock_os_thread.rs",
-        "an M that gives its P to the M of a locked G does not go idle",
+        "an M that hands its P to the M of a locked G is not put on the idle list",
         "            scheduler.put_idle_machine(&mut shared, self);
             to.assign(&mut shared, processor);",
         "            to.assign(&mut shared, processor);",
@@ -24,21 +24,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/lock_os_thread.rs",
-        "an M that has been given a P for its locked G counts as waiting for one",
+        "an M that has been assigned a P for its locked G is counted as waiting for one",
         "        if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits",
         "        if !self.locked.waits",
         Model("locked::locked_g_that_returns_from_a_system_call_is_found_by_another_m"),
     ),
     mutant(
         "engine/lock_os_thread.rs",
-        "an M that is given a P for its locked G still counts as waiting for one",
+        "an M that is assigned a P for its locked G stays counted as waiting for one",
         "            shared.idle_locked -= 1;",
         "",
         Model("locked::locked_g_that_yields_is_found_by_another_m"),
     ),
     mutant(
         "engine/lock_os_thread.rs",
-        "a locked G that continues on its M at once stays on the list for others to find",
+        "a locked G that continues on its M at once stays on the list on which other Ms find it",
         "            scheduler.take_locked(&mut shared);
             processor.advance_tick();",
         "            processor.advance_tick();",

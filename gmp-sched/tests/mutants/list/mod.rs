@@ -31,31 +31,32 @@ use std::fmt;
 pub(crate) enum Catcher {
     /// loom models whose path contains this string.
     Model(&'static str),
-    /// Simulated programs in the file of that name in `tests` whose names contain the second string, with this many seeds.
+    /// Simulated programs, run with this many seeds. The first string is their file in `tests`, and the second is
+    /// contained in their names.
     Simulation(&'static str, &'static str, u32),
-    /// Ordinary tests in the file of that name in `tests` whose names contain the second string.
+    /// Ordinary tests. The first string is their file in `tests`, and the second is contained in their names.
     Test(&'static str, &'static str),
     /// Property tests, in `tests/run_queue.rs` or in the source, whose names contain this string.
     Properties(&'static str),
-    /// Undetectable: the mutant behaves the same, for this reason.
+    /// No test: the mutant behaves as the original does, for this reason.
     Nobody(&'static str),
 }
 
 /// One small change of the source that is an error.
 pub(crate) struct Mutant {
-    /// The error.
+    /// A description of the error.
     pub(crate) what: &'static str,
     /// The file in `gmp-sched/src`.
     pub(crate) file: &'static str,
-    /// Code that occurs once in the file, whatever its comments and whitespace are.
+    /// The code to be replaced. It occurs once in the file, where comments and whitespace are not compared.
     pub(crate) from: &'static str,
-    /// What replaces it, with the comments within.
+    /// The code that replaces `from` and the comments within it.
     pub(crate) to: &'static str,
     pub(crate) catcher: Catcher,
 }
 
 impl Mutant {
-    /// Whether its description or its catcher's name contains `words`.
+    /// Whether the mutant's description or the name of its catcher contains `words`.
     pub(crate) fn is_called(&self, words: &str) -> bool {
         let catcher = match self.catcher {
             Catcher::Model(name)

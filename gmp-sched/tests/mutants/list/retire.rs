@@ -1,4 +1,4 @@
-//! Ms that have been idle for long and end.
+//! Ms that end because they have been idle for a long time.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};
@@ -28,7 +28,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/machines.rs",
-        "an M decides to end before it holds the lock",
+        "an M decides to end before it takes the lock under which it ends",
         "        let mut shared = scheduler.shared.lock();
         let is_needed = (shared.machines - shared.blocked_machines) as usize <= shared.machines_wanted;",
         "        let shared = scheduler.shared.lock();
@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/machines.rs",
-        "an M that ends stays counted",
+        "an M that ends stays counted as existing",
         "        shared.machines -= 1;
         self.set_retired(true);",
         "        self.set_retired(true);",

@@ -1,4 +1,4 @@
-//! Errors that show only when Gs really run.
+//! Errors that show only when Gs are really switched.
 
 use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};
@@ -6,7 +6,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/stacks.rs",
-        "a G that ends keeps the stack that it leaves to the next",
+        "a G that ends keeps the stack that the next G takes over",
         "    dead.set_stack_top(unused);
 ",
         "",
@@ -21,7 +21,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/park.rs",
-        "a G whose park is called off is not readied",
+        "a G whose commit refuses to park is not readied",
         "        if !commit(pinned, me) {
             ready_pinned(pinned, me);
         }",
@@ -29,7 +29,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
-        "engine/pick.rs",
+        "a P takes Gs from its ring as if there were no other P",
         "a P takes Gs from its ring as if there were no other",
         "self.queue.take(!self.is_alone())",
         "self.queue.take(false)",
@@ -51,7 +51,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "the interrupt for a timer that came during a system call is not made up for",
+        "a timer interrupt that came during a system call is not armed again after the call",
         "    if P::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         P::arm_timer(pinned, processor, earliest);
     }
@@ -62,14 +62,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/sleepers.rs",
-        "a thread that sleeps anew may be taken off by what woke it last",
+        "a woken thread stays on the list of sleepers, so its next sleep may end too early",
         "        C::without_interrupts(|| self.cpus[cpu].sleepers.lock().remove(thread));",
         "        let _ = (cpu, thread);",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
         "engine/pick.rs",
-        "a P takes less than its share of the global queue",
+        "a P takes less than its share from the global queue",
         "(shared.global.len() + 1) / scheduler.procs()",
         "shared.global.len() / scheduler.procs()",
         Properties("a_batch_of_the_global"),
@@ -83,7 +83,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/list.rs",
-        "the last element that is taken leaves its place behind",
+        "a list whose last element is taken keeps that element as its tail",
         "        if self.head.is_none() {
             self.tail = None;
         }

@@ -43,21 +43,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let tail = self.tail.load(Ordering::Relaxed);
         if tail.wrapping_sub(head) >= Self::SIZE {",
         Nobody(
-            "a thief would have to read what is stored later than the owner sees the thief's claim, which follows that \
-             read. The language allows it (load buffering); x86 does not do it, and loom, which runs one step after the \
-             other, cannot show it. The Acquire stays for the language.",
+            "the mutant differs only if a thief reads what the owner stores after it has seen the thief's claim, \
+             although the claim follows the read. The language allows this (load buffering). x86 does not do it, and \
+             loom, which runs one step after the other, cannot show it. The Acquire stays for the language.",
         ),
     ),
     mutant(
         "base/run_queue.rs",
-        "pop takes without a claim",
+        "pop takes from the ring without a compare-exchange",
         "            return self.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();",
         "            self.head.store(next, Ordering::Release);
             return true;",
         Model("run_queue::two_thieves"),
     ),
     mutant(
-        "base/run_queue.rs",
+        "pop takes runnext although a thief has taken it",
         "pop takes runnext although a thief has it",
         "            return self.next.replace(next, None, Ordering::AcqRel, Ordering::Relaxed);",
         "            self.next.store(None, Ordering::Release);
@@ -73,13 +73,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/run_queue.rs",
-        "is_empty looks at runnext without Acquire",
+        "is_empty loads runnext without Acquire",
         "            let next = self.next.load(Ordering::Acquire);",
         "            let next = self.next.load(Ordering::Relaxed);",
         Model("run_queue::queue_with_an_element_is_never_seen_empty"),
     ),
     mutant(
-        "base/run_queue.rs",
+        "is_empty does not load the tail a second time",
         "is_empty does not look at the tail again",
         "            if self.tail.load(Ordering::Acquire) == tail {
                 return head == tail && next.is_none();
@@ -102,7 +102,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
-        "base/run_queue.rs",
+        "an element displaced from runnext may already have been stolen",
         "what is kicked out of runnext may be a thief's already",
         "        self.next.swap(Some(item), Ordering::AcqRel)",
         "        let kicked = self.next.load(Ordering::Relaxed);
@@ -112,7 +112,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/run_queue.rs",
-        "a thief takes runnext without a claim",
+        "a thief takes runnext without a compare-exchange",
         "        self.next.replace(Some(next), None, Ordering::AcqRel, Ordering::Relaxed)",
         "        self.next.store(None, Ordering::Release);
         let _ = next;
@@ -127,7 +127,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::run_next"),
     ),
     mutant(
-        "base/run_queue.rs",
+        "a thief loads the tail without Acquire",
         "a thief looks at the tail without Acquire",
         "            let tail = self.tail.load(Ordering::Acquire);
             let length",
@@ -137,7 +137,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/run_queue.rs",
-        "a thief claims without an exchange",
+        "a thief claims elements without a compare-exchange",
         "            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 return half;
             }",
@@ -146,7 +146,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("run_queue::two_thieves"),
     ),
     mutant(
-        "base/run_queue.rs",
+        "a thief copies the elements after its claim",
         "a thief copies after its claim",
         "            for offset in 0..half {
                 let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
@@ -178,12 +178,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            if half > Self::SIZE / 2 {",
         "            if false {",
         Nobody(
-            "its claim fails, since the head has moved on; what it wrote meanwhile are slots of its own ring, which is \
-             empty. The check saves the copy, and spares everyone this argument.",
+            "the thief's claim fails, because the head has moved. Until then the thief has written only to unused \
+             entries of its own ring. The check saves the copy and makes this argument unnecessary.",
         ),
     ),
     mutant(
-        "base/run_queue.rs",
+        "half of a full ring is moved away without a compare-exchange",
         "half of a full ring is moved away without a claim",
         "        if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;

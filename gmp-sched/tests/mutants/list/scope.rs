@@ -6,7 +6,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/children.rs",
-        "a parent registers as the waiter without a second look at the count",
+        "a parent registers as the waiter after it has released the lock under which it checked the count",
         "            return None;
         }
         state.waiting = Some(me);",
@@ -53,7 +53,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/unwinding", "scope_in_a_system_call"),
     ),
     mutant(
-        "lifecycle/children.rs",
+        "a scope is left although its parent cannot wait for the children",
         "a scope is left when the parent cannot wait",
         "        P::fatal(self.0, format_args!(\"a G cannot wait for the children of its scope\"));",
         "        let _ = self.0;",
@@ -70,7 +70,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/sync/wait_group.rs",
-        "a group goes on to count a G whose spawn panics",
+        "a group still counts a G whose spawn panics",
         "        let done = OnDrop(move || group.done());
         let spawned = crate::lifecycle::spawn::try_go::<P, _, _>(move || {
             let (body, _done) = (body, done);",

@@ -21,14 +21,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/slice.rs",
-        "those that are spawned at the end of a slice prolong it again and again",
+        "Gs that are spawned at the end of a slice prolong it again and again",
         "if self.queue.next().is_some() && self.slice.prolong(tick, now) {",
         "if self.queue.next().is_some() && (self.slice.prolong(tick, now) || true) {",
         Simulation("simulation/preemption", "ring_runs_beside_hogs_that_spawn_hogs", 60),
     ),
     mutant(
         "engine/due_timers.rs",
-        "what Gs of timers ready comes before the ring",
+        "Gs that are readied by Gs of due timers run before those in the ring",
         "processor.queue.next().is_some_and(|next| !processor.is_displaced(next))",
         "processor.queue.next().is_some_and(|next| !processor.is_displaced(next) && false)",
         Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),

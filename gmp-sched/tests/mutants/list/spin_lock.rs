@@ -1,4 +1,5 @@
-//! The algorithm of `spin`'s mutex, as the models repeat it: they would detect these errors in it.
+//! The algorithm of `spin`'s mutex, as `base::modelled_lock` repeats it for loom. The models would detect these errors
+//! in it.
 
 use super::Catcher::Model;
 use super::{Mutant, mutant};
@@ -6,7 +7,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/modelled_lock.rs",
-        "a mutex is taken by an exchange that may find it taken",
+        "a mutex is taken by a load and a store instead of a compare-exchange",
         "        let taken = self.lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();",
         "        let taken = !self.is_locked();
         self.lock.store(true, Ordering::Relaxed);",

@@ -1,4 +1,4 @@
-//! Locks and the rest of `sync`.
+//! Locks and the other primitives of `sync`.
 
 use super::Catcher::{Model, Simulation};
 use super::{Mutant, mutant};
@@ -6,7 +6,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
-        "a mutex is let go without Release",
+        "a mutex without waiters is unlocked without Release",
         "        if self.word.compare_exchange(HELD, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.release_slow(Fairness::Normal",
         "        if self.word.compare_exchange(HELD, 0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -22,35 +22,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/sync/mutex.rs",
-        "the word of a mutex does not say that somebody waits",
+        "the word of a mutex does not say that a G waits",
         "            if self.take_or(mine, |word| word & !mine | QUEUED) {",
         "            if self.take_or(mine, |word| word & !mine) {",
         Model("sync::mutex_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/mutex.rs",
-        "the word of a mutex does not say that others wait, too",
+        "the word of a mutex does not say that more Gs wait",
         "        let rest = if queue.is_empty() { 0 } else { QUEUED };",
         "        let rest = 0;",
         Model("sync::mutex_has_one_holder_of_three_at_a_time"),
     ),
     mutant(
         "library/sync/mutex.rs",
-        "a mutex for which Gs wait is let go without Release",
+        "a mutex with waiters is unlocked without Release",
         "            self.word.swap(AWAKE | rest, Ordering::Release);",
         "            self.word.swap(AWAKE | rest, Ordering::Relaxed);",
         Model("sync::try_lock_takes_a_mutex_ahead_of_waiters"),
     ),
     mutant(
         "library/sync/mutex.rs",
-        "a mutex is handed over to a waiter that is not told so",
+        "a waiter does not learn that the mutex has been handed over to it",
         "            first.outcome.store(HANDED_OVER, Ordering::Relaxed);",
         "            first.outcome.store(COMPETE, Ordering::Relaxed);",
         Model("sync::mutex_is_handed_over"),
     ),
     mutant(
         "library/sync/mutex.rs",
-        "a waiter that was woken and gives up leaves the others waiting",
+        "a woken waiter that gives up leaves the AWAKE bit set, so that no other waiter is woken",
         "                return self.take_or(mine, |word| word & !mine);",
         "                return self.take_or(0, |word| word);",
         Simulation("simulation/sync", "mutex_has_one_holder_and_loses_no_waiter", 1000),
@@ -71,7 +71,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/sync/rwlock/readers.rs",
-        "a writer opens without Release",
+        "a writer readmits readers without Release",
         "        self.0.fetch_and(!CLOSED, Ordering::Release);",
         "        self.0.fetch_and(!CLOSED, Ordering::Relaxed);",
         Model("sync::readers_and_writers_of_one"),
@@ -85,7 +85,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/sync/rwlock/read_mostly.rs",
-        "readers that are counted apart and a writer do not see each other",
+        "readers with spread counters and a writer do not see each other",
         "    #[cfg(gmp_loom)]
     crate::base::atomic::fence(Ordering::SeqCst);",
         "",
@@ -93,7 +93,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/sync/rwlock/mod.rs",
-        "a reader waits for a writer that is gone",
+        "a reader waits for a writer that has already left",
         "            if self.readers.is_closed() {",
         "            if true {",
         Model("sync::readers_and_writers_of_one"),
@@ -107,77 +107,77 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/sync/rwlock/mod.rs",
-        "a writer waits for readers that are gone",
+        "a writer waits for readers that have already left",
         "        let is_drained = if self.readers.is_empty::<P>() {",
         "        let is_drained = if false {",
         Model("sync::readers_and_writers_of_one"),
     ),
     mutant(
         "library/sync/semaphore.rs",
-        "permits are given back without Release",
+        "permits are released without Release",
         "compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)",
         "compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed)",
         Model("sync::permit_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/semaphore.rs",
-        "the word of a semaphore does not say that somebody waits",
+        "the word of a semaphore does not say that a G waits",
         "else { word | QUEUED };",
         "else { word };",
         Model("sync::permit_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/semaphore.rs",
-        "the word of a semaphore does not say that others wait, too",
+        "the word of a semaphore does not say that more Gs wait",
         "        let queued = if queue.is_empty() { 0 } else { QUEUED };",
         "        let queued = 0;",
         Model("sync::permit_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/semaphore.rs",
-        "permits are taken ahead of those that wait",
+        "permits are taken ahead of waiters",
         "            if word & QUEUED != 0 || word / ONE < permits {",
         "            if word / ONE < permits {",
         Simulation("simulation/sync", "permits", 1000),
     ),
     mutant(
         "library/sync/once.rs",
-        "what was done once is not seen",
+        "the effects of a once are observed without Acquire",
         "        self.word.load(Ordering::Acquire) == DONE",
         "        self.word.load(Ordering::Relaxed) == DONE",
         Model("sync::effects_of_a_once_are_seen_by_all"),
     ),
     mutant(
         "library/sync/once.rs",
-        "what was done once is not published",
+        "the effects of a once are published without Release",
         "            self.word.store(word, Ordering::Release);",
         "            self.word.store(word, Ordering::Relaxed);",
         Model("sync::effects_of_a_once_are_seen_by_all"),
     ),
     mutant(
         "library/sync/once.rs",
-        "a G waits for what has been done in the meantime",
+        "a G waits for a once that has completed meanwhile",
         "        if self.word.load(Ordering::Relaxed) == RUNNING {",
         "        if true {",
         Model("sync::effects_of_a_once_are_seen_by_all"),
     ),
     mutant(
         "library/sync/wait_group.rs",
-        "the last one does not pass on what the others did",
+        "the last task of a wait group does not acquire the effects of the other tasks",
         "        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);",
         "        let before = self.word.fetch_sub(ONE, Ordering::Release);",
         Model("sync::effects_of_tasks_are_seen_by_waiters_of_a_wait_group"),
     ),
     mutant(
         "library/sync/wait_group.rs",
-        "what was done is not published",
+        "the effects of a task are not released to the waiters of its wait group",
         "        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);",
         "        let before = self.word.fetch_sub(ONE, Ordering::Acquire);",
         Model("sync::effects_of_tasks_are_seen_by_waiters_of_a_wait_group"),
     ),
     mutant(
         "library/sync/wait_group.rs",
-        "whoever finds nothing under way does not see what was done",
+        "a wait that finds no task under way does not acquire the effects of the tasks",
         "        self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)",
         "        self.word.load(Ordering::Relaxed) < ONE || self.wait_slow(limit)",
         Model("sync::effects_of_tasks_are_seen_by_waiters_of_a_wait_group"),

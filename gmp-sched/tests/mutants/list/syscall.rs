@@ -1,4 +1,4 @@
-//! System calls, and waking from outside.
+//! System calls, and wakeups from outside of the scheduler.
 
 use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};
@@ -6,7 +6,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "entities/processor_status.rs",
-        "a P is left behind without Release",
+        "the status of a P is stored without Release",
         "        self.0.store(status as u32, Ordering::Release);",
         "        self.0.store(status as u32, Ordering::Relaxed);",
         Model("syscall::retake"),
@@ -20,7 +20,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "entities/processor_status.rs",
-        "two may take a P from a system call",
+        "two Ms may both take the same P from a system call",
         "        self.0.compare_exchange(from as u32, to as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()",
         "        let is_free = self.0.load(Ordering::Acquire) == from as u32;
         if is_free {
@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("syscall::retake"),
     ),
     mutant(
-        "engine/syscall.rs",
+        "a handoff does not check for work on other queues",
         "a hand-off does not look for work of the others",
         "        if self.is_work_visible() {
             self.wake_processor();
@@ -59,10 +59,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a hand-off leaves a P with work idle",
+        "a handoff leaves a P with work idle",
         "            if has_work || shared.has_work() {",
         "            if shared.has_work() {",
-        Nobody("the look at everything that follows finds that work and wakes an M for it, which takes longer."),
+        Nobody("the check of all queues that follows finds this work and wakes an M for it. That takes longer."),
     ),
     mutant(
         "engine/syscall.rs",
@@ -81,24 +81,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "an M without a P wakes nobody for its G",
+        "an M without a P wakes no M for its G",
         "    P::point(Site::Idle);
     scheduler.wake_processor();",
         "",
-        Nobody(
-            "the M itself looks at everything once more before it parks, and takes an idle P. The wake-up is sooner.",
-        ),
+        Nobody("the M itself checks all queues once more before it parks, and takes an idle P. The wakeup is sooner."),
     ),
     mutant(
         "engine/syscall.rs",
-        "an M blocks although it is the only one for its P",
+        "an M blocks although no other M is left for its P",
         "                if (shared.machines - shared.blocked_machines) as usize > shared.machines_wanted {",
         "                if (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted {",
         Model("syscall::every_p_has_an_m_when_two_block"),
     ),
     mutant(
         "engine/syscall.rs",
-        "an M that gets a P back stays counted as blocked",
+        "an M that regains a P stays counted as blocked",
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;",
         "        let processor = self.take_idle_processor_preferring(&mut shared, old)?;",
@@ -113,32 +111,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a slice that is over goes on after a system call",
+        "a G whose slice is over continues after a system call",
         "            if has_to_stop(machine.scheduler()) || is_wanted(machine) {",
         "            let _ = is_wanted::<P>;
             if has_to_stop(machine.scheduler()) {",
-        Nobody("sysmon finds the P in a call sooner or later, and takes it away since the slice is over."),
+        Nobody("sysmon finds the P in a system call sooner or later and retakes it, because the slice is over."),
     ),
     mutant(
-        "engine/sysmon.rs",
+        "sysmon does not retake a P in a system call although its slice is over",
         "sysmon leaves a P in a system call whose slice is over",
         "        if !processor.is_slice_over() {
             return false;
         }",
         "        return false;",
-        Nobody("the G gives way at the end of the call, which is a short one, since others came between two looks."),
+        Nobody(
+            "the G gives way at the end of its call, which is short: other calls began between two passes of sysmon.",
+        ),
     ),
     mutant(
         "engine/syscall.rs",
-        "an M that gets an idle P goes on in the slice that was over there",
+        "an M that takes an idle P continues the slice that was over on this P",
         "        processor.advance_tick();
 ",
         "",
-        Nobody("the G gives way sooner than it has to, and then begins a slice."),
+        Nobody("the G gives way sooner than it has to, and then begins a slice of its own."),
     ),
     mutant(
         "engine/enqueue.rs",
-        "a G that is woken from outside is on no queue for a moment",
+        "a G that is readied from outside is runnable before it is on a queue",
         "            let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);",
         "            goroutine.set_status(Status::Runnable);

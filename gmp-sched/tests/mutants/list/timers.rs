@@ -6,7 +6,7 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
-        "telling the timekeeper has no fence",
+        "waking the timekeeper has no fence",
         "        fence(Ordering::SeqCst);
         P::point(Site::Timers);
         if let Some(machine)",
@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "the timekeeper has no fence",
+        "the timekeeper has no fence between storing its deadline and checking the timers again",
         "            fence(Ordering::SeqCst);
             P::point(Site::Timers);
             if self.earliest_timekeeper_timer",
@@ -42,7 +42,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/idle.rs",
-        "an M that goes back to work stays the timekeeper",
+        "an M that finds work stays the timekeeper",
         "            scheduler.set_timekeeper(successor);",
         "",
         Model("timers::timekeeper_that_finds_work_leaves_its_deadline_to_another"),
@@ -94,14 +94,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a handoff wakes the timekeeper for the timers that it leaves, and not for those of Ps in system calls",
+        "a handoff wakes the timekeeper for the timers that it leaves, but not for those of Ps in system calls",
         "        self.wake_timekeeper(self.earliest_timekeeper_timer());",
         "        self.wake_timekeeper(processor.timers.earliest());",
         Model("timers::handing_off_beside"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "elements of the same time come out in any order",
+        "elements with the same time come out in any order",
         "                slot.earliest = slot.earliest.min(when);",
         "                slot.earliest = slot.earliest.min(when);
                 slot.first = Some(element);",
@@ -123,7 +123,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "an element alone in its slot is taken out before its time if an earlier one was removed",
+        "an element that is alone in its slot is taken out before its time if an earlier one was removed",
         "            if when > now.as_nanos() {
                 *earliest = when;
                 return None;
@@ -133,7 +133,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "a slot keeps the first element after it was taken out",
+        "a slot keeps its first element after this element was taken out",
         "        if is(*first, element) {
             *first = Some(next);
         }",
@@ -175,7 +175,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "of two in a slot the one inserted first is taken even if it is due later",
+        "of two elements in a slot, the one inserted first is taken even if it is due later",
         "                if next.entry().when() < element.entry().when() {
                     (element, next) = (next, element);
                 }",
@@ -184,7 +184,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "a slot keeps the time of the first of two after it was taken out",
+        "a slot keeps the time of its first element after this element was taken out",
         "            self.slots[slot].earliest = next.entry().when();",
         "",
         Properties("behaves_like_a_sorted"),
@@ -199,7 +199,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "the first slot stays the first when it is empty",
+        "the first slot stays the first although it is empty",
         "        if slot == self.first {
             self.find_first();
         }",
@@ -208,14 +208,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "an element inserted before all others is not the first",
+        "an element inserted before all others does not become the first",
         "        if self.slots.get(self.first).is_none_or(|first| when < first.earliest) {",
         "        if self.first == SLOTS {",
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
         "base/timing_wheel/mod.rs",
-        "taking out an element alone in its slot does not enter the next rotation",
+        "taking out the only element of a slot does not enter the next rotation",
         "            if slot >= NEAR_END && rotation(old) != rotation(when) {
                 self.enter_rotation(old);
             }",
@@ -238,7 +238,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "base/timing_wheel/levels.rs",
-        "the levels above count from the base",
+        "the levels above are computed from the base, not from the start of the next rotation",
         "        _ => level_of_difference(far_base(base) ^ when),",
         "        _ => level_of_difference(base ^ when),",
         Properties("behaves_like_a_sorted"),
@@ -252,7 +252,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/due_timers.rs",
-        "timers that are due again and again keep all others from running",
+        "timers that are due again and again keep all other Gs from running",
         "processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
         "false && processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
         Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_other_gs", 100),

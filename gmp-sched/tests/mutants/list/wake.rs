@@ -6,14 +6,14 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "entities/status.rs",
-        "a waker takes the Gs of all schedulers for its own",
+        "a waker takes Gs of all schedulers for Gs of its own scheduler",
         "        Self(scheduler << Self::SHIFT | Status::Waiting as u32)",
         "        Self((scheduler & 0) << Self::SHIFT | Status::Waiting as u32)",
         Model("wake::wake_from_another_scheduler_against_going_idle"),
     ),
     mutant(
         "engine/enqueue.rs",
-        "nobody is woken for a G that is readied from outside",
+        "no M is woken for a G that is readied from outside",
         "            self.assign_search(&mut shared)",
         "            None::<&Machine<P>>",
         Model("wake::two_schedulers"),
@@ -33,7 +33,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/lock_os_thread.rs",
-        "the M of a locked G is given a P without a wake-up",
+        "the M of a locked G is assigned a P but not unparked",
         "        drop(shared);
         P::unpark_thread(to);
         return;",

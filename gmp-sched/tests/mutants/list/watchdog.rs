@@ -22,14 +22,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/watchdog.rs",
-        "a CPU leaves duty without a second check",
+        "a CPU leaves duty without checking a second time whether another is busy",
         "        let stays = is_another_busy();",
         "        let stays = false;",
         Model("watchdog::cpu_becoming_busy_is_checked_while_two"),
     ),
     mutant(
         "kthread/watchdog.rs",
-        "a CPU that becomes busy takes itself for another one on duty",
+        "a CPU that becomes busy takes itself for another CPU on duty",
         "        self.count.load(Ordering::Relaxed) <= 1",
         "        self.count.load(Ordering::Relaxed) == 0",
         Model("watchdog::cpu_becoming_busy_is_checked_while_the_last"),
@@ -59,7 +59,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/epoch.rs",
-        "a change is not published with its epoch",
+        "an epoch begins without releasing the change before it",
         "        self.0.fetch_add(1, Ordering::AcqRel) + 1",
         "        self.0.fetch_add(1, Ordering::Acquire) + 1",
         Model("epoch::"),
@@ -72,13 +72,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            self.0.store(epoch, Ordering::Release);
             forget();",
         Nobody(
-            "the CPU is in an interrupt handler and accesses nothing between the two that it does not flush. The order \
-             makes this argument unnecessary.",
+            "the CPU is in an interrupt handler and uses none of the addresses that are being flushed. The original \
+             order makes this argument unnecessary.",
         ),
     ),
     mutant(
         "kthread/epoch.rs",
-        "a CPU that no interrupt woke does not pass",
+        "a CPU that was not woken by an interrupt does not flush",
         "        wait();
         self.pass(epochs, forget);",
         "        wait();
@@ -87,7 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "kthread/epoch.rs",
-        "a CPU that runs is not waited for",
+        "a grace period does not wait for CPUs that run",
         "word & HALTS != 0 || word >= epoch",
         "word & HALTS != 0 || word + 1 >= epoch",
         Model("epoch::address_is_reused_after_a_running_cpu_has_flushed"),

@@ -6,14 +6,14 @@ use super::{Mutant, mutant};
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
-        "an M goes idle with its P while the world is to stop",
+        "an M goes idle with its P while the world is being stopped",
         "            if shared.has_work() || scheduler.is_stopping() {",
         "            if shared.has_work() {",
         Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
         "engine/pick.rs",
-        "an M that looks for work does not see that the world is to stop",
+        "an M that searches for work does not see that the world is being stopped",
         "        if scheduler.is_stopping() {
             machine.stop_for_world();
             continue;
@@ -23,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a P is handed on while the world is to stop",
+        "a P is handed off to another M while the world is being stopped",
         "            if self.is_stopping() {
                 self.stop_processor(&mut shared, processor);
                 return;
@@ -33,7 +33,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "a G goes on after a system call while the world is to stop",
+        "a G continues after a system call while the world is being stopped",
         "    scheduler.is_stopping()
 }",
         "    let _ = scheduler;
@@ -43,14 +43,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "the end of a system call has no fence before the look at the stop",
+        "the end of a system call has no fence before its check for a stop",
         "    fence(Ordering::SeqCst);",
         "",
         Model("world::stopping_against_the_return"),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the stopper has no fence before the look at the Ps",
+        "the stopper has no fence before it checks the Ps",
         "        fence(Ordering::SeqCst);
         for processor in self.processors() {",
         "        for processor in self.processors() {",
@@ -67,7 +67,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "entities/processor_status.rs",
-        "a P in a system call is stopped while it is taken away from the call",
+        "a P in a system call is stopped while it is being retaken",
         "        self.claim(ProcessorStatus::Syscall, ProcessorStatus::StoppedInSyscall)",
         "        let is_in_call = self.get() == ProcessorStatus::Syscall;
         if is_in_call {
@@ -85,14 +85,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "Gs that run are not asked to stop",
+        "running Gs are not asked to stop",
         "                P::request_preemption(machine);",
         "",
         Model("world::stopping_against_the_return"),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "a P becomes idle between the look at the idle ones and the wish to stop",
+        "a P becomes idle between the check of the idle Ps and the request to stop",
         "        self.world.stopping.store(true, Ordering::Relaxed);
         while let Some(processor) = self.take_idle_processor(&mut shared) {
             self.stop_processor(&mut shared, processor);
@@ -106,7 +106,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "idle Ps are left to be woken",
+        "idle Ps are counted as stopped but stay on the idle list",
         "        while let Some(processor) = self.take_idle_processor(&mut shared) {
             self.stop_processor(&mut shared, processor);
         }",
@@ -118,14 +118,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the last that stops does not tell the stopper",
+        "the last P that stops does not unpark the stopper",
         "            P::unpark_thread(stopper);",
         "            let _ = stopper;",
         Model("world::"),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "an M that stops is on no list",
+        "an M that stops is not on the idle list",
         "        scheduler.put_idle_machine(&mut shared, self);
         if self.spinning",
         "        if self.spinning",
@@ -157,13 +157,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }",
         "",
         Nobody(
-            "the M holds a P, and the world does not stand, and so cannot have started again, before that one stands. The \
-             check spares everyone this argument.",
+            "the M holds a P. Before this P has stopped, the world is not stopped and cannot have started again. The \
+             check makes this argument unnecessary.",
         ),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start leaves Ps in system calls standing",
+        "the start leaves Ps in system calls stopped",
         "ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),",
         "ProcessorStatus::StoppedInSyscall => {}",
         Model("world::starting_against"),
@@ -173,11 +173,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the start leaves a P with work idle",
         "                    ProcessorStatus::Stopped if processor.has_work() => {",
         "                    ProcessorStatus::Stopped if false => {",
-        Nobody("the look at everything that follows finds that work and wakes an M for it, which takes longer."),
+        Nobody("the check of all queues that follows finds this work and wakes an M for it. That takes longer."),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start gives Ps to any Ms",
+        "the start assigns Ps to other Ms than those that held them",
         "            self.give_processors_back(&mut shared);
 ",
         "",
@@ -185,7 +185,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start gives Ps back and leaves the time to an M that is not idle",
+        "the start leaves the timekeeping to an M that is not idle",
         "        self.set_timekeeper(shared.idle_machines.back());
 ",
         "",
@@ -193,7 +193,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start gives a P away that stays marked as standing",
+        "the start assigns a P that stays marked as stopped",
         "                        processor.status.set(ProcessorStatus::Running);
                         P::unpark_thread(self.assign",
         "                        P::unpark_thread(self.assign",
@@ -201,21 +201,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start wakes nobody for the work of the stopper",
+        "the start wakes no M for the work of the stopper",
         "        self.pass_search_on();",
         "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
         Model("world::stopped_work_is_run_when_the_world_starts"),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start wakes an M in its place that is not counted",
+        "the stopper searches on without being counted as spinning",
         "            self.spinning.fetch_add(1, Ordering::SeqCst);",
         "",
         Model("world::"),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the start does not tell the timekeeper of the timers of idle Ps",
+        "the start does not wake the timekeeper for the timers of idle Ps",
         "            self.wake_timekeeper(earliest);",
         "            let _ = earliest;",
         Model("world::timers_are_not_missed_when_the_world_starts"),
@@ -227,13 +227,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let earliest",
         "        let earliest",
         Nobody(
-            "while the world is stopped only the stopper sets timers, and `wake_timekeeper` has a fence of its own. It stays \
-             for whoever may once set one from outside.",
+            "while the world is stopped only the stopper sets timers, and `wake_timekeeper` has a fence of its own. \
+             The fence stays for a timer that may be set from outside in a later version.",
         ),
     ),
     mutant(
         "engine/syscall.rs",
-        "an M whose P stood with the world takes another one too",
+        "an M whose P was stopped with the world takes another P as well",
         "        if old.is_some_and(|processor| processor.status.claim_from_syscall()) {
             return old;
         }",
@@ -242,14 +242,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall.rs",
-        "an M whose P stood with the world leaves it behind",
+        "an M whose P was stopped with the world leaves it behind",
         "            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),",
         "",
         Model("world::starting_against"),
     ),
     mutant(
         "engine/syscall.rs",
-        "an M that waits for the start keeps a claim on its P",
+        "an M that waits for the start leaves its P marked as stopped in a system call",
         "            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
                 processor.status.set(ProcessorStatus::Stopped);
             }",
@@ -258,28 +258,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "the turn to stop the world is not handed on",
+        "the next G that waits to stop the world is not readied",
         "            ready_pinned(&pinned, goroutine);",
         "            let _ = goroutine;",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/stop_the_world.rs",
-        "two have the turn to stop the world",
+        "two Gs may stop the world at the same time",
         "            queue.is_taken = next.is_some();",
         "            queue.is_taken = false;",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/procs.rs",
-        "a P that is retired takes its Gs along",
+        "a P that is retired keeps its runnable Gs",
         "        self.put_global_first(shared, &mut goroutines);",
         "",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
         "engine/procs.rs",
-        "a P that is retired takes its timers along",
+        "a P that is retired keeps its timers",
         "        successor.timers.adopt(&processor.timers);",
         "",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
