@@ -1,10 +1,11 @@
-//! The protocols of the scheduler together: small programs on 2 CPUs with 3 Ps, 3 Ms at first and 3 Gs, of which every run
-//! is explored, within bounds. See `sim::exhaustive` for what that covers and what it does not.
+//! The protocols of the scheduler in combination. Each program runs on 2 CPUs with 3 Ps, 3 Gs and at first 3 Ms. All of
+//! its runs are explored, within bounds. `sim::exhaustive` describes what such an exploration covers and what it does
+//! not.
 //!
-//! Each test prints the number of states. An ordinary run switches away from a CPU that could continue at most once per run,
-//! never in the largest programs, and twice in the smallest; an optimised build once more. `GMP_SWITCHES=3` chooses another
-//! bound, and `GMP_SWITCHES=all` none. Without a bound the first of these programs has a million states; the others have not
-//! been run to the end:
+//! Each test prints the number of states. A run may switch away from a CPU that could continue only a limited number of
+//! times: never in the largest programs, twice in the smallest, and once in the others. An optimised build allows one more
+//! switch. `GMP_SWITCHES=3` sets another bound, and `GMP_SWITCHES=all` removes it. Without a bound the first of these
+//! programs has a million states. The others have not yet been explored completely without a bound:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
@@ -23,7 +24,7 @@ use gmp_sched::syscall::{blocking, syscall};
 #[global_allocator]
 static MEMORY: exhaustive::Memory = exhaustive::Memory;
 
-/// A time that passes only if the clock advances while a CPU is busy.
+/// A duration that passes only if the clock advances while a CPU is busy.
 const A_WHILE: Duration = Duration::from_micros(1);
 
 /// The size of a program, which decides how often an exploration may switch away from a CPU that could continue.
@@ -34,7 +35,7 @@ enum Size {
     Tiny = 2,
 }
 
-/// Explores `program`, in which the clock advances this often while a CPU is busy, and prints the number of states.
+/// Explores `program`, in which the clock advances `ticks` times while a CPU is busy, and prints the number of states.
 fn explore(name: &str, size: Size, ticks: u32, program: fn()) -> Census {
     let switches = match env::var("GMP_SWITCHES").as_deref() {
         Err(_) => Some(size as u32 + u32::from(!cfg!(debug_assertions))),
@@ -70,7 +71,8 @@ fn compute() {
     (0..3).for_each(|_| sim::work(A_WHILE));
 }
 
-/// Makes another M search for work. (While this CPU computes, the other one may run without a switch being counted.)
+/// Makes another M search for work. (While this CPU computes, the other CPU may run, which is not
+/// counted as a switch.)
 fn let_another_machine_search() {
     sim::work(A_WHILE);
     sim::go(|| ()).join().unwrap();
@@ -134,8 +136,8 @@ fn everything_together() {
     });
 }
 
-/// The spawn wakes no M, because one is spinning. That M has to find the G, although it may already have searched this
-/// P.
+/// The spawn wakes no M, because another M is spinning. The spinning M has to find the new G, although it may already have
+/// searched this P.
 #[test]
 fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     explore("submit, idle", Size::Small, 0, || {
@@ -149,7 +151,8 @@ fn spinning_m_that_goes_idle_finds_the_work_that_relied_on_it() {
     });
 }
 
-/// If the M that goes idle is assigned a P before its second search, it has to wake another M for the other work.
+/// If the M that goes idle is assigned a P before its second search, it has to wake another M for the
+/// remaining work.
 #[test]
 fn idling_m_that_is_assigned_a_p_wakes_another_for_the_other_work() {
     explore("submit, idle, hand-off", Size::Tiny, 0, || {
@@ -180,7 +183,7 @@ fn hand_off_stops_the_processor_with_the_world() {
     });
 }
 
-/// The request to stop may interrupt the G after its system call has begun, when it cannot stop.
+/// The request to stop the world may interrupt the G after its system call has begun. During the call, the G cannot stop.
 #[test]
 fn stop_request_during_a_system_call_takes_effect_at_its_end() {
     explore("system call, stop and start", Size::Large, 0, || {

@@ -18,11 +18,11 @@ fn modelled_version_of_spin_is_the_one_in_use() {
 #[test]
 fn loom_models_hold() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    // A target directory of its own beside this test's, because other flags build other artifacts.
+    // The models are compiled with other flags, so they get a target directory of their own, beside this test's.
     let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
     let status = Command::new(env!("CARGO"))
         .args(["test", "--release", "--lib"])
-        // Optimised, because loom is slow otherwise, but with the engine's debug assertions.
+        // The build is optimised, because loom is slow otherwise, but it keeps the engine's debug assertions.
         .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
         .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
         .arg("--manifest-path")

@@ -1,8 +1,9 @@
-//! The order in which Gs run with one P, where Go's is deterministic (go1.27, measured), on threads and in the simulator.
+//! The order in which Gs run with one P, on threads and in the simulator, in cases where Go's order is deterministic.
+//! The expected orders were measured with go1.27.
 //!
-//! On threads the order is Go's only while no slice ends, which depends on how busy the computer is: if the slice of
-//! the main G ends while it spawns, the G in `runnext` goes to the tail of the ring. So slices never end in this
-//! process, which is why these tests are a separate binary.
+//! On threads, the order equals Go's only while no slice ends. When a slice ends depends on how busy the computer is:
+//! if the slice of the main G ends while it spawns, the G in `runnext` goes to the tail of the ring. So in this process
+//! slices never end, and these tests need a binary of their own.
 #![cfg(not(gmp_loom))]
 
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use gmp_sched::sim::{self, Config};
 #[path = "threads/entered.rs"]
 mod entered;
 
-/// The order in which Gs ran.
+/// The numbers that Gs have logged, in the order in which the Gs ran.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u32>>>);
 
@@ -29,7 +30,8 @@ impl Log {
     }
 }
 
-/// Runs the same text on both platforms, which have functions of the same names.
+/// Runs `$body` on threads and in the simulator, where `$platform` names the platform's module, and compares the two
+/// orders. Returns the order.
 macro_rules! on_both {
     ($platform:ident, $log:ident, $body:block) => {{
         let native_log = Log::default();
@@ -56,7 +58,7 @@ macro_rules! on_both {
     }};
 }
 
-/// A new G goes to `runnext`; the one it displaces goes to the tail of the ring.
+/// A new G goes to `runnext`. The G that it displaces from there goes to the tail of the ring.
 #[test]
 fn last_spawned_runs_first_and_others_in_order() {
     let order = on_both!(platform, log, {
@@ -89,8 +91,8 @@ fn yielding_gs_rotate() {
     assert_eq!(order, [20, 0, 10, 21, 1, 11]);
 }
 
-/// More Gs than the ring has room for: half of a full ring goes to the tail of the global queue, and the global queue is
-/// checked every 61 ticks until the ring is empty.
+/// The main G spawns more Gs than fit into the ring. Half of a full ring moves to the tail of the global queue, which
+/// is checked every 61 ticks until the ring is empty.
 #[test]
 fn no_g_is_skipped_when_the_ring_overflows() {
     let order = on_both!(platform, log, {
@@ -102,14 +104,15 @@ fn no_g_is_skipped_when_the_ring_overflows() {
             .collect();
         spawned.into_iter().for_each(|handle| handle.join().unwrap());
     });
-    // 0 to 127 were moved away when 256 came, 128 to 255 with 385, 257 to 384 with 514. The rest was in the ring.
+    // The ring overflowed three times. The global queue got 0 to 127 together with 256, then 128 to 255 with 385, then
+    // 257 to 384 with 514. The other Gs were in the ring.
     let is_ring = |number: u32| number >= 386 && number != 514;
     let ring: Vec<u32> = order.iter().copied().filter(|&number| is_ring(number)).collect();
     assert_eq!(order[0], 599);
     assert!(ring[1..].is_sorted(), "{order:?}");
     let global: Vec<usize> = (0..order.len()).filter(|&turn| !is_ring(order[turn])).collect();
     assert_eq!((ring.len(), global.len()), (213, 387));
-    // While the ring lasts, every 61st G is from the global queue.
+    // Until the ring is empty, every 61st G is from the global queue.
     assert!(global[0] <= 61 && global[1] - global[0] == 61 && global[2] - global[1] == 61, "{global:?}");
     assert_eq!(global[..3].iter().map(|&turn| order[turn]).collect::<Vec<_>>(), [0, 1, 2]);
     let mut all = order;
@@ -117,7 +120,7 @@ fn no_g_is_skipped_when_the_ring_overflows() {
     assert!(all.into_iter().eq(0..600));
 }
 
-/// Each of three hogs has its slice of 10 to 20 ms.
+/// Each of three hogs runs for a slice of 10 to 20 ms before another one runs.
 #[test]
 fn hogs_rotate_in_slices() {
     for seed in 0..50 {
@@ -181,7 +184,7 @@ fn tracing_does_not_change_the_order() {
                 handle.join().unwrap();
             }
             if traced {
-                // The ring keeps the latest events only.
+                // The trace of a P keeps only the latest events, 16 in this test.
                 assert_eq!(scheduler.processors()[0].trace().len(), 16);
                 assert!(scheduler.is_tracing());
                 scheduler.stop_trace();

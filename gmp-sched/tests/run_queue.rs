@@ -1,4 +1,5 @@
-//! The local run queue against simple models: one thread checks every result, several check that no element is lost.
+//! The local run queue is compared with a simple model. With one thread, every result is checked. With several threads,
+//! the test checks that every element is taken exactly once.
 #![cfg(not(gmp_loom))]
 
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ struct Unwatched;
 
 impl Points for Unwatched {}
 
-/// Elements to queue: each is an entry of this array.
+/// The elements that are queued are references to the entries of this array.
 static ITEMS: [u8; 1 << 16] = [0; 1 << 16];
 
 fn item(number: usize) -> &'static u8 {
@@ -126,7 +127,7 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
             Step::Steal | Step::StealWithNext => {
                 let with_next = matches!(step, Step::StealWithNext);
                 let thief = RunQueue::<u8, Unwatched, CAPACITY>::new();
-                // The last of the stolen is returned; the others are in the thief's ring in order.
+                // The last stolen element is returned. The others are in the thief's ring in order.
                 let last = queue.steal_into(&thief, queue.next().filter(|_| with_next)).map(number);
                 let mut stolen = Vec::new();
                 while let Some((item, _)) = thief.pop() {
@@ -155,7 +156,8 @@ proptest! {
 
 #[test]
 fn counters_wrap_around() {
-    // The free-running 32-bit positions cannot be tested to their end; the wrapping of indices can.
+    // Counting the 32-bit positions up to their end would take too long. This test checks that the indices derived from
+    // them wrap around.
     let queue = RunQueue::<u8, Unwatched, 4>::new();
     for count in 0..100_000 {
         queue.push_back(item(count)).unwrap();
@@ -165,7 +167,7 @@ fn counters_wrap_around() {
     }
 }
 
-/// An owner that pushes, pops and overflows, and three thieves: every element is taken exactly once.
+/// An owner pushes, pops and overflows while three thieves steal. Every element is taken exactly once.
 #[test]
 fn every_element_is_taken_once_among_threads() {
     const ELEMENTS: usize = ITEMS.len();

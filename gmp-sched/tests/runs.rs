@@ -1,6 +1,6 @@
-//! Many runs in one process: nothing is leaked, and what one run has done is not seen in the next.
+//! Many runs of the scheduler in one process: no run leaks memory or threads, or observes what an earlier run has done.
 //!
-//! A binary of its own, with one test, because it counts what the whole process allocates and maps.
+//! This test is a binary of its own because it counts what the whole process allocates and maps.
 #![cfg(not(gmp_loom))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -24,17 +24,17 @@ static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: passes every call on to the system's allocator.
+// SAFETY: every call is forwarded to the system's allocator, which fulfils the contract of `GlobalAlloc`.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: `System.alloc` has the same contract, which our caller fulfils.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: `System.dealloc` has the same contract, which our caller fulfils: `address` came from `System.alloc`.
         unsafe { System.dealloc(address, layout) }
     }
 }
@@ -51,7 +51,8 @@ fn mapped() -> usize {
     maps.lines().filter_map(size).sum()
 }
 
-/// Gs, channels, timers, blocking calls and a chosen number of Ps, all of which are over when this returns.
+/// Uses Gs, a channel, timers, blocking calls and another number of Ps. When this function returns, all of its Gs have
+/// ended.
 fn program() {
     let (sender, receiver) = native::channel(1);
     let feeder = native::go(move || (0..10).for_each(|number| sender.send(number).unwrap()));
@@ -86,14 +87,17 @@ fn thousand_runs_leak_neither_memory_nor_threads_nor_counts() {
         });
         assert_eq!((first.0, first.1, first.2, first.3.get()), (processors, 0, 1, 16), "as on a new scheduler");
     };
-    // The first runs make what is kept: a scheduler, slots of Gs and Ms, a few caches of the standard library.
+    // The first runs allocate what later runs reuse: a scheduler, slots of Gs and Ms, a few caches of the standard
+    // library.
     (0..200).for_each(|round| run(1 + round % 2));
     let (allocated, is_mapped) = (ALLOCATED.load(Ordering::Relaxed), mapped());
     (0..1000).for_each(|round| run(1 + round % 2));
     let grown = ALLOCATED.load(Ordering::Relaxed).saturating_sub(allocated);
-    // A scheduler takes 1 MiB. Another one is made if the last steps of a G take longer than a slice, on a busy computer.
+    // A scheduler takes 1 MiB. On a busy computer the last steps of a G may take longer than a slice, and another
+    // scheduler is allocated.
     assert!(grown < 20 << 20, "{grown} bytes more after 1,000 runs");
-    // Stacks of threads that are about to end, and what the allocator reserves for new threads.
+    // The bound allows for stacks of threads that are about to end, and for memory that the allocator reserves for new
+    // threads.
     let grown = mapped().saturating_sub(is_mapped);
     assert!(grown < 200 << 20, "{grown} bytes more are mapped after 1,000 runs");
 }

@@ -1,4 +1,4 @@
-//! References into the abandoned frames would dangle.
+//! References into the frames of an abandoned G would dangle.
 
 use gmp_sched::JoinError;
 use gmp_sched::native::{self, Native};

@@ -1,4 +1,4 @@
-//! A missing pin would let a G migrate while it uses its M's data.
+//! If safe code could lower a pin, a G could migrate while it uses its M's data.
 
 use gmp_sched::native::Native;
 use gmp_sched::platform::{Pinned, Platform};

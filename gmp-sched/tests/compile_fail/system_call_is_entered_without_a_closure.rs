@@ -1,4 +1,4 @@
-// With a guard, which could be leaked, a G could continue in its system call, without a P.
+// If a guard ended the system call, a G could leak the guard and continue without a P.
 
 use gmp_sched::native::{self, Native};
 

@@ -1,4 +1,4 @@
-//! The P that the M holds would be lost to all others.
+//! A parked thread would keep the P that its M holds, so no other M could run that P's Gs.
 
 use gmp_sched::native::Native;
 use gmp_sched::platform::{Pinned, Platform};

@@ -1,7 +1,8 @@
-//! A fuzz test of the public interface: random programs of safe calls, many of them misuses. No value may be sent or dropped
-//! twice, overwritten or lost, and no wait may hang.
+//! A fuzz test of the public interface: random programs of safe calls, many of them misuses. No value may be sent or
+//! dropped twice, overwritten or lost, and no wait may hang.
 //!
-//! `GMP_FUZZ_SEED=17` repeats one program, exactly if it is simulated. `GMP_FUZZ_SECONDS=600` runs programs for so long.
+//! `GMP_FUZZ_SEED=17` repeats one program. If it is simulated, the repetition is exact. `GMP_FUZZ_SECONDS=600` runs
+//! programs for 600 seconds.
 #![cfg(not(gmp_loom))]
 #![deny(unsafe_code)]
 
@@ -14,11 +15,11 @@ mod value;
 use std::time::{Duration, Instant};
 use std::{env, panic};
 
-/// Runs the programs of the requested seeds, or else the first `programs`.
+/// Runs the program of the requested seed or, if none is requested, the programs of the first `programs` seeds.
 fn for_each_seed(programs: u64, run: impl Fn(u64)) {
     let seconds = env::var("GMP_FUZZ_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));
     let only = env::var("GMP_FUZZ_SEED").ok().map(|text| text.parse().expect("a number"));
-    // Does not print panics: they are part of the programs.
+    // Panics are part of the programs, so they are not printed.
     panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let first = only.unwrap_or(0);

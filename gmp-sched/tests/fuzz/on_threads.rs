@@ -26,10 +26,11 @@ mod platform {
 
     use crate::value::broken;
 
-    /// Whether a body may end by a panic or an exit, which join then reports.
+    /// Whether the body of a G may end by a panic or an exit. Joining the G then reports how it ended.
     pub(super) const BODIES_MAY_UNWIND: bool = true;
 
-    /// How a body with the random number `fate` ends.
+    /// Returns the number that decides how a body ends. On threads it is the random number itself, because every end is
+    /// allowed.
     pub(super) fn fate(fate: u32) -> u32 {
         fate
     }
@@ -47,7 +48,7 @@ mod platform {
     }
 }
 
-/// A program takes some milliseconds; one that runs for longer than this hangs.
+/// A program takes some milliseconds. If it runs for longer than this duration, it hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
 /// The schedulers of the current program, for the report of a hang.

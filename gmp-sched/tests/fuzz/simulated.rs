@@ -19,10 +19,11 @@ mod platform {
         goexit, scope, set_procs, sleep, stop_the_world, try_after_func, try_lock_thread, try_pull, yield_now,
     };
 
-    /// Whether a body may end by a panic or an exit: a panic would end the run, and an exit would not unwind.
+    /// Whether the body of a G may end by a panic or an exit. In the simulator, a panic would end the run, and an exit
+    /// would not unwind the stack.
     pub(super) const BODIES_MAY_UNWIND: bool = false;
 
-    /// How a body with the random number ends: it always returns.
+    /// Returns the number that decides how a body ends. In the simulator, every body returns.
     pub(super) fn fate(_: u32) -> u32 {
         u32::MAX
     }
@@ -35,7 +36,7 @@ mod platform {
         gmp_sched::syscall::try_blocking::<Sim, R>(call)
     }
 
-    /// Another G, because nothing is outside of the simulated machine.
+    /// Runs calls from outside in another G, because nothing is outside of the simulated machine.
     #[derive(Clone)]
     pub(super) struct Outside;
 

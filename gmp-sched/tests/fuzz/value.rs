@@ -28,7 +28,7 @@ pub(crate) fn broken(what: &str) -> ! {
 #[derive(Debug)]
 pub(crate) struct Value {
     number: u64,
-    /// The complement of `number`, until it is dropped.
+    /// The complement of `number` until the value is dropped.
     check: u64,
     /// On the heap, so that a duplicate causes a double free, which the allocator detects.
     boxed: Box<u64>,
@@ -76,7 +76,7 @@ impl Canary {
 impl Drop for Canary {
     fn drop(&mut self) {
         self.verify();
-        // Invalidated, so that a G that still borrows it notices.
+        // Overwrites the numbers, so that a G that still borrows them detects it.
         self.0 = std::hint::black_box([0x5AFE_DEAD; 32]);
     }
 }

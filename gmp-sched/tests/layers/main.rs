@@ -57,7 +57,8 @@ fn picture_shows_every_module() {
     assert!(gone.is_empty(), "the picture in ARCHITECTURE.md shows {gone:?}, which the source has not");
 }
 
-/// Each path in the code of a layer that names a higher one, or nothing that is a layer: its file, and the path.
+/// Returns the paths in the code of a layer that name a higher layer, or that name no layer at all. Each path comes
+/// with its file.
 fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for source in sources {
@@ -82,7 +83,8 @@ fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
             lowest.entry(name).and_modify(|lowest| *lowest = floor.min(*lowest)).or_insert(floor);
         }
     }
-    // Methods are recognised by name, unless a lower layer has a function of the same name.
+    // A call names the method but not the type. So a method counts only if no lower layer has a function of the same
+    // name.
     let mut added = BTreeMap::new();
     for &(floor, source) in &sources {
         let methods = source.methods().into_iter();

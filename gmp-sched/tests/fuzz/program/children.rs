@@ -1,4 +1,4 @@
-//! Calls that spawn Gs, coroutines, futures, and system calls, in which most other calls are not allowed.
+//! Calls that spawn Gs, coroutines, futures, and system calls. During a system call, most other calls are not allowed.
 
 use std::future::poll_fn;
 use std::mem;
@@ -10,7 +10,8 @@ use super::{Bomb, DEEPEST, Fuzzer, Running, defuse};
 use crate::value::{Canary, Value};
 
 impl Fuzzer<'_> {
-    /// Takes a step. If it panics, the panic ends the body, on platforms where a body may end by a panic.
+    /// Takes a step. If the step panics, the panic ends the body, or is caught on platforms where no body may end by a
+    /// panic.
     fn step_of_body(&mut self) {
         if platform::BODIES_MAY_UNWIND { self.step() } else { self.steps(1) }
     }
@@ -92,7 +93,7 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// In a system call, calls that wait or spawn panic, and other calls work.
+    /// Takes two steps in a system call. There, calls that wait or spawn Gs panic, and other calls succeed.
     pub(super) fn system_call(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();
@@ -140,7 +141,8 @@ impl Fuzzer<'_> {
         defuse(taken);
     }
 
-    /// Waits for a future that is woken at once, by a G, or by the foreign thread, and once more after it has ended.
+    /// Waits for a future that is woken at once, by a G or by the foreign thread. The latter wakes it twice in a row,
+    /// so the second wakeup may come after the future has ended.
     pub(super) fn future(&mut self) {
         let (how, mut polls) = (self.random.u32(..3), 0);
         let outside = self.shared.outside.clone();

@@ -57,14 +57,14 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Makes cases, uses them again where possible, and drops them in every state.
+    /// Makes select cases, uses them again where possible, and drops them in every state.
     pub(super) fn select_cases(&mut self) {
         let (value, limit, rounds) = (self.value(), self.limit(), self.random.u32(1..3));
         let [one, two] = [(); 2].map(|()| self.channel().clone());
         let (mut receiving, mut sending) = (recv(one.receiver()), send(two.sender(), value));
         let _ = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..rounds {
-                // This panics if the value has been sent.
+                // `sending.case()` panics if an earlier round has sent the value.
                 let mut cases = [receiving.case(), sending.case()];
                 let select = Select::new(&mut cases);
                 let _ = if self.random.bool() { select.poll() } else { select.wait_timeout(limit) };

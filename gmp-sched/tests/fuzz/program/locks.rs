@@ -18,7 +18,7 @@ impl Fuzzer<'_> {
         let next = numbers[0] + 1;
         numbers.fill(next);
         if waits {
-            // Panics in a system call.
+            // If this G is in a system call, the yield panics.
             yield_now();
             if numbers.iter().any(|&number| number != next) {
                 broken("two Gs were under one lock");
@@ -47,8 +47,8 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Waits with one of two mutexes. If another G waits with the other mutex, the wait panics and leaves the mutex
-    /// locked.
+    /// Waits for the condition variable with one of two mutexes. If another G waits with the other mutex, this wait
+    /// panics while it still holds its own mutex.
     pub(super) fn condvar(&mut self) {
         let (limit, all) = (self.limit(), self.random.bool());
         if self.random.bool() {

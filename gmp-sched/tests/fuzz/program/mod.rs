@@ -1,4 +1,4 @@
-//! Random programs of safe calls on objects that all Gs share, also those of different schedulers.
+//! Random programs of safe calls on objects that all Gs share, including Gs of different schedulers.
 //!
 //! The parent module has a module `platform` with the aliases of one platform and what else differs between platforms.
 //!
@@ -23,7 +23,7 @@ use crate::value::{Canary, Value, broken};
 /// What the Gs of a program share.
 pub(crate) struct Shared {
     channels: [Chan<Value>; 4],
-    /// The last one may stay locked forever; waits for it always have a limit.
+    /// The last mutex may stay locked forever, because its guard is sometimes leaked. Every wait for it has a limit.
     mutexes: [Mutex<[u64; 8]>; 3],
     lock: RwLock<[u64; 8]>,
     condvar: Condvar,
@@ -49,7 +49,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Counts a G while it runs, however it ends.
+/// Counts a G as running from its spawn until it ends, in whatever way.
 struct Running(Arc<Shared>);
 
 impl Running {
@@ -107,7 +107,7 @@ impl<'a> Fuzzer<'a> {
     fn steps(&mut self, steps: u32) {
         for _ in 0..steps {
             let canary = Canary::new(self.random.u64(..));
-            // A panic of a G that is not joined ends the process, as documented.
+            // A panic of a G that is not joined ends the process, as documented. So panics are caught here.
             defuse(catch_unwind(AssertUnwindSafe(|| self.step())));
             canary.verify();
         }

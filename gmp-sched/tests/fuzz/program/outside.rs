@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::{Fuzzer, Running, SHORT, verify, verify_equal};
 
 impl Fuzzer<'_> {
-    /// Does something outside of the scheduler that may wake a G.
+    /// Makes a call outside of the scheduler that may wake a G.
     pub(super) fn wake_from_outside(&mut self) {
         let (shared, value, which, index) =
             (self.shared.clone(), self.value(), self.random.u32(..7), self.random.usize(..4));
