@@ -6,7 +6,7 @@ use gmp_sched::sim;
 
 use crate::explore::Random;
 
-/// A time of a few microseconds.
+/// Returns a duration of `number` microseconds.
 pub(crate) fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }

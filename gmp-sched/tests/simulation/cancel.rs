@@ -16,7 +16,7 @@ fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// What the waiters wait for.
+/// The objects for which Gs wait.
 struct Things {
     chan: Chan<u64>,
     semaphore: Semaphore,
@@ -61,8 +61,8 @@ fn wait_for_something(
     }
 }
 
-/// Gs wait for various things with contexts anywhere in a tree, parts of which are cancelled meanwhile. Each wait ends for a
-/// reason that is true, no waiter is lost, and the reason that a context reports never changes.
+/// Gs wait for various objects, with contexts from anywhere in a tree, while parts of the tree are cancelled. Each wait
+/// ends for the reason that it reports, no waiter is lost, and the error of a context never changes.
 #[test]
 fn every_limited_wait_ends_for_a_true_reason() {
     explore(|seed| {
@@ -126,13 +126,14 @@ fn every_limited_wait_ends_for_a_true_reason() {
         for handle in waiting {
             handle.join().unwrap();
         }
-        // Waits that ended by their limit have left nothing behind.
+        // The waits that were ended by their limit have left no waiter and no lock behind.
         assert!(things.semaphore.try_acquire(1).is_some() && things.lock.try_write().is_some());
         assert!(things.mutex.try_lock().is_some() && !things.changed.notify_one());
     });
 }
 
-/// If a context ends before its function is stopped, by a cancellation or the deadline or both, the function runs once.
+/// A context ends by a cancellation, by its deadline, or by both. If it ends before its function is stopped, the
+/// function runs once.
 #[test]
 fn context_function_runs_once_unless_stopped() {
     explore(|seed| {
@@ -169,7 +170,7 @@ fn context_function_runs_once_unless_stopped() {
     });
 }
 
-/// Contexts are derived from one that is being cancelled: all are cancelled.
+/// Contexts that are derived from a context during its cancellation are cancelled, too.
 #[test]
 fn context_derived_during_cancellation_is_cancelled() {
     explore(|seed| {

@@ -1,6 +1,6 @@
-//! Channels and selects in the simulator: random programs, one for each seed. The history of all operations, each with its
-//! beginning and end, is checked afterwards. A failure shows the seed: `GMP_SIM_SEED=17 cargo test -p gmp-sched --test
-//! simulation channels::`.
+//! Channels and selects in the simulator: random programs, one for each seed. Each run records the beginning, end and
+//! result of every operation, and this history is checked afterwards. A failure shows the seed, which `GMP_SIM_SEED=17
+//! cargo test -p gmp-sched --test simulation channels::` repeats.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,8 +73,9 @@ impl History {
         self.events.lock().unwrap().push((channel, done, during));
     }
 
-    /// Checks that the history is one that a FIFO queue of this capacity can have, if each operation takes effect at one
-    /// instant between its beginning and its end. Not a complete check of linearizability, but one of every single rule.
+    /// Checks that a FIFO queue of this capacity can have this history, if each operation takes effect at one instant
+    /// between its beginning and its end. This is not a complete check of linearizability: each rule is checked by
+    /// itself.
     fn judge(&self, channel: usize, capacity: usize) {
         let events = self.events.lock().unwrap();
         let of_channel = || events.iter().filter(move |event| event.0 == channel).map(|event| (event.1, event.2));
@@ -129,7 +130,7 @@ impl History {
         }
     }
 
-    /// The values that were sent to this channel and not received.
+    /// Returns how many values were sent to this channel and not received.
     fn left(&self, channel: usize) -> usize {
         let events = self.events.lock().unwrap();
         let count = |is: fn(&Done) -> bool| events.iter().filter(|event| event.0 == channel && is(&event.1)).count();
@@ -154,7 +155,7 @@ impl Drop for Value {
     }
 }
 
-/// What the Gs of one program share.
+/// The objects that the Gs of one program share.
 #[derive(Clone)]
 struct Setting {
     chans: Vec<Chan<Value>>,
@@ -223,7 +224,8 @@ impl Setting {
         self.history.add(channel, Done::Closed, from);
     }
 
-    /// Checks the history of all channels, which are drained, and drops them; then no value exists any more.
+    /// Checks the history of each channel. Then only the values in buffers exist, and dropping the channels drops
+    /// these.
     fn judge(self) {
         let mut in_buffers = 0;
         for (channel, chan) in self.chans.iter().enumerate() {
@@ -278,7 +280,8 @@ fn channel_is_linearizable_to_a_queue() {
     });
 }
 
-/// Selects run concurrently with each other and with plain operations, with deadlines, with defaults, and with closes.
+/// Selects run concurrently with each other, with plain operations and with a close. Some have a deadline, and some are
+/// polled.
 #[test]
 fn selects_are_atomic() {
     explore(|seed| {
@@ -298,7 +301,7 @@ fn selects_are_atomic() {
                 })
             })
             .collect();
-        // A G with plain operations is a partner for selects that would otherwise wait forever.
+        // This G uses plain operations. It is the partner of selects that would otherwise wait forever.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
             sim::go(move || {
@@ -407,7 +410,8 @@ fn default_is_not_taken_while_one_of_two_channels_is_ready() {
     });
 }
 
-/// A value sent after the first channel was closed is not received by an ordered select with that channel as its first case.
+/// After the close of `done`, `true` is sent to `work`. An ordered select with `done` as its first case never receives
+/// `true`.
 #[test]
 fn ordered_select_checks_all_cases_at_one_instant() {
     explore(|seed| {
@@ -439,7 +443,7 @@ fn ordered_select_checks_all_cases_at_one_instant() {
     });
 }
 
-/// The last handles of both sides are dropped while values are sent.
+/// The last handles of both sides are dropped while other Gs send values.
 #[test]
 fn handles_and_values_are_dropped_concurrently() {
     explore(|seed| {

@@ -12,9 +12,9 @@ use gmp_sched::syscall::{blocking, syscall};
 use crate::anything::anything;
 use crate::explore::{Random, explore};
 
-/// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run, and
-/// each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M, for one value or
-/// several, which the oracle checks.
+/// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run.
+/// Each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M for some values,
+/// and the oracle checks that it stays there.
 #[test]
 fn coroutines_yield_all_values_in_order() {
     struct Counted(Arc<AtomicUsize>);
@@ -65,7 +65,7 @@ fn coroutines_yield_all_values_in_order() {
                     match random.below(3) {
                         0 => values.stop(),
                         1 => drop(values),
-                        // Another G takes the second half.
+                        // Another G takes the remaining values.
                         _ => assert_eq!(go(move || values.count()).join().unwrap() as u64, 8 - wanted.min(8)),
                     }
                 })
@@ -76,7 +76,7 @@ fn coroutines_yield_all_values_in_order() {
     });
 }
 
-/// A word that is set once, with the waker of the G that waits for that.
+/// A flag that is set once, with the waker of the G that waits for it.
 #[derive(Default)]
 struct Event {
     state: Mutex<(bool, Option<Waker>)>,
@@ -102,7 +102,7 @@ impl Event {
     }
 }
 
-/// Other Gs wake futures once, twice, and long after they are done.
+/// Other Gs call wakers once, twice, and long after the future is done.
 #[test]
 fn no_wakeup_of_a_future_is_lost() {
     explore(|seed| {
@@ -145,7 +145,8 @@ fn no_wakeup_of_a_future_is_lost() {
     });
 }
 
-/// In a system call the drop may not block, so it cannot wait for the coroutine, whether or not that has begun.
+/// In a system call, dropping a coroutine may not block. So the drop cannot wait for the end of the coroutine, whether
+/// or not the coroutine has begun.
 #[test]
 fn coroutine_dropped_in_a_system_call_runs_to_its_end() {
     explore(|seed| {

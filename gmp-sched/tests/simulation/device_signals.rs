@@ -1,4 +1,4 @@
-//! Gs that wait for devices: no raise is lost or counted twice, and deadlines end waits.
+//! Gs that wait for devices. No raise is lost or counted twice, and deadlines end waits.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn devices_are_served_while_all_ps_are_busy() {
                 })
             })
             .collect();
-        // Hogs keep all Ps busy; the devices are served nevertheless.
+        // Hogs keep all Ps busy. Nevertheless, the signals of devices are delivered.
         let hogs: Vec<_> =
             (0..random.below(4)).map(|_| sim::go(move || sim::work(Duration::from_micros(300)))).collect();
         for handle in workers.into_iter().chain(hogs) {
@@ -51,7 +51,7 @@ fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
                     let device = signal::<Sim>();
                     let mut outstanding = 0;
                     for _ in 0..10 {
-                        // Only one raise is outstanding at a time, so that raises can be told apart.
+                        // Only one raise is outstanding at a time, so that the test knows which raise ended a wait.
                         if outstanding == 0 {
                             sim::start_device(device, Duration::from_nanos(random.below(3_000)));
                             outstanding = 1;

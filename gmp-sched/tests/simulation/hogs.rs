@@ -1,4 +1,4 @@
-//! Gs that compute and never call the scheduler.
+//! Gs that compute without ever calling the scheduler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ pub(crate) struct Hogs {
 }
 
 impl Hogs {
-    /// Starts `count` of them. Each checks after every `step` of computing whether it is stopped.
+    /// Starts `count` hogs. After every `step` of computing, each hog checks whether it should stop.
     pub(crate) fn start(count: usize, step: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let handles = (0..count)
@@ -29,7 +29,7 @@ impl Hogs {
         Self { stop, handles }
     }
 
-    /// Stops all of them and waits until they have ended.
+    /// Stops all hogs and waits until they have ended.
     pub(crate) fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         self.handles.into_iter().for_each(|hog| hog.join().unwrap());

@@ -1,6 +1,7 @@
 //! Programs in the simulator, each run from many seeds and checked by the simulator's oracles.
 //!
-//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation time::` repeats one seed; see `explore` for more.
+//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation time::` repeats one seed. `explore` describes more
+//! options.
 #![cfg(not(gmp_loom))]
 
 mod anything;

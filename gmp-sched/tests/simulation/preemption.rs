@@ -11,7 +11,7 @@ use gmp_sched::sysmon::Sysmon;
 use crate::explore::{Random, explore};
 use crate::hogs::Hogs;
 
-/// How long a thread may wait for a CPU if there are more threads than CPUs: a few slices.
+/// How long a thread may wait for a CPU: a few slices if there are more threads than CPUs.
 fn for_a_cpu() -> Duration {
     let config = sim::config();
     if config.processors > config.cpus { Duration::from_millis(40) } else { Duration::ZERO }
@@ -26,15 +26,15 @@ fn main_wakes_in_time_beside_hogs_on_every_p() {
             let nap = Duration::from_micros(100 + seed % 1000 * round);
             sim::sleep(nap);
             let late = sim::elapsed() - before - nap;
-            // A timer's G does not wait for any slice to end.
+            // A G that a timer readies does not wait for a slice to end.
             assert!(late < Duration::from_millis(6) + for_a_cpu(), "woke {late:?} late");
         }
         hogs.stop();
     });
 }
 
-/// Many timers come due at about the same time on busy Ps: none waits for a slice to end, and the hogs make progress,
-/// too.
+/// Many timers become due at about the same time on busy Ps. No woken G waits for the end of a slice, and the hogs make
+/// progress, too.
 #[test]
 fn timers_displace_hogs_soon_and_in_order() {
     explore(|seed| {
@@ -69,10 +69,11 @@ fn timers_displace_hogs_soon_and_in_order() {
             .collect();
         for sleeper in sleepers {
             let late = sleeper.join().unwrap();
-            // With more CPUs, each is so slow compared with the clock that a bound would be meaningless.
+            // Only runs with one CPU are checked. With more CPUs, each CPU is so slow compared with the clock that a
+            // bound would be meaningless.
             assert!(late < Duration::from_millis(2) || !seed.is_multiple_of(6), "woke {late:?} late");
         }
-        // However many timers there are, the hogs run as well.
+        // The hogs run as well, however many timers there are.
         while rounds.iter().any(|rounds| rounds.load(Ordering::Relaxed) == 0) {
             sim::sleep(Duration::from_micros(150));
         }
@@ -81,7 +82,7 @@ fn timers_displace_hogs_soon_and_in_order() {
     });
 }
 
-/// A timer that comes due while its P's M is in a system call still fires in time.
+/// A timer fires in time even if it becomes due while the M of its P is in a system call.
 #[test]
 fn timers_fire_in_time_during_a_system_call() {
     explore(|seed| {
@@ -98,7 +99,7 @@ fn timers_fire_in_time_during_a_system_call() {
     });
 }
 
-/// More Gs than Ps make system calls in a row: all of them run, although sysmon sees a different call each time.
+/// More Gs than Ps make system calls in a row. All of them run, although sysmon observes a different call at each pass.
 #[test]
 fn system_calls_in_a_row_end_with_the_slice() {
     for seed in 0..100 {
@@ -135,7 +136,7 @@ fn system_calls_in_a_row_end_with_the_slice() {
     }
 }
 
-/// Two Gs that ready each other share a slice, and others wait no longer for them than for one.
+/// Two Gs that ready each other share one slice, so other Gs wait for one slice of each pair.
 #[test]
 fn two_gs_that_ready_each_other_share_a_slice() {
     explore(|seed| {
@@ -164,8 +165,8 @@ fn two_gs_that_ready_each_other_share_a_slice() {
     });
 }
 
-/// A timer is due whenever a thread begins to run. Nevertheless a thread runs for its granularity before it makes room
-/// for another one, so the hogs make progress.
+/// A timer is due whenever a thread begins to run. Nevertheless, a thread runs for its granularity before it is
+/// preempted, so the hogs make progress.
 #[test]
 fn threads_run_for_their_granularity_beside_due_timers() {
     explore(|seed| {
@@ -183,7 +184,7 @@ fn threads_run_for_their_granularity_beside_due_timers() {
             .collect();
         let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(2)))).collect();
         hogs.into_iter().for_each(|hog| hog.join().unwrap());
-        // Only the hogs take time.
+        // Only the hogs need CPU time.
         let expected = Duration::from_millis(8 * 2) / sim::config().cpus as u32;
         assert!(sim::elapsed() < 2 * expected, "{:?} for what takes {expected:?}", sim::elapsed());
         stop.store(true, Ordering::Relaxed);
@@ -191,7 +192,7 @@ fn threads_run_for_their_granularity_beside_due_timers() {
     });
 }
 
-/// Each hog spawns the next one, which is in `runnext` when the slice ends: the Gs in the ring run nevertheless.
+/// Each hog spawns the next one, which is in `runnext` when the slice ends. Nevertheless, the Gs in the ring run.
 #[test]
 fn ring_runs_beside_hogs_that_spawn_hogs() {
     fn hog(stop: Arc<AtomicBool>) {
@@ -213,7 +214,8 @@ fn ring_runs_beside_hogs_that_spawn_hogs() {
     });
 }
 
-/// A sleeper is always due, and each readies another G before it sleeps again: the Gs in the ring run nevertheless.
+/// At any time some sleeper is due, and each sleeper readies another G before it sleeps again. Nevertheless, the Gs in
+/// the ring run.
 #[test]
 fn ring_runs_beside_sleepers_that_ready_others() {
     explore(|seed| {

@@ -13,7 +13,7 @@ use gmp_sched::sim::{self, Config, Sim};
 use crate::explore::{Random, explore, explore_with};
 use crate::hogs::Hogs;
 
-/// Trees of Gs that do everything a G can do.
+/// Returns the body of a G that is the root of a tree of Gs, which perform all operations at random.
 fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
     Box::new(move || {
         let mut random = Random::new(seed);
@@ -47,14 +47,14 @@ fn trees_of_gs_with_all_operations() {
         let finished = Arc::new(AtomicUsize::new(0));
         let roots: Vec<_> = (0..3).map(|root| sim::go(tree(seed * 11 + root, 2, finished.clone()))).collect();
         roots.into_iter().for_each(|root| root.join().unwrap());
-        // Detached Gs may take longer.
+        // Detached Gs may end later.
         while finished.load(Ordering::Relaxed) < 3 * 13 {
             sim::sleep(Duration::from_millis(1));
         }
     });
 }
 
-/// What the Gs of a program with stops share.
+/// The state that the Gs of a program with stops share.
 #[derive(Default)]
 struct Scene {
     is_stopped: AtomicBool,
@@ -62,13 +62,13 @@ struct Scene {
 }
 
 impl Scene {
-    /// A step of a G that may only run while the world is not stopped.
+    /// Takes one step of a G, which may run only while the world is not stopped.
     fn step(&self) {
         assert!(!self.is_stopped.load(Ordering::Relaxed), "a G runs while the world is stopped");
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Stops the world for about this long.
+    /// Stops the world for about `time`.
     fn stop(&self, time: Duration) {
         let world = sim::stop_the_world();
         assert!(!self.is_stopped.swap(true, Ordering::Relaxed), "stopped twice");
@@ -79,7 +79,7 @@ impl Scene {
         drop(world);
     }
 
-    /// Does everything a G can do, a few times.
+    /// Performs `actions` random operations of all kinds that a G can perform.
     fn act(self: &Arc<Self>, seed: u64, actions: u64, depth: u64) {
         let mut random = Random::new(seed);
         let mut children = Vec::new();
@@ -130,8 +130,8 @@ impl Scene {
     }
 }
 
-/// Several Gs stop the world, change the number of Ps, and lock themselves to their Ms at the same time, while the others do
-/// everything a G can do.
+/// Several Gs stop the world, change the number of Ps and lock themselves to their Ms at the same time. Other Gs
+/// perform all kinds of operations meanwhile.
 #[test]
 fn world_is_stopped_and_resized_under_load() {
     explore_with(64, |seed| {
@@ -146,7 +146,7 @@ fn world_is_stopped_and_resized_under_load() {
     });
 }
 
-/// Locked Gs pass a baton round, so each hop switches to another M.
+/// Locked Gs pass a baton around, so each pass of the baton switches to another M.
 #[test]
 fn locked_gs_pass_batons_between_ms() {
     explore_with(8, |seed| {
@@ -180,7 +180,7 @@ fn locked_gs_pass_batons_between_ms() {
     });
 }
 
-/// An M that is assigned a P for its locked G gets the interrupts for the P's timers.
+/// An M that is assigned a P for its locked G receives the interrupts for that P's timers.
 #[test]
 fn computing_locked_g_does_not_delay_timers() {
     for seed in 0..300 {
@@ -189,7 +189,7 @@ fn computing_locked_g_does_not_delay_timers() {
             let hog = sim::go(|| {
                 let _locked = sim::lock_thread();
                 for _ in 0..6 {
-                    // Other Gs run first, so that the M gives its P away and is assigned one again.
+                    // Other Gs run first, so the M gives up its P and is assigned a P again.
                     sim::yield_now();
                     sim::work(Duration::from_millis(9));
                 }
@@ -208,7 +208,7 @@ fn computing_locked_g_does_not_delay_timers() {
     }
 }
 
-/// All Gs wait, including locked ones, whose Ms count as idle in that case.
+/// All Gs wait, including locked ones. The Ms of waiting locked Gs count as idle, so the deadlock is detected.
 #[test]
 fn deadlock_of_locked_gs_is_detected() {
     for seed in 0..200 {
@@ -244,7 +244,8 @@ fn hogs_do_not_keep_the_world_from_stopping() {
     });
 }
 
-/// When the world starts, most Gs that were computing continue on the same CPU. Go: at most 25% elsewhere.
+/// When the world starts, most Gs that were computing continue on the same M and P. Go's test allows 25% of them to
+/// move.
 #[test]
 fn computing_gs_keep_their_cpus_when_the_world_starts() {
     let m_and_p = || {
@@ -295,7 +296,7 @@ fn computing_gs_keep_their_cpus_when_the_world_starts() {
 /// A binary semaphore for one waiter, built from park and ready.
 #[derive(Default)]
 struct Baton {
-    /// 0: free and no waiter; 1: raised; otherwise the waiting G.
+    /// 0 if the semaphore is free and no G waits, 1 if it is raised, otherwise the address of the waiting G.
     state: AtomicU64,
 }
 
@@ -312,9 +313,11 @@ impl Baton {
     fn give(&self) {
         let waiter = self.state.swap(1, Ordering::AcqRel);
         if waiter > 1 {
-            // SAFETY: a value above 1 is the address of a G that parked in `take`, stored by its commit.
+            // SAFETY: a value above 1 is the address of a G, which the commit of its park in `take` has stored. Gs are
+            // never freed.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) };
-            // SAFETY: as above, and the exchange took it out, so only this caller has it.
+            // SAFETY: the commit has stored the address, so the G has parked. The swap has removed it, so no other
+            // caller readies the G.
             unsafe { ready::<Sim>(waiter) };
         }
     }
@@ -386,7 +389,7 @@ fn panic_is_reported_with_the_seed() {
     assert_eq!((failure.config.seed, &*failure.message), (5, "on purpose"));
 }
 
-/// Gs that exit: their joiners get an error, their slots are reused, and all others continue.
+/// When a G exits, its joiner gets an error, its slot is reused, and all other Gs continue.
 #[test]
 fn exiting_gs_do_not_end_others() {
     explore(|seed| {

@@ -1,4 +1,4 @@
-//! Scopes in the simulator: children that borrow, end at any time, and are cancelled.
+//! Scopes in the simulator, with children that borrow, end at any time, and are cancelled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use gmp_sched::sim::{self, Config, Context, Sim, scope, try_scope};
 use crate::anything::{anything, microseconds};
 use crate::explore::{Random, explore};
 
-/// A value that reads what it borrows when it is dropped.
+/// A value that reads its borrowed counters when it is dropped.
 struct Borrows<'a> {
     alive: &'a AtomicUsize,
     dropped: &'a AtomicUsize,
@@ -25,8 +25,8 @@ impl Drop for Borrows<'_> {
 
 const ALIVE: usize = 0xA11E;
 
-/// Children and grandchildren use the parent's frame until they have ended and their results are dropped, whatever is done
-/// with their handles. When the scope is over all of that has happened.
+/// Children and grandchildren use the parent's frame until they have ended and their results have been dropped,
+/// whatever is done with their handles. The scope ends only after that.
 #[test]
 fn scope_ends_after_its_children_and_their_results() {
     explore(|seed| {
@@ -71,13 +71,13 @@ fn scope_ends_after_its_children_and_their_results() {
     });
 }
 
-/// A panic would unwind the frames from which the children borrow, so it must end the program.
+/// A panic would unwind the frames from which the children borrow, so the program must end instead.
 #[test]
 fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     let failure = sim::run(Config::default(), || {
         scope(|scope| {
             scope.go(|| sim::sleep(Duration::from_millis(1)));
-            // Preemption stays off, so that the parent cannot block.
+            // The CPU stays pinned, so the parent cannot block.
             std::mem::forget(Pinned::<Sim>::new());
         });
     });
@@ -85,7 +85,7 @@ fn parent_that_cannot_wait_for_its_children_ends_the_program() {
     assert!(message.starts_with("fatal error: a G cannot wait for the children of its scope"), "{message}");
 }
 
-/// The error of a scope is the first of its children's, and cancels the children that wait.
+/// The error of a scope is the first error of its children. It cancels the children that still wait.
 #[test]
 fn first_error_ends_the_scope_and_cancels_its_children() {
     explore(|seed| {

@@ -1,5 +1,5 @@
-//! Selects with more cases than a word has bits, in the simulator: a random program for each seed. `GMP_SIM_SEED=17 cargo
-//! test -p gmp-sched --test simulation select::` repeats one.
+//! Selects with more cases than a word has bits, in the simulator. There is a random program for each seed.
+//! `GMP_SIM_SEED=17 cargo test -p gmp-sched --test simulation select::` repeats one of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use gmp_sched::sim::{self, Chan};
 
 use crate::explore::{Random, explore};
 
-/// Several Gs each receive from all channels, in different orders, while others send: they find channels locked, and wait
-/// for locks while they hold others. Each value is received by one of them, and none waits forever.
+/// Several Gs receive from all channels, each in a different order, while other Gs send. So a select finds channels
+/// locked and waits for their locks while it holds others. Each value is received once, and no G waits forever.
 #[test]
 fn selects_of_many_cases_share_channels() {
     const EACH: u64 = 3;

@@ -1,4 +1,5 @@
-//! Locks and the rest of `sync` in the simulator: random programs, one for each seed, with oracles.
+//! Locks and the other primitives of `sync` in the simulator. There is a random program for each seed, and its
+//! invariants are checked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use gmp_sched::sync::{OneCount, RawRwLock, Readers, SpreadCounts};
 
 use crate::explore::{Random, explore};
 
-/// What a G does before it waits, or while others wait: everything that makes Gs migrate.
+/// Lets some time pass in one of the ways that make Gs migrate.
 fn pass_time(random: &mut Random) {
     let time = Duration::from_nanos(random.below(60_000));
     match random.below(10) {
@@ -29,7 +30,7 @@ fn patience(random: &mut Random) -> Duration {
     Duration::from_nanos(random.below(100_000))
 }
 
-/// Runs `body` in `count` Gs, each with random numbers of its own, and waits for all.
+/// Runs `body` in `count` Gs, each with a random sequence of its own, and waits for all of them.
 fn in_goroutines(seed: u64, count: u64, body: impl Fn(&mut Random, u64) + Clone + Send + 'static) {
     let all: Vec<_> = (0..count)
         .map(|number| {
@@ -71,7 +72,7 @@ fn mutex_has_one_holder_and_loses_no_waiter() {
     });
 }
 
-/// Gs that have waited for more than a millisecond get the mutex in FIFO order.
+/// Gs that have waited for more than a millisecond lock the mutex in FIFO order.
 #[test]
 fn starving_mutex_waiters_are_served_in_order() {
     explore(|seed| {
@@ -92,7 +93,7 @@ fn starving_mutex_waiters_are_served_in_order() {
     });
 }
 
-/// A G that locks again as soon as it has unlocked does not keep others out, if they have a P to run on.
+/// A G that locks the mutex again as soon as it has unlocked it does not keep out Gs that have a P to run on.
 #[test]
 fn greedy_mutex_holder_does_not_starve_waiters() {
     explore(|seed| {
@@ -111,8 +112,9 @@ fn greedy_mutex_holder_does_not_starve_waiters() {
             let (before, turns) = (sim::elapsed(), *mutex.lock());
             let _ = turns;
             let waited = sim::elapsed() - before;
-            // A millisecond until starvation, plus the current critical section; with one P, the slice of the other G; with
-            // more Ps than CPUs, the granularity of threads.
+            // The wait takes at most a millisecond until the waiter counts as starving, plus the current critical
+            // section. With one P, a slice of the other G is added. With more Ps than CPUs, the granularity of threads
+            // is added.
             let config = sim::config();
             let turns = if config.processors > config.cpus { 40 } else { 0 };
             assert!(waited < Duration::from_millis(25 + turns), "waited for {waited:?}");
@@ -122,7 +124,7 @@ fn greedy_mutex_holder_does_not_starve_waiters() {
     });
 }
 
-/// Checks what readers and writers see of each other.
+/// Counts readers and writers, and checks that no reader runs beside a writer.
 #[derive(Default)]
 struct Ledger {
     readers: AtomicU32,
@@ -185,7 +187,8 @@ fn writers_exclude_others_and_no_waiter_is_lost() {
     });
 }
 
-/// Neither does a continuous stream of readers starve a writer, nor a stream of writers a reader.
+/// A continuous stream of readers does not starve a writer, and a continuous stream of writers does not starve a
+/// reader.
 fn neither_side_starves<R: Readers>(seed: u64) {
     let lock = Arc::new(lock_api::RwLock::<RawRwLock<Sim, R>, ()>::new(()));
     let stop = Arc::new(AtomicBool::new(false));
@@ -230,7 +233,7 @@ fn readers_and_writers_do_not_starve_each_other() {
     });
 }
 
-/// A bounded buffer: each item is taken out once, with waits that time out in between.
+/// A bounded buffer. Each item is taken out once, although some waits time out in between.
 #[test]
 fn bounded_buffer_of_condvars_loses_no_item() {
     #[derive(Default)]
@@ -253,8 +256,8 @@ fn bounded_buffer_of_condvars_loses_no_item() {
                     shared.not_empty.notify_one();
                 } else {
                     while items.is_empty() {
-                        // A notified waiter takes the item, which passes the notification on; one that timed out was not
-                        // notified.
+                        // A waiter that is notified takes the item. A waiter that times out has not been notified, so
+                        // no notification is lost.
                         shared.not_empty.wait_for(&mut items, patience(random));
                     }
                     sums.0.fetch_add(items.remove(0), Ordering::Relaxed);
@@ -270,7 +273,7 @@ fn bounded_buffer_of_condvars_loses_no_item() {
     });
 }
 
-/// Exactly the notified waits end by a notification, even if deadlines pass at the same time.
+/// As many waits end by a notification as were notified, even if deadlines pass at the same time.
 #[test]
 fn condvar_wait_ends_once_by_notification_or_deadline() {
     explore(|seed| {
@@ -352,7 +355,7 @@ fn wait_group_is_reused_round_after_round() {
                 .collect();
             group.wait();
             assert_eq!(finished.load(Ordering::Relaxed), count);
-            // No G adds while others still wait for zero.
+            // No G is added to the group before all waiters have returned.
             waiting.into_iter().for_each(|handle| handle.join().unwrap());
         }
     });
@@ -403,7 +406,7 @@ fn permits_are_conserved() {
     });
 }
 
-/// Requests for permits are granted in order, even if later ones ask for fewer.
+/// Requests for permits are granted in order, even if later requests are for fewer permits.
 #[test]
 fn permits_are_granted_in_order_of_requests() {
     explore(|_| {
@@ -417,7 +420,8 @@ fn permits_are_granted_in_order_of_requests() {
                 let handle = sim::go(move || {
                     let permit = shared.0.acquire(wanted);
                     shared.1.lock().push(number);
-                    // No other G gets a permit before this is seen.
+                    // The permits are released only after all requests that were granted together have logged their
+                    // numbers.
                     sim::sleep(Duration::from_millis(1));
                     drop(permit);
                 });

@@ -9,8 +9,8 @@ use crate::explore::{Random, explore};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Trees of sleeping Gs: whatever the platform does, each wakes at the exact nanosecond, in concurrent bubbles, which are
-/// reused afterwards.
+/// Trees of sleeping Gs run in concurrent bubbles, which are reused afterwards. Each G wakes at the exact nanosecond,
+/// however the platform schedules it.
 #[test]
 fn sleeps_in_a_bubble_are_exact() {
     fn tree(seed: u64, depth: u64) -> Duration {
@@ -44,8 +44,8 @@ fn sleeps_in_a_bubble_are_exact() {
     });
 }
 
-/// Gs of two bubbles work for an hour at a time, communicate with each other and, through channels from outside, with a G in
-/// no bubble: whatever the platform does, the communication takes no time.
+/// Gs of two bubbles sleep for hours, and communicate with each other and with a G outside of the bubbles. The clock of
+/// a bubble does not advance during a communication with the G outside.
 #[test]
 fn channels_from_outside_hold_the_clock_of_a_bubble() {
     fn client(seed: u64, requests: sim::Sender<u64>, answers: sim::Receiver<u64>) {

@@ -14,10 +14,10 @@ fn microseconds(number: u64) -> Duration {
     Duration::from_micros(number)
 }
 
-/// The largest accepted delay of a timer, more than the program itself can delay a CPU.
+/// The largest accepted delay of a timer. It is longer than the program itself can delay a CPU.
 const LATE: Duration = Duration::from_millis(20);
 
-/// The settings of a timer: when each is due, and which is the current one.
+/// The settings of a timer: when each setting is due, and the number of the current one.
 #[derive(Default)]
 struct Settings {
     due: Mutex<Vec<Instant>>,
@@ -35,14 +35,14 @@ impl Settings {
         self.standing.store(setting, Ordering::Relaxed);
     }
 
-    /// A receiver that began to wait during setting `standing` gets no tick earlier than this.
+    /// Returns the earliest tick that is valid for a receiver that began to wait during setting `standing`.
     fn earliest_since(&self, standing: usize) -> Instant {
         *self.due.lock().unwrap()[standing..].iter().min().unwrap()
     }
 }
 
-/// One G sets and stops a timer repeatedly while others receive its ticks. No tick is of a setting that was stopped or
-/// replaced before the receiver began to wait, and no setting has two ticks.
+/// One G sets and stops a timer repeatedly while other Gs receive its ticks. No tick belongs to a setting that was
+/// stopped or replaced before the receiver began to wait, and no setting has two ticks.
 #[test]
 fn no_stale_tick_is_received() {
     explore(|seed| {
@@ -88,7 +88,7 @@ fn no_stale_tick_is_received() {
             match random.below(4) {
                 0 => {
                     timer.stop();
-                    // There is no tick, however long one waits, until the timer is set again.
+                    // However long this G waits, there is no tick until the timer is set again.
                     assert!(timer.try_wait().is_none());
                     assert!(timer.wait_until(now() + pause).is_err());
                     assert!(!timer.stop());
@@ -168,7 +168,8 @@ fn tickers_drop_late_ticks_and_keep_their_phase() {
     });
 }
 
-/// A delayed function runs once or not at all, as `stop` returns, and is dropped once.
+/// A delayed function runs exactly if `stop` does not return that it stopped the function. The function is dropped
+/// once.
 #[test]
 fn after_func_runs_exactly_if_not_stopped() {
     struct Dropped(Arc<AtomicUsize>);
@@ -214,8 +215,8 @@ fn after_func_runs_exactly_if_not_stopped() {
     });
 }
 
-/// Gs sleep for so short a time that other Ms find their timers due before the Gs have left their stacks. Each G wakes
-/// once, and not too early.
+/// Gs sleep for such a short time that other Ms find their timers due before the Gs have left their stacks. Each G
+/// wakes once, and not too early.
 #[test]
 fn shortest_sleeps_end_after_the_sleeper_has_left() {
     explore(|seed| {
@@ -238,7 +239,7 @@ fn shortest_sleeps_end_after_the_sleeper_has_left() {
     });
 }
 
-/// Gs whose timers are always due do not starve the others.
+/// Gs whose timers are always due do not starve other Gs.
 #[test]
 fn timers_that_are_always_due_do_not_starve_other_gs() {
     explore(|seed| {
@@ -253,9 +254,9 @@ fn timers_that_are_always_due_do_not_starve_other_gs() {
 #[test]
 fn timers_that_are_always_due_do_not_starve_the_global_queue() {
     explore(|seed| {
-        // With more Ps than CPUs, each switch from M to M may take a slice of the CPU.
+        // With more Ps than CPUs, each switch to another M may take a slice of the CPU.
         keep_timers_due(seed, 4 * LATE, || {
-            // A locked G waits on a list beside the global queue.
+            // A locked G that is runnable waits on a list beside the global queue.
             let _locked = sim::lock_thread();
             for _ in 0..2 {
                 sim::yield_now();
@@ -264,7 +265,7 @@ fn timers_that_are_always_due_do_not_starve_the_global_queue() {
     });
 }
 
-/// Calls `others`, which must not take longer than `limit`, while sixteen Gs do nothing but sleep for very short times.
+/// Calls `others` while sixteen Gs sleep repeatedly for very short times. `others` must return within `limit`.
 fn keep_timers_due(seed: u64, limit: Duration, others: impl FnOnce()) {
     // Only one seed in 8 is run, because each run has thousands of sleeps.
     if !seed.is_multiple_of(8) {

@@ -1,4 +1,5 @@
-//! The scheduler on operating-system threads, from outside the crate: the public interface, and misuses of it by safe code.
+//! Tests of the scheduler on operating-system threads from outside the crate: the public interface, and its misuse by
+//! safe code.
 #![cfg(not(gmp_loom))]
 
 mod device_signals;

@@ -1,4 +1,4 @@
-//! Threads that are not Ms use channels and futures.
+//! Tests of channels and futures that are used by threads without a scheduler.
 #![deny(unsafe_code)]
 
 use std::future::poll_fn;
@@ -43,7 +43,8 @@ fn threads_and_goroutines_pass_values_both_ways() {
     }
 }
 
-/// The wait of a thread alone is no deadlock, even if no G exists: another thread may end it.
+/// A single thread that waits is not reported as a deadlock, even if no G exists, because another thread may end the
+/// wait.
 #[test]
 fn threads_alone_use_a_channel() {
     let (sender, receiver) = channel(0);

@@ -1,5 +1,5 @@
-//! How a process on threads ends, and what it prints. Each test runs itself again as a child process, chosen by an
-//! environment variable, and reads the child's output.
+//! How a process on threads ends, and what it prints. Each test runs itself as a child process, which recognises its
+//! role by an environment variable, and reads the child's output.
 
 use std::backtrace::Backtrace;
 use std::env;
@@ -18,7 +18,8 @@ use gmp_sched::native;
 
 const IS_CHILD: &str = "GMP_IS_CHILD";
 
-/// Runs `body` in a child process of the test named `test`; returns its output and status.
+/// In the parent, runs the test named `test` in a child process and returns the child's output and its text on standard
+/// error. In the child, calls `body` and returns `None`.
 fn in_child(test: &str, body: fn()) -> Option<(Output, String)> {
     if env::var_os(IS_CHILD).is_some() {
         body();
@@ -58,8 +59,9 @@ fn stack_overflow_names_goroutine_and_stack_size() {
     assert!(stderr.ends_with("fatal error: stack overflow\n"), "{stderr}");
 }
 
-/// Uses as much stack as code for threads of the standard library may: prints a backtrace with symbols, resolves a host
-/// name by the C library, and recurses 128 levels deep (serde_json's limit) with frames of more than 1 KiB.
+/// This test uses as much stack as code written for threads of the standard library may use. It prints a backtrace with
+/// symbols, resolves a host name through the C library, and recurses 128 levels deep (serde_json's limit) with frames
+/// of more than 1 KiB.
 #[test]
 fn code_written_for_threads_fits_the_default_stack() {
     fn nested(levels: usize) -> usize {
@@ -123,7 +125,7 @@ fn panic_hooks_of_the_program_stay_in_effect() {
             panic::set_hook(Box::new(|info| eprintln!("the second hook: {}", info.payload_as_str().unwrap())));
             assert!(native::go(|| panic!("two")).join().is_err());
         });
-        // The hook is not installed again.
+        // The second run does not install the scheduler's own hook again, which the program has replaced.
         THREADS.run(1, || assert!(native::go(|| panic!("three")).join().is_err()));
     });
     let Some((child, stderr)) = ended else { return };
@@ -133,7 +135,7 @@ fn panic_hooks_of_the_program_stay_in_effect() {
     assert_eq!(lines[1..], ["the first hook: one", "the second hook: two", "the second hook: three"], "{stderr}");
 }
 
-/// Threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
@@ -156,11 +158,12 @@ fn idle_threads_end_and_new_ones_are_made_again() {
                 assert!(threads() >= before + 30, "each of 31 calls has a thread");
                 calls.into_iter().for_each(|call| call.join().unwrap());
                 let start = Instant::now();
-                // One more takes the place of the thread that is blocked below; and sysmon's may have begun after `before`.
+                // One thread more than before replaces the thread that is blocked below. Another one may be sysmon's,
+                // if it began after `before` was counted.
                 while threads() > before + 2 {
                     assert!(start.elapsed() < Duration::from_secs(60), "{} threads, at first {before}", threads());
-                    // Not a sleep of the G: each timer wakes the thread that has been idle longest, which begins to be idle
-                    // anew.
+                    // The G blocks its thread instead of sleeping. A timer of the G would wake the thread that has been
+                    // idle for longest, and this thread's idle time would start again.
                     native::blocking(|| thread::sleep(Duration::from_millis(10)));
                 }
             }
@@ -174,7 +177,7 @@ fn idle_threads_end_and_new_ones_are_made_again() {
 fn blocking_calls_beyond_the_limit_wait_in_order() {
     let ended = in_child("blocking_calls_beyond_the_limit_wait_in_order", || {
         native::set_blocking_limit(1);
-        // With one P, a G that has noted its arrival calls before another one runs.
+        // With one P, a G that has pushed its number makes its call before another G runs.
         THREADS.run(1, || {
             let (arrived, called) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
             let at_once = Arc::new(AtomicUsize::new(0));
@@ -205,7 +208,7 @@ fn blocking_calls_beyond_the_limit_wait_in_order() {
 fn segmentation_fault_outside_of_stacks_is_no_overflow() {
     let ended = in_child("segmentation_fault_outside_of_stacks_is_no_overflow", || {
         THREADS.run(1, || {
-            // SAFETY: none: this is the intended fault. Nothing is mapped at the first page.
+            // SAFETY: none: this write is the intended fault. Nothing is mapped at the first page.
             unsafe { black_box(std::ptr::without_provenance_mut::<u8>(8)).write_volatile(1) }
         });
     });

@@ -6,11 +6,11 @@ use crate::entered::THREADS;
 use gmp_sched::native;
 use gmp_sched::platform::Pinned;
 
-/// The line and the table, written by the main G of a scheduler in which another G sleeps and a third has not begun.
+/// Returns the `schedtrace` line and the `scheddetail` table of a scheduler in which main runs and another G sleeps.
 fn written() -> (String, String) {
     THREADS.run(2, || {
         let sleeper = native::go(|| native::sleep(Duration::from_millis(300)));
-        // Lets another G run to its end, and the sleeper begin its sleep.
+        // Lets another G run to its end, and the sleeper begin to sleep.
         while !native::go(|| true).join().unwrap() {}
         native::sleep(Duration::from_millis(20));
         let scheduler = Pinned::<native::Native>::new().machine().scheduler();
@@ -40,7 +40,7 @@ fn scheddetail_lists_every_p_m_and_g() {
     for line in ["\n  P0: status=", "\n  P1: status="] {
         assert!(detail.contains(line), "{detail}");
     }
-    // An M that an earlier run has used keeps its number.
+    // An M that an earlier run has used keeps its number, so only the number of Ms is checked.
     let machines = detail.lines().filter(|line| line.starts_with("  M") && line.contains(": p=")).count();
     assert_eq!(machines, 2, "{detail}");
     let goroutine = |number: u64| {

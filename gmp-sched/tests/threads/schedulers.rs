@@ -1,4 +1,5 @@
-//! Two schedulers in one process that exchange values: each G runs only under its own scheduler, whatever wakes it.
+//! Two schedulers in one process that exchange values. Each G runs only under its own scheduler, even if a G of the
+//! other scheduler wakes it.
 #![deny(unsafe_code)]
 
 use std::sync::Arc;
@@ -26,7 +27,8 @@ fn together<A: Send + 'static, B: Send + 'static>(
     first: impl FnOnce() -> A + Send + 'static,
     second: impl FnOnce() -> B + Send + 'static,
 ) -> (A, B) {
-    // A scheduler without a partner would report a deadlock, so wakeups from outside are expected until both run.
+    // A scheduler whose only G waits would report a deadlock while the other scheduler does not run yet. So wakeups
+    // from outside are announced until both run.
     let expected = Arc::new(native::expect_wakes());
     let second_expected = expected.clone();
     let second = thread::spawn(move || {
@@ -42,7 +44,8 @@ fn together<A: Send + 'static, B: Send + 'static>(
     (first, second.join().expect("it does not panic"))
 }
 
-/// Runs `body` in a G and checks after each of its `steps` that the G is under the scheduler under which it began.
+/// Runs `body` in a G `steps` times. After each step, checks that the G still runs under the scheduler under which it
+/// began.
 fn at_home<T: Send + 'static>(mut body: impl FnMut(u64) -> T + Send + 'static, steps: u64) -> native::JoinHandle<()> {
     go(move || {
         let home = here();
@@ -73,7 +76,7 @@ fn values_are_exchanged_between_schedulers() {
     }
 }
 
-/// Many senders and receivers on both sides, with and without a buffer, some by select, some with a limit.
+/// Many senders and receivers on both sides, with and without a buffer. Some use a select, and some use a limit.
 #[test]
 fn every_value_between_schedulers_arrives_once() {
     const EACH: u64 = 1500;
@@ -200,7 +203,7 @@ fn groups_and_contexts_end_waits_of_another_scheduler() {
     }
 }
 
-/// The handle, the coroutine, the timer and the delayed function were made in the other scheduler.
+/// The handle, the coroutine, the timer and the delayed function were made under the other scheduler.
 #[test]
 fn handles_of_another_scheduler_can_be_used() {
     for procs in [1, 3] {
@@ -272,7 +275,7 @@ fn locked_gs_of_another_scheduler_run_on_their_threads() {
     }
 }
 
-/// The last handle of a G is dropped in the other scheduler: the slot is returned to the G's own scheduler.
+/// The last handle of a G is dropped under the other scheduler. The slot returns to the G's own scheduler.
 #[test]
 fn slots_are_returned_to_their_scheduler() {
     let (give, given) = channel(64);
@@ -282,7 +285,7 @@ fn slots_are_returned_to_their_scheduler() {
             give.send(go(move || n)).unwrap();
         }
         drop(give);
-        // Gs that have not run when main ends are abandoned.
+        // Gs that have not run when main ends are abandoned, so main waits until all have been joined.
         assert!(told.recv().is_err());
     };
     let joins = move || {
@@ -298,7 +301,7 @@ fn slots_are_returned_to_their_scheduler() {
     assert_eq!(together(2, makes, joins).1, (0..5000).sum::<u64>());
 }
 
-/// The only P of the raising scheduler is busy, so that its sysmon polls the raise.
+/// The only P of the scheduler that raises the signal is busy, so its sysmon takes the raise.
 #[test]
 fn raise_taken_by_sysmon_returns_the_waiter_to_its_own_scheduler() {
     let signal: &'static Signal<Native> = Box::leak(Box::default());

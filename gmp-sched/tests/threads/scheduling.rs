@@ -1,4 +1,4 @@
-//! The scheduler on operating-system threads: the same loop, queues and protocols that run in the kernel.
+//! The scheduler on operating-system threads, with the same loop, queues and protocols that run in the kernel.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use gmp_sched::goroutine::{Status, WaitReason};
 use gmp_sched::native::{self, JoinHandle, Native};
 use gmp_sched::platform::{Pinned, Platform};
 
-/// Runs `rounds` of `body` with schedulers of 1, 2 and 4 Ps.
+/// Runs `body` with schedulers of 1, 2 and 4 Ps, and passes it this number.
 fn with_processors(body: fn(usize)) {
     for processors in [1, 2, 4] {
         THREADS.run(processors, move || body(processors));
@@ -83,7 +83,7 @@ fn panic_is_returned_by_join() {
 
 #[test]
 fn all_ps_run_at_the_same_time() {
-    // All four must run at the same time to pass the barrier, because they wait for it without yielding.
+    // The four Gs wait for each other without yielding. All pass only if all run at the same time.
     let arrived = Arc::new(AtomicU32::new(0));
     THREADS.run(4, move || {
         let handles: Vec<_> = (0..4)
@@ -103,7 +103,7 @@ fn all_ps_run_at_the_same_time() {
 
 #[test]
 fn blocked_call_hands_its_p_off() {
-    // One P: the other G runs only if the P is handed off while the first blocks its thread.
+    // There is one P, so the other G runs only if the P is handed off while the first G blocks its thread.
     for known in [true, false] {
         THREADS.run(1, move || {
             let (release, gate) = std::sync::mpsc::channel::<()>();
@@ -118,7 +118,7 @@ fn blocked_call_hands_its_p_off() {
                 }
                 seen.load(Ordering::SeqCst)
             });
-            // `blocked` is in `runnext` and runs first. This G continues only if the P is handed off.
+            // `blocked` is in `runnext` and runs first. This G continues only after the handoff of the P.
             native::yield_now();
             ran.store(true, Ordering::SeqCst);
             release.send(()).unwrap();
@@ -193,7 +193,7 @@ fn goroutine_ids_are_unique_and_main_is_one() {
     });
 }
 
-/// When main returns the program is over, whatever the other Gs wait for.
+/// When main returns, the program is over, and Gs that still wait are abandoned.
 #[test]
 fn waiting_gs_are_abandoned_when_main_returns() {
     for _ in 0..50 {
@@ -212,7 +212,7 @@ fn waiting_gs_are_abandoned_when_main_returns() {
     }
 }
 
-/// Spawns, yields, sleeps, joins and blocks at random on more Ps than there are processors.
+/// Spawns, yields, sleeps, joins and blocks at random, on more Ps than the computer has processors.
 #[test]
 fn all_operations_on_more_ps_than_cpus() {
     let finished = Arc::new(AtomicUsize::new(0));
@@ -222,7 +222,7 @@ fn all_operations_on_more_ps_than_cpus() {
         roots.into_iter().for_each(|root| root.join().unwrap());
         scheduler.counts()
     });
-    // 64 trees of 1 + 3 + 9 + 27 + 81 Gs, and the main G.
+    // These are 64 trees of 1 + 3 + 9 + 27 + 81 Gs.
     assert_eq!(finished.load(Ordering::Relaxed), 64 * 121);
     assert_eq!(counts.spawned, 64 * 121);
 }
@@ -260,7 +260,7 @@ fn stacks_of_dead_gs_can_be_released() {
                 assert_eq!(sum, 499_500);
                 let cached = scheduler.cached_stacks();
                 let given_back = scheduler.free_idle_stacks(usize::MAX);
-                // Each other P keeps up to 64 stacks.
+                // Each P but the caller's keeps up to 64 stacks.
                 assert!(given_back + 64 * (processors - 1) >= cached, "{given_back} of {cached}");
                 assert!(scheduler.cached_stacks() <= 64 * (processors - 1));
                 assert_eq!(scheduler.free_idle_stacks(0), 0);
@@ -298,7 +298,7 @@ fn exit_drops_the_gs_values_and_is_returned_by_join() {
                 });
                 assert_eq!(ending.join(), Err(JoinError::Exited));
             }
-            // The exit of a G that is not joined is no error.
+            // The exit of a G that is not joined is not an error.
             native::go(|| native::goexit()).detach();
             native::yield_now();
             dropped.load(Ordering::Relaxed)
@@ -363,11 +363,13 @@ fn unwinding_g_stays_alone_on_its_thread() {
 #[test]
 fn names_and_stack_sizes_are_as_chosen() {
     THREADS.run_with(2, |scheduler| {
-        // The clock of the platform may begin now; so that the wait below does not begin at zero.
+        // The platform's clock may start at zero now. After this sleep, the wait below begins at a later time than
+        // zero.
         native::sleep(Duration::from_millis(1));
         let named = native::Builder::new().name("named").go(|| native::sleep(Duration::from_millis(50)));
         native::sleep(Duration::from_millis(5));
-        // Other slots may have the same id: a scheduler that is reused begins with the same ids.
+        // Only waiting Gs are searched: a scheduler that is reused begins with the same ids, so slots of dead Gs may
+        // have the same id.
         let waiting = || scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
         let found = waiting().find(|goroutine| goroutine.id() == named.id()).unwrap();
         assert_eq!(found.name().unwrap().as_str(), "named");
@@ -398,7 +400,7 @@ fn names_and_stack_sizes_are_as_chosen() {
 fn scheduler_that_has_ended_releases_its_stacks() {
     const RUNS: usize = 40;
     const STACKS: usize = 500;
-    // Only writable bytes are counted, because the allocator reserves more.
+    // Only writable mappings are counted, because the allocator reserves more address space than it uses.
     let mapped = || {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let size = |line: &str| {
@@ -419,7 +421,7 @@ fn scheduler_that_has_ended_releases_its_stacks() {
         });
     }
     let after = mapped();
-    // Threads of the last runs may not have ended yet.
+    // Threads of the last runs may not have ended yet, so some of their memory may still be mapped.
     let limit = RUNS * STACKS * Native::STACK_SIZE / 2;
     assert!(after < before + limit, "{before} bytes mapped before, {after} after, not to be {limit} more");
 }

@@ -1,4 +1,4 @@
-//! Which G runs on which stack: a G that ends leaves its stack to the next one that begins.
+//! Which G runs on which stack. A G that ends leaves its stack to the next G that begins.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use crate::entered::THREADS;
 use gmp_sched::native::{self, Native};
 use gmp_sched::platform::Pinned;
 
-/// The stack of the calling G, by its upper end.
+/// Returns the upper end of the calling G's stack.
 fn my_stack() -> usize {
     let here = 0u8;
     let address = std::ptr::from_ref(black_box(&here)).addr();
@@ -19,8 +19,8 @@ fn my_stack() -> usize {
 
 #[test]
 fn consecutive_gs_share_one_stack() {
-    // More Gs than fit into a local queue: most begin when another G ends, some from g0, after it has taken a batch
-    // from the global queue.
+    // There are more Gs than fit into a local queue. Most of them begin when another G ends. Some begin on g0, after it
+    // has taken a batch from the global queue.
     const GOROUTINES: usize = 1000;
     let stacks = THREADS.run(1, || {
         let (stacks, all) = (Arc::new(Mutex::new(HashMap::new())), Arc::new(native::WaitGroup::new()));
@@ -49,7 +49,7 @@ fn concurrent_gs_have_separate_stacks() {
                 all.push(native::go(move || {
                     let mine = my_stack();
                     let marks = black_box([number; 100]);
-                    // The Gs spawned before and after this one end meanwhile and leave their stacks to others.
+                    // Meanwhile, the Gs spawned before and after this G end and leave their stacks to other Gs.
                     for _ in 0..3 {
                         native::go(|| black_box([u64::MAX; 100]).len()).detach();
                         native::yield_now();
@@ -65,7 +65,7 @@ fn concurrent_gs_have_separate_stacks() {
     }
 }
 
-/// A closure and a result that are too large for the G's slot.
+/// The closure or the result is too large for the G's slot, so it is stored on the G's stack.
 #[test]
 fn closure_and_result_on_a_stack_stay_there() {
     for processors in [1, 2] {
@@ -81,7 +81,7 @@ fn closure_and_result_on_a_stack_stay_there() {
                 })
                 .collect();
             for (number, small_result, small_closure, both) in all {
-                // The Gs in between have run on the stacks of Gs that ended before them.
+                // In between, Gs have run on the stacks of Gs that ended before them.
                 assert_eq!(small_result.join(), Ok(number * 50));
                 assert_eq!(small_closure.join().unwrap(), [number; 60]);
                 assert_eq!(both.join().unwrap(), [number; 50]);

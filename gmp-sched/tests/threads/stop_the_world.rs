@@ -26,7 +26,7 @@ impl Scene {
         self.steps.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Stops the world, and checks that no G runs.
+    /// Stops the world and checks that no other G runs.
     fn stop(&self) {
         let world = native::stop_the_world();
         assert!(!self.is_stopped.swap(true, Ordering::SeqCst), "stopped twice");
@@ -49,7 +49,7 @@ impl Random {
     }
 }
 
-/// Runs one G of the stress test, which does everything a G can do, a few times.
+/// Runs one G of the stress test. It performs a few random operations.
 fn act(scene: &Scene, seed: u32) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9) | 1);
     for _ in 0..6 {
@@ -74,7 +74,7 @@ fn act(scene: &Scene, seed: u32) {
     scene.finished.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Thousands of Gs, while the number of Ps changes and the world is stopped.
+/// Runs `goroutines` Gs while other Gs change the number of Ps and stop the world.
 fn stress(processors: usize, goroutines: usize) {
     let scene = Arc::new(Scene::default());
     let shared = scene.clone();
@@ -106,7 +106,7 @@ fn stress(processors: usize, goroutines: usize) {
     });
     assert_eq!(scene.finished.load(Ordering::SeqCst), goroutines);
     assert!(stops.count > 0 && stops.longest_for.is_some(), "{stops:?}");
-    // The last G may still be leaving its stack.
+    // The last G may not have left its stack yet.
     assert!(counts.spawned.abs_diff(counts.finished) <= 1, "{counts:?}");
 }
 
@@ -125,7 +125,7 @@ fn stress_with_64_machines() {
     stress(64, 4000);
 }
 
-/// Takes too long for an ordinary run: `cargo test -p gmp-sched --test threads -- --ignored stop_the_world`.
+/// This test takes too long for an ordinary run: `cargo test -p gmp-sched --test threads -- --ignored stop_the_world`.
 #[test]
 #[ignore = "takes minutes"]
 fn long_stress() {
@@ -158,8 +158,8 @@ fn set_procs_out_of_range_changes_nothing() {
     });
 }
 
-/// With as many Ps as Gs that wait for each other without calling the scheduler, all pass the barrier; with fewer they would
-/// not.
+/// Six Gs wait for each other without calling the scheduler. With six Ps, all Gs arrive; with fewer, the test would
+/// hang.
 #[test]
 fn more_ps_run_more_gs_at_the_same_time() {
     THREADS.run(1, || {
@@ -180,7 +180,7 @@ fn more_ps_run_more_gs_at_the_same_time() {
     });
 }
 
-/// A locked G stays on its thread whatever it does, and no other G runs there.
+/// A locked G stays on its thread whatever it does, and no other G runs on that thread.
 #[test]
 fn locked_g_is_alone_on_its_thread() {
     thread_local!(static VISITOR: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
@@ -222,7 +222,7 @@ fn locked_g_is_alone_on_its_thread() {
     }
 }
 
-/// Both sides of a coroutine stay on the threads that they are locked to, whichever of them is locked.
+/// Each side of a coroutine that is locked to a thread stays on it, whichever side is locked.
 #[test]
 fn coroutine_leaves_locked_gs_on_their_threads() {
     for (processors, is_outer_locked, is_inner_locked) in
@@ -252,7 +252,8 @@ fn coroutine_leaves_locked_gs_on_their_threads() {
     }
 }
 
-/// A G that ends while locked unlocks its M: with one P and thousands of such Gs, the number of Ms stays small.
+/// A G that ends while it is locked unlocks its M. So with one P and thousands of such Gs, the number of Ms stays
+/// small.
 #[test]
 fn g_that_ends_locked_unlocks_its_m() {
     THREADS.run_with(1, |scheduler| {
@@ -264,7 +265,7 @@ fn g_that_ends_locked_unlocks_its_m() {
     });
 }
 
-/// Several Gs that want to stop the world do so one by one, in FIFO order.
+/// If several Gs want to stop the world, they do so one by one, in FIFO order.
 #[test]
 fn concurrent_stops_are_served_in_order() {
     THREADS.run(1, || {
@@ -282,7 +283,7 @@ fn concurrent_stops_are_served_in_order() {
             .collect();
         drop(world);
         handles.into_iter().for_each(|handle| handle.join().unwrap());
-        // They were queued in the order in which one P runs spawned Gs.
+        // With one P, spawned Gs run in this order, so they queued for the stop in this order.
         assert_eq!(*log.lock().unwrap(), [3, 0, 1, 2]);
     });
 }

@@ -1,5 +1,5 @@
-//! While the world is stopped, the stopper must not leave its M: each attempt panics and changes nothing, and the world
-//! starts again.
+//! While the world is stopped, the stopper must not leave its M. Each attempt panics and changes nothing, and
+//! afterwards the world starts again.
 #![deny(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use gmp_sched::native::{self, Barrier, Mutex, channel, go};
 
-/// The panic message of `misuse` while the world is stopped.
+/// Stops the world and returns the message with which `misuse` panics.
 fn refused(misuse: impl FnOnce()) -> String {
     let world = native::stop_the_world();
     let payload = catch_unwind(AssertUnwindSafe(misuse)).expect_err("it does not refuse");
@@ -33,7 +33,7 @@ fn stopper_that_blocks_or_yields_panics() {
             assert_eq!(refused(|| _ = native::try_blocking(|| ())), REFUSAL);
             assert_eq!(refused(|| drop(native::stop_the_world())), REFUSAL);
             assert_eq!(refused(|| _ = native::set_procs(2)), REFUSAL);
-            // The queues of the channel are empty.
+            // No misuse has left a waiter in the channel's queues.
             assert!(sender.try_send(1).is_err() && receiver.try_recv().is_err());
 
             let (mutex, barrier) = (Mutex::new(0), Barrier::new(2));

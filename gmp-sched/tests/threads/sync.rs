@@ -1,4 +1,4 @@
-//! `sync` under misuse and panics: on threads, where a panic ends one G.
+//! Misuses and panics in `sync`, on threads, where a panic ends only one G.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use gmp_sched::native::{
 use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
 use gmp_sched::sync::{Fetched, RawMutex};
 
-/// Returns the message of the panic of `body`, which must panic.
+/// `body` must panic; returns its message.
 fn panic_of(body: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(body)).expect_err("it panics");
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
@@ -45,7 +45,8 @@ fn misuse_panics_with_gos_messages() {
     group.add(i32::MAX as u32);
     assert_eq!(panic_of(|| group.add(1)), "sync: WaitGroup counter overflows");
     let mutex = RawMutex::<native::Native>::new();
-    // SAFETY: the mutex is not held, which is the misuse under test; it guards nothing.
+    // SAFETY: the contract of `unlock` is violated on purpose, because this is the misuse under test: the mutex is not
+    // held. It guards no data, so nothing can be accessed wrongly.
     let unlock = || unsafe { mutex.unlock(GuardSend::new()) };
     assert_eq!(panic_of(unlock), "sync: unlock of unlocked mutex");
     let semaphore = Semaphore::new(2);
@@ -76,7 +77,7 @@ fn condvar_with_two_mutexes_panics() {
         assert_eq!(panic_of(|| shared.1.wait(&mut other)), "sync: Gs wait for one Condvar with two mutexes");
         assert!(shared.1.notify_one());
         waiting.join().unwrap();
-        // There are no waiters any more, so another mutex may be used.
+        // No G waits any more, so another mutex may be used.
         let waiting = {
             let shared = shared.clone();
             native::go(move || {

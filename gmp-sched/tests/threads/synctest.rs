@@ -1,4 +1,4 @@
-//! Bubbles, on threads.
+//! Bubbles on threads.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +43,7 @@ fn clock_advances_only_when_all_gs_wait() {
     });
 }
 
-/// The order is random, as in Go, so that tests do not rely on one.
+/// The order is random, as in Go, so that programs cannot rely on it.
 #[test]
 fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     let first = || {
@@ -66,8 +66,8 @@ fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     assert_eq!(firsts.len(), 4, "only these were ever first: {firsts:?}");
 }
 
-/// A select that waits for timers gets the tick of the first that fires. As in Go, this may be any of the timers that
-/// are due.
+/// A select that waits for timers receives the tick of the first timer that fires. As in Go, this may be any of the
+/// timers that are due.
 #[test]
 fn timers_due_at_the_same_instant_end_a_select_in_random_order() {
     fn chosen_of_two_timers() -> usize {
@@ -108,7 +108,8 @@ fn wait_returns_when_the_others_wait() {
     });
 }
 
-/// This holds even for sleepers that were spawned during the sleep and wake exactly at its end.
+/// The sleep of `synctest` returns after all Gs that wake at the same instant, including one that begins its last sleep
+/// while main already sleeps.
 #[test]
 fn sleep_returns_after_simultaneous_sleeps() {
     in_bubbles(|| {
@@ -133,7 +134,7 @@ fn sleep_returns_after_simultaneous_sleeps() {
     });
 }
 
-/// A timer that is due at once fires before `wait` returns.
+/// A timer that is already due fires before `wait` returns.
 #[test]
 fn wait_returns_when_nothing_is_due() {
     in_bubbles(|| {
@@ -150,7 +151,7 @@ fn wait_returns_when_nothing_is_due() {
     });
 }
 
-/// The example from Go's documentation.
+/// This is the example from Go's documentation.
 #[test]
 fn context_ends_exactly_at_its_deadline() {
     in_bubbles(|| {
@@ -233,7 +234,7 @@ fn deadlocks_of_a_bubble_panic() {
         }),
         "deadlock: main bubble goroutine has exited but blocked goroutines remain"
     );
-    // The clock has stopped with main.
+    // The clock has stopped because main has ended, so the sleep would never end.
     assert_eq!(
         message_of(|| go(|| sleep(HOUR)).detach()),
         "deadlock: main bubble goroutine has exited but blocked goroutines remain"

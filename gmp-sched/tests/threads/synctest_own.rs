@@ -1,4 +1,4 @@
-//! Tests which objects belong to a bubble, and that using them from outside or from another bubble panics.
+//! Tests which objects belong to a bubble. Using an object from outside of its bubble, or from another bubble, panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use gmp_sched::select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A coroutine is in the bubble in which its first value is asked for.
+/// A coroutine belongs to the bubble in which its first value is requested.
 #[test]
 fn coroutine_belongs_to_the_bubble_of_its_first_call() {
     THREADS.run(1, call_coroutines_inside_and_outside);
     THREADS.run(2, call_coroutines_inside_and_outside);
 }
 
-/// Whether the clock stands still while this G runs.
+/// Returns whether the clock does not advance while this G runs.
 fn time_stands_still() -> bool {
     let start = now();
     go(|| ()).join().unwrap();
@@ -29,7 +29,7 @@ fn time_stands_still() -> bool {
     now() == start
 }
 
-/// A coroutine that sleeps before each value.
+/// Returns a coroutine that sleeps for `time` before each value.
 fn naps(time: Duration) -> native::Pull<()> {
     let body = move |yielder: &mut native::Yielder<()>| {
         loop {
@@ -61,7 +61,7 @@ fn call_coroutines_inside_and_outside() {
     });
     begun_outside.next();
     begun_outside.stop();
-    // This coroutine begins inside, and is called outside and then inside again.
+    // This coroutine begins inside of the bubble. It is called outside and then inside again.
     let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
     let (to_bubble, from_outside) = channel::<native::Pull<bool>>(0);
     let bubble = go(move || {
@@ -79,7 +79,8 @@ fn call_coroutines_inside_and_outside() {
     assert!(stills.by_ref().take(2).eq([true; 2]));
     to_bubble.send(stills).unwrap();
     bubble.join().unwrap();
-    // This coroutine begins inside and is ended outside, while all other Gs wait for the clock.
+    // This coroutine begins inside of the bubble and is stopped outside, while all other Gs of the bubble wait for the
+    // clock.
     let (to_outside, from_bubble) = channel::<native::Pull<bool>>(0);
     let (end, ended) = channel(0);
     let bubble = go(move || {
@@ -96,18 +97,18 @@ fn call_coroutines_inside_and_outside() {
     stills.stop();
     end.send(()).unwrap();
     bubble.join().unwrap();
-    // A coroutine that has not begun when the bubble ends does not belong to it any more.
+    // If a coroutine has not begun when the bubble ends, it does not belong to the bubble any more.
     let made_within = synctest::test(|| pull(|yielder| _ = yielder.yield_value(message(synctest::wait))));
     assert!(made_within.eq(["goroutine is not in a bubble"]));
 }
 
-/// The panic message of `body`, which must panic.
+/// `body` must panic; returns its message.
 fn message<T>(body: impl FnOnce() -> T) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| drop(body()))).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_string())
 }
 
-/// Go's panics and messages, for uses from outside or from another bubble; other uses do not panic.
+/// Uses from outside or from another bubble panic with Go's messages. Other uses do not panic.
 #[test]
 fn channel_of_a_bubble_used_from_outside_panics() {
     fn misuse(sender: &native::Sender<Arc<()>>, receiver: &native::Receiver<Arc<()>>) {
@@ -115,7 +116,7 @@ fn channel_of_a_bubble_used_from_outside_panics() {
         const RECEIVE: &str = "receive on synctest channel from outside bubble";
         const SELECT: &str = "select on synctest channel from outside bubble";
         let short = Duration::from_millis(1);
-        // References to this value are counted, to check that a value that is not sent is dropped.
+        // References to this value are counted, to check that a value that was not sent is dropped.
         let kept = Arc::new(());
         let value = || kept.clone();
         assert_eq!(message(|| sender.send(value())), SEND);
@@ -139,7 +140,7 @@ fn channel_of_a_bubble_used_from_outside_panics() {
             let (sender, receiver) = channel(1);
             sender.send(Arc::new(())).unwrap();
             outer.send(receiver.recv().unwrap()).unwrap();
-            // A bubble with an armed timer is not reused.
+            // A bubble with an armed timer cannot be reused, so the next bubble is a different one.
             let _left = after_func(HOUR, || ());
             (sender, receiver)
         });
@@ -193,7 +194,7 @@ fn timer_of_a_bubble_used_from_outside_panics() {
     });
 }
 
-/// Go's panics and messages. A group with a counter of zero belongs to no bubble.
+/// The panics and messages are Go's. A group whose counter is zero belongs to no bubble.
 #[test]
 fn wait_group_of_a_bubble_used_from_outside_panics() {
     const BOTH: &str = "sync: WaitGroup.Add called from inside and outside synctest bubble";
@@ -245,7 +246,7 @@ fn after_func_of_a_bubble_used_from_outside_panics() {
                 );
             }
         });
-        // A function from outside may be stopped and reset inside; it still belongs outside.
+        // A function that was made outside may be stopped and reset inside. It still belongs to no bubble.
         static RAN: AtomicBool = AtomicBool::new(false);
         let (one, other) = (after_func(HOUR, || unreachable!()), after_func(HOUR, run_outside));
         fn run_outside() {
@@ -272,7 +273,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
             let ran = ran.clone();
             move || assert!(ran.fetch_add(1, Ordering::Relaxed) < 2)
         };
-        // This context is made outside and used inside: the function runs in a G of the bubble.
+        // This context is made outside and used inside. The function runs in a G of the bubble.
         let (context, cancel) = Context::background().with_cancel();
         let outer = context.after_func(run(&ran));
         let (kept, inner, counts) = (context.clone(), run(&ran), ran.clone());
@@ -291,7 +292,7 @@ fn contexts_work_inside_and_outside_of_bubbles() {
             let (context, cancel) = Context::background().with_cancel();
             drop(context.done());
             let stopped = context.after_func(|| unreachable!());
-            // The function runs in the bubble of the canceller.
+            // The function runs in the bubble of the canceller, or outside if the canceller is outside.
             let function = || assert_eq!(message(synctest::wait), "goroutine is not in a bubble");
             context.after_func(function);
             (context, cancel, stopped)
@@ -311,7 +312,7 @@ const WOKEN_FROM_OUTSIDE: &str = "semaphore wake of synctest goroutine from outs
 fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT]) -> JoinHandle<()> {
     let bubble = go(move || {
         synctest::test(move || {
-            // This sleep keeps the bubble from a deadlock while the other Gs wait.
+            // This sleep prevents a deadlock of the bubble while the other Gs wait.
             let keeper = go(|| sleep(HOUR));
             let waiters = waits.map(go);
             while !waiters.iter().all(|waiter| waiter.is_finished()) {
@@ -324,8 +325,8 @@ fn bubble_of<const COUNT: usize>(waits: [impl FnOnce() + Send + 'static; COUNT])
     bubble
 }
 
-/// Lets two Gs of a bubble wait, and ends both waits by `end` from outside: that panics there, and the Gs continue.
-/// Afterwards `end` works for waiters outside.
+/// Two Gs of a bubble wait, and this G, which is outside, ends both waits by `end`. The calls of `end` panic, but the
+/// Gs continue. Afterwards `end` works for waiters outside.
 fn assert_end_from_outside_panics<T: Send + Sync + 'static>(
     shared: impl Fn() -> T + Send + 'static,
     wait: fn(&T),
@@ -359,7 +360,8 @@ fn releasing_permits_to_a_bubble_from_outside_panics() {
     assert_end_from_outside_panics(none, wait, |semaphore| semaphore.release(2), 1);
 }
 
-/// A timeout grants permits to the waiters behind it, which want fewer.
+/// When a request for two permits gives up, the semaphore grants a permit to the waiter behind it, which is in a
+/// bubble.
 #[test]
 fn timeout_that_leaves_permits_to_a_bubble_panics() {
     THREADS.run(1, || {

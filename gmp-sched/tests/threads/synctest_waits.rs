@@ -1,4 +1,4 @@
-//! Which waits in a bubble are durable: a test for each row of the table in `synctest`.
+//! Which waits in a bubble are durable. There is a test for each row of the table in `synctest`.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,23 +21,23 @@ use gmp_sched::select::Select;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The wait reason of the G, which waits. Others may have the same id: a scheduler that is reused begins with the same ids, and has
-/// slots of dead Gs and of prepared ones that are never started.
+/// Returns the wait reason of the waiting G `id`. Only waiting Gs are searched: a scheduler that is reused begins with
+/// the same ids, so slots of dead Gs and of Gs that never start may have the same id.
 fn reason(scheduler: &'static Scheduler<Native>, id: u64) -> String {
     let mut waiting = scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
     waiting.find(|goroutine| goroutine.id().get() == id).unwrap().wait_reason().to_string()
 }
 
-/// Readies the G that has stored its address there, in its commit.
+/// Readies the G whose address `parked` contains.
 fn wake_parked(parked: &AtomicUsize) {
-    // SAFETY: it is the address of a G, and Gs are never freed.
+    // SAFETY: the commit of the G's park has stored the address of the G there, and Gs are never freed.
     let waiting = unsafe { &*std::ptr::with_exposed_provenance(parked.load(Ordering::Acquire)) };
-    // SAFETY: it was stored in the commit; no other G readies it.
+    // SAFETY: the G has parked, because only the commit of its park stores the address, and no other waker readies it.
     unsafe { ready::<Native>(waiting) };
 }
 
-/// In a bubble a G calls `wait` on an object made there, with the wait reason `shown`: the clock advances until another G
-/// calls `end`.
+/// In a bubble, a G calls `wait` on an object made there and has the wait reason `shown`. The wait is durable, so the
+/// clock advances. Then main calls `end`.
 #[track_caller]
 fn durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait: fn(&T), end: fn(&T)) {
     for processors in [1, 2, 4] {
@@ -57,8 +57,8 @@ fn durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait:
     }
 }
 
-/// In a bubble a G calls `wait` on an object made outside, with the wait reason `shown`: the clock stands still until a G
-/// outside calls `end`. With one P, so that it is certain which Gs have run.
+/// In a bubble, a G calls `wait` on an object made outside and has the wait reason `shown`. The wait is not durable, so
+/// the clock does not advance until a G outside calls `end`. There is one P, so that it is certain which Gs have run.
 #[track_caller]
 fn not_durable<T: Send + Sync + 'static>(shown: &'static str, make: fn() -> T, wait: fn(&T), end: fn(&T)) {
     THREADS.run_with(1, move |scheduler| {
@@ -115,7 +115,7 @@ fn channel_from_outside_is_not_durable() {
     not_durable("chan send", rendezvous, send, receive);
     let with_timeout = |channel: &Channel| assert_eq!(channel.1.recv_timeout(HOUR), Ok(1));
     not_durable("chan receive", rendezvous, with_timeout, send);
-    // A close ends the wait as a value does.
+    // A close ends the wait as a send does.
     let closed = |channel: &Channel| assert!(channel.1.recv().is_err());
     not_durable("chan receive", rendezvous, closed, |channel| assert!(channel.0.close()));
 }
@@ -158,7 +158,7 @@ fn end_select(two: &Two) {
 fn select_on_channels_of_the_bubble_is_durable() {
     let make = || {
         let (sender, receiver) = channel(0);
-        // Dropping the sender would make the receive return an error.
+        // Dropping the sender would close the channel, and the receive would return an error.
         std::mem::forget(sender);
         (rendezvous(), receiver)
     };
@@ -209,7 +209,8 @@ fn sleeps_and_timers_of_the_bubble_are_durable() {
     durable("chan receive (durable)", || Ticker::new(HOUR * 2), |ticker| _ = ticker.wait(), |_| sleep(HOUR));
 }
 
-/// A timer uses the clock of the place where it was made, even if its slot was used in a bubble before.
+/// A timer uses the clock of the bubble in which it was made, or the real clock if it was made outside. A timer made
+/// outside uses the real clock even if its slot was used in a bubble before.
 #[test]
 fn timer_from_outside_is_not_durable() {
     THREADS.run(1, || synctest::test(|| drop((Timer::new(HOUR), Timer::new(HOUR)))));
@@ -224,7 +225,8 @@ fn timer_from_outside_is_not_durable() {
             let start = now();
             let sleeper = go(|| sleep(HOUR));
             early.wait();
-            // Setting the timer here, while a G of the bubble waits for it, does not move it into the bubble.
+            // A G of the bubble waits for the timer. Setting the timer in the bubble during this wait does not move it
+            // into the bubble.
             let waits = timer.clone();
             let waiter = go(move || (waits.wait(), now()));
             (0..10).for_each(|_| yield_now());
@@ -285,7 +287,7 @@ fn condvars_barriers_and_semaphores_are_durable() {
         permits
     };
     durable("semacquire", empty, |permits| permits.acquire(1).forget(), |permits| permits.release(1));
-    // The G sleeps while the barrier's round has begun, so that the round is known to have begun.
+    // The second G has to wait for the permit of the first one, which sleeps.
     let limited = |(): &()| {
         let group = ErrorGroup::<()>::with_limit(1);
         let body = || {
@@ -319,7 +321,7 @@ fn wait_group_of_the_bubble_is_durable() {
     not_durable("sync.WaitGroup.Wait", in_another, |other| other.0.wait(), |other| other.1.send(1).unwrap());
 }
 
-/// A flag that something has begun.
+/// A flag that a G sets when it has begun.
 struct Begun(AtomicBool);
 
 impl Begun {
@@ -338,7 +340,7 @@ impl Begun {
     }
 }
 
-/// A wait for a `Once` is durable if a G of the bubble runs its function.
+/// A wait for a `Once` is durable if a G of the bubble runs the function of the `Once`.
 #[test]
 fn once_run_in_the_bubble_is_durable() {
     type Step = (Arc<Once>, Channel);
@@ -434,8 +436,8 @@ fn locks_futures_and_devices_are_not_durable() {
     not_durable("parked", || (), wait, |()| wake_parked(&PARKED));
 }
 
-/// The G continues on another M, and uses its stack again, before the commit of its park has returned. The commit still
-/// counts the wait.
+/// A G is readied before the commit of its park has returned. It continues on another M and uses its stack again.
+/// Nevertheless, the commit counts the wait correctly.
 #[test]
 fn durable_wait_that_ends_before_it_is_counted() {
     static PARKED: AtomicUsize = AtomicUsize::new(0);
@@ -448,7 +450,7 @@ fn durable_wait_that_ends_before_it_is_counted() {
     THREADS.run(2, || {
         synctest::test(|| {
             let start = now();
-            // This G runs on the other P, because this P runs the far side.
+            // This P runs the commit on the far side, so this G runs on the other P.
             go(|| {
                 RUNS.store(true, Ordering::Relaxed);
                 while PARKED.load(Ordering::Acquire) == 0 {

@@ -1,4 +1,4 @@
-//! Traces and latencies: the records agree with what happened.
+//! Traces and latencies. The records agree with what has happened.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn scheduler() -> &'static Scheduler<Sim> {
     Pinned::<Sim>::new().machine().scheduler()
 }
 
-/// All events in the order of time.
+/// Returns the events of all Ps, each with its P's number, ordered by time.
 fn all_events<P: Platform>(scheduler: &'static Scheduler<P>) -> Vec<(usize, Event)> {
     let of = |index: usize| scheduler.processors()[index].trace().into_iter().map(move |event| (index, event));
     let mut events: Vec<_> = (0..scheduler.procs()).flat_map(of).collect();
@@ -50,8 +50,8 @@ fn trace_shows_each_g_from_spawn_to_end() {
             mixed_program();
             scheduler().stop_trace();
             let events = all_events(scheduler());
-            // At most one G runs on a P at a time: the G that starts is the one that parks, ends or enters a system call
-            // next.
+            // A P runs at most one G at a time. So the G that has started last is the next one to park, to end or to be
+            // preempted there.
             let mut running = HashMap::new();
             for (processor, event) in &events {
                 match event.kind {
@@ -76,7 +76,7 @@ fn trace_shows_each_g_from_spawn_to_end() {
                 assert!(spawn.detail == 1, "seed {seed}: spawned by main");
                 let ((_, start), (ends, end)) = (of(EventKind::Start), of(EventKind::End));
                 assert!(Some(spawn.when) <= start, "seed {seed}: {spawn:?} {start:?}");
-                // The result is there before the G has left, so main may have stopped the trace before the last switch.
+                // A G publishes its result before it leaves, so main may have stopped the trace before the last switch.
                 assert!(ends == 1 && start <= end || ends == 0, "seed {seed}: {spawn:?} {start:?} {end:?}");
             }
             assert!(scheduler().latencies().count() > 20, "seed {seed}");
@@ -112,7 +112,8 @@ fn events_read_during_writes_are_whole() {
 #[test]
 fn latencies_are_sampled_without_a_trace() {
     THREADS.run_with(1, |scheduler| {
-        // If two Gs share one slice, sysmon requests the samples, otherwise the checks of the global queue do.
+        // Gs that share one slice are sampled when sysmon requests it. Other Gs are sampled at checks of the global
+        // queue.
         let passing = |_| native::go(|| {}).join().unwrap();
         let yielding = |_| native::go(native::yield_now).join().unwrap();
         for spawns in [&passing as &dyn Fn(u64), &yielding] {

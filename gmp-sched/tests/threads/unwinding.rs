@@ -1,5 +1,5 @@
-//! Panics and exits of Gs in unusual places: in the drop of a payload, between two steps of an operation, in a system call.
-//! Nothing that borrows may be left behind, and no waiter may hang.
+//! Panics and exits of Gs in unusual places: in the drop of a payload, between two steps of an operation, and in a
+//! system call. Nothing that borrows may stay behind, and no waiter may hang.
 #![deny(unsafe_code)]
 
 use std::mem;
@@ -19,12 +19,12 @@ fn panics() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
 
-/// Whether `body` panics. The payload is not dropped, because that may panic, too.
+/// Returns whether `body` panics. The payload is not dropped, because its drop may panic, too.
 fn has_panicked(body: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(body)).map_err(mem::forget).is_err()
 }
 
-/// A value whose drop panics, with another such value as the payload if there is one.
+/// A value whose drop panics. If it contains another such value, this value is the payload of the panic.
 struct Bomb(Option<Box<Bomb>>);
 
 impl Bomb {
@@ -149,7 +149,7 @@ fn scope_in_a_system_call_panics_before_its_body_runs() {
             }));
             assert!(!ran.load(Ordering::Relaxed), "it found out too late that it cannot wait");
         }
-        // Outside of a system call a scope works as before.
+        // Outside of a system call, a scope works as usual.
         native::scope(|scope| drop(scope.go(native::yield_now)));
     });
 }
@@ -175,7 +175,8 @@ fn system_call_ends_when_its_body_panics() {
 fn dropped_result_of_a_scoped_goroutine_that_panics_in_drop_is_a_panic_of_the_scope() {
     for processors in [1, 4] {
         THREADS.run(processors, || {
-            // The result is dropped by the G itself, if the handle has been dropped before, or with the handle.
+            // If the handle was dropped before the G ends, the G drops the result. Otherwise, the drop of the handle
+            // drops the result.
             for is_late in [false, true] {
                 assert!(has_panicked(|| native::scope(|scope| {
                     let handle = scope.go(Bomb::new);

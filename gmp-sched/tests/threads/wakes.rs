@@ -1,5 +1,5 @@
-//! Wakeups by foreign threads: what readies a G works on any thread, and what must not be called there panics before it has
-//! changed anything.
+//! Calls from foreign threads. A call that readies a G works on any thread. A call that a foreign thread must not make
+//! panics before it has changed anything.
 #![deny(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,13 +16,13 @@ use gmp_sched::native::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Runs `wake` on a foreign thread, after every other G has had time to park.
+/// Runs `wake` on a foreign thread, after all other Gs have had time to park.
 fn outside<T: Send + 'static>(wake: impl FnOnce() -> T + Send + 'static) -> T {
     native::sleep(Duration::from_millis(2));
     native::blocking(|| thread::spawn(wake).join().expect("it does not panic"))
 }
 
-/// The panic message of `misuse` on a foreign thread.
+/// Runs `misuse` on a foreign thread and returns the message with which it panics.
 fn refused_outside(misuse: impl FnOnce() + Send + 'static) -> String {
     let payload = outside(|| catch_unwind(AssertUnwindSafe(misuse)).expect_err("it does not refuse"));
     payload.downcast::<&str>().map_or_else(|other| *other.downcast::<String>().unwrap(), |text| text.to_string())
@@ -244,7 +244,7 @@ fn foreign_thread_uses_a_pool() {
     });
 }
 
-/// A call that needs a G panics on a foreign thread, and has changed nothing.
+/// A call that needs a G panics on a foreign thread and changes nothing.
 #[test]
 fn foreign_thread_that_would_have_to_wait_panics() {
     const REFUSAL: &str = "called outside the scheduler: only a G may do this";
@@ -253,7 +253,7 @@ fn foreign_thread_that_would_have_to_wait_panics() {
         let (lent_sender, lent_receiver) = (sender.clone(), receiver.clone());
         assert_eq!(refused_outside(move || _ = lent_receiver.recv()), REFUSAL);
         assert_eq!(refused_outside(move || _ = lent_sender.send(1)), REFUSAL);
-        // The queues are empty, and the locks free.
+        // No waiter is left in the queues, and the channel's lock is free.
         assert!(receiver.try_recv().is_err() && sender.try_send(1).is_err());
 
         let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::new(0)));
@@ -282,7 +282,7 @@ fn foreign_thread_that_would_have_to_wait_panics() {
     });
 }
 
-/// A G in a system call has no P, so the same rules hold as for a foreign thread.
+/// A G in a system call has no P, so the rules for foreign threads hold for it, too.
 #[test]
 fn g_in_a_system_call_readies_others_and_must_not_wait() {
     const REFUSAL: &str = "an M without a P may not do this: it is in a system call";

@@ -1,5 +1,5 @@
-//! Callers that must not block: a foreign thread, and a G whose M has given its P away. A call that would have to wait
-//! panics, leaves the channels unchanged, and drops the value that it did not send.
+//! Calls by callers that must not block: a foreign thread, and a G whose M has given up its P. A call that would have
+//! to wait panics, leaves the channels unchanged, and drops the value that it did not send.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
@@ -13,13 +13,13 @@ use gmp_sched::time::Instant;
 
 use crate::entered::THREADS;
 
-/// Counted, to see whether a value is dropped.
+/// A reference-counted value, so that the test can check whether it was dropped.
 type Value = Arc<()>;
 
-/// A call that has to wait for one of two channels, and its name. It sends the value, or drops it.
+/// The name of a call, and the call itself, which has to wait for one of two channels. It sends the value or drops it.
 type Wait = (&'static str, fn(&Chan<Value>, &Chan<Value>, Value));
 
-/// Every kind of wait for these two channels, which are not ready.
+/// Returns every kind of wait for the two channels, neither of which is ready.
 fn waits() -> [Wait; 11] {
     const LONG: Duration = Duration::from_secs(3600);
     [
@@ -55,7 +55,7 @@ fn waits() -> [Wait; 11] {
     ]
 }
 
-/// Makes each of these calls on a caller that must not wait.
+/// Makes each of these calls, from a caller that must not wait.
 fn each_is_refused() {
     for (name, wait) in waits() {
         let (one, two, value) = (Chan::new(0), Chan::new(0), Value::default());
@@ -63,7 +63,7 @@ fn each_is_refused() {
         assert!(ended.is_err(), "{name} did not have to wait");
         assert_eq!(Arc::strong_count(&value), 1, "{name} has not dropped its value");
         let (done, is_done) = mpsc::channel();
-        // Another thread uses the channels; it would spin forever if a lock had been kept.
+        // Another thread uses the channels. If a call had kept a lock, this thread would spin forever.
         thread::spawn(move || {
             for chan in [one, two] {
                 assert!(chan.receiver().try_recv().is_err() && chan.sender().try_send(Value::default()).is_err());
@@ -86,7 +86,7 @@ fn wait_in_a_system_call_panics_without_keeping_a_lock_or_the_value() {
     THREADS.run(1, || native::blocking(each_is_refused));
 }
 
-/// A select that does not have to wait may be made anywhere; the random choice needs no P.
+/// A select that does not have to wait may be made by any thread, because its random choice needs no P.
 #[test]
 fn select_without_wait_works_without_a_p() {
     fn choose() {

@@ -1,4 +1,4 @@
-//! A commit that panics on the stack of another G.
+//! A commit that panics on the stack of another G ends the process.
 
 use std::env;
 use std::process::Command;
@@ -10,15 +10,15 @@ use gmp_sched::park::park;
 
 use crate::entered::THREADS;
 
-/// Set in the environment of the child process that will die.
+/// This variable is set in the environment of the child process that is to die.
 const IN_CHILD: &str = "GMP_TEST_COMMIT_PANICS";
 
-/// If no other G is runnable the commit runs on g0, otherwise on the stack of the next G.
+/// If another G is runnable, the commit runs on the stack of that G, and otherwise on g0.
 #[test]
 fn panic_in_a_commit_ends_the_program_with_a_message() {
     if env::var_os(IN_CHILD).is_some() {
         THREADS.run(1, || {
-            // Spawns a G, on whose stack the commit would run, and which the panic would unwind.
+            // This G is runnable, so the commit runs on its stack, which the panic would unwind.
             go(|| sleep(Duration::from_secs(60))).detach();
             park::<Native>(WaitReason::Parked, |_, _| panic!("a commit that is wrong"));
         });

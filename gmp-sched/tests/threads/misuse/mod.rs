@@ -1,5 +1,5 @@
-//! Misuses by safe code outside of the crate: each ends in an error or a panic, with nothing sent twice, lost or left
-//! locked.
+//! Misuses by safe code outside of the crate. Each ends in an error or a panic. No value is sent twice or lost, and no
+//! lock stays locked.
 #![deny(unsafe_code)]
 
 mod blocking;

@@ -1,4 +1,4 @@
-//! Selects whose cases are used again, and selects by callers that must not block.
+//! Selects whose cases are used again after their value was sent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use gmp_sched::chan::TryRecvError;
 use gmp_sched::native::channel;
 use gmp_sched::select::{Arm, Select, send, send_from};
 
-/// Calls hidden functions that only the `select!` macro should call.
+/// The test calls hidden functions, which only the `select!` macro should call.
 #[test]
 fn arm_that_sent_its_value_panics_when_tried_again() {
     let value = Arc::new(());
