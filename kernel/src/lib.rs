@@ -1,5 +1,5 @@
-//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library: a program is an ordinary `no_std` crate
-//! with a `main`, linked with this one into a single ELF that QEMU (or a bare machine) boots.
+//! A bare-metal x86_64 multicore kernel whose scheduler is [`gmp_sched`], as a library. A program is an ordinary `no_std`
+//! crate with a `main`. It is linked with this crate into one ELF file that QEMU (or a real computer) boots.
 //!
 //! ```no_run
 //! #![no_std]
@@ -13,26 +13,27 @@
 //! }
 //! ```
 //!
-//! `boot` compiles it with `--cfg gmp_machine`. Without that, as by `cargo run` and `cargo test` in the program's crate, this
-//! crate has its other half, with the same interface: the same program runs on threads of the host, its console is standard
-//! input and output, its disks are files. See [`program`].
+//! The command `boot` compiles the program and this crate with `--cfg gmp_machine`. Without that flag, as with `cargo run`
+//! and `cargo test` in the program's crate, the module `host` provides the same interface. The program then runs on threads
+//! of the host, its console is standard input and output, and its disks are files. See [`program`].
 //!
-//! Everything runs in ring 0 and one address space; isolation is Rust's, not the hardware's. The crate is compiled for
-//! the host's Linux target, whose prebuilt `core` has a red zone and uses SSE2. Hence three rules that hold everywhere:
-//! interrupts and exceptions enter on stacks of their own, nothing is ever written to the 128 bytes below an
-//! interrupted stack pointer, and SSE is on before the first line of Rust on every CPU.
+//! Everything runs in ring 0 and one address space; isolation comes from Rust's types, not from the hardware. The crate is
+//! compiled for the host's Linux target. The prebuilt `core` of that target uses the red zone and SSE2. Hence three rules
+//! hold everywhere: interrupts and exceptions enter on stacks of their own, nothing is ever written to the 128 bytes below
+//! an interrupted stack pointer, and SSE is on before the first line of Rust on every CPU.
 //!
 //! # What is safe
 //!
-//! What is public and safe keeps its promises whatever a program does with it: the scheduler's interface ([`platform`]),
-//! locks ([`sync`]), devices, and what can be asked of the machine. What is not for programs is private, or `unsafe`
-//! where a test needs it. Which of it may be used where (in a G, with preemption off, with a lock of handlers held, in a
-//! handler) is one table that the kernel checks:
+//! A program cannot make a public, safe function break its promises. Such functions are the scheduler's interface
+//! ([`platform`]), locks ([`sync`]), devices, and queries about the computer. Everything else is private, or `unsafe` if
+//! tests need it. The following table says what is allowed in which context: in a G, with preemption off, while holding a
+//! lock that handlers take, or in a handler. The kernel checks it:
 //!
 #![doc = include_str!("cpu/contexts.md")]
 //!
-//! "Pinned" is with preemption off: with a [`PreemptGuard`](percpu::PreemptGuard) or a `PreemptMutex`. What is refused is
-//! a panic that names the context and the place where it began. No safe code of a program runs in a handler.
+//! "Pinned" means that preemption is off because of a [`PreemptGuard`](percpu::PreemptGuard) or a `PreemptMutex`. An
+//! operation that the table forbids panics. The message names the context and, if known, the line of code where the context
+//! began. No safe code of a program runs in a handler.
 //!
 //! # Map
 //!
@@ -44,7 +45,7 @@
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
 //!
-//! The source is a stack of layers, one folder each; see ARCHITECTURE.md. What is listed above is exported from:
+//! The source is a stack of layers, one folder for each; see ARCHITECTURE.md. The folders are:
 //!
 //! | folder | what |
 //! |---|---|
@@ -52,8 +53,8 @@
 //! | `program` | what a program sees; `internals`: what else the guest tests need |
 //! | `traps` | interrupts and exceptions: how they enter Rust, and what each does |
 //! | `drivers` | console, disk, `pci`, `virtio` |
-//! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: the last words of a machine; where every CPU is |
-//! | `sched` | `platform`; `kthread`, `blocking`, `idle`: kernel threads; blocking in a driver; what a CPU does that has nothing to run; `storm`: preemptions every few microseconds |
+//! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: reports of panics and exceptions, and of the state of every CPU |
+//! | `sched` | `platform`: the scheduler's platform; `kthread`: kernel threads; `blocking`: blocking in a driver; `idle`: what an idle CPU does; `storm`: preemptions every few microseconds, for tests |
 //! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: what the firmware's tables say |
 //! | `mm` | frames, page tables, heap, stacks |
 //! | `cpu` | per-CPU data, locks; `contexts`: the table above, and its checks |
@@ -63,7 +64,7 @@
 
 extern crate alloc;
 
-// The machine.
+// The modules of the kernel on the machine.
 #[cfg(gmp_machine)]
 mod arch;
 #[cfg(gmp_machine)]
@@ -108,7 +109,7 @@ pub mod clock {
 #[global_allocator]
 static HEAP: mm::heap::KernelHeap = mm::heap::KernelHeap;
 
-// The host, with the same public modules: `qemu-tests/tests/surface` compares them.
+// The kernel on the host. Its public modules are the same: `qemu-tests/tests/surface` compares the two.
 #[cfg(not(gmp_machine))]
 extern crate std;
 #[cfg(not(gmp_machine))]
@@ -121,7 +122,7 @@ pub use host::{
     sync, watchdog,
 };
 
-/// Whether a G that runs a loop is preempted: on the machine it is, on the host it runs until it waits, yields or ends.
+/// Whether a G in a long loop is preempted. On the machine it is. On the host a G runs until it waits, yields or ends.
 pub const PREEMPTS_LOOPS: bool = cfg!(gmp_machine);
 
 /// What nearly every program uses.

@@ -42,16 +42,16 @@ fn name(vector: Vector) -> (&'static str, &'static str) {
     }
 }
 
-/// An exception in a line or two of text: `Display` of its frame.
+/// Displays an exception in one or two lines, from its frame.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
     frame: &'a TrapFrame,
-    /// The address of a page fault, read before another one could change it.
+    /// The address of a page fault (CR2), read before another page fault can change it.
     fault_address: u64,
 }
 
 impl<'a> Description<'a> {
-    /// For the exception that this CPU is handling.
+    /// Describes the exception that this CPU is handling.
     pub(crate) fn new(frame: &'a TrapFrame) -> Self {
         Self { frame, fault_address: Cr2::read_raw() }
     }
@@ -127,7 +127,7 @@ impl fmt::Display for Description<'_> {
     }
 }
 
-/// The registers of a frame, and the control registers of this CPU that describe an exception, in lines.
+/// Displays, in several lines, the registers of a frame and the control registers of this CPU that describe an exception.
 #[derive(Debug)]
 pub(crate) struct Registers<'a>(pub(crate) &'a TrapFrame);
 
@@ -139,7 +139,7 @@ impl fmt::Display for Registers<'_> {
     }
 }
 
-/// The registers of a frame, in lines.
+/// Displays the registers of a frame, in several lines.
 #[derive(Debug)]
 pub(crate) struct GeneralRegisters<'a>(pub(crate) &'a TrapFrame);
 
@@ -164,7 +164,7 @@ pub(crate) struct StackOverflow {
 impl fmt::Display for StackOverflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { goroutine, slot } = *self;
-        // The room for preemption is not part of the stack's size.
+        // The bytes that are reserved for preemption do not count as part of the stack.
         let touched = slot.touched().min(slot.bytes()) / 1024;
         write!(f, "goroutine {goroutine} exceeds its {slot}, of which {touched} KiB have been in use")
     }

@@ -1,11 +1,12 @@
 //! Inspection of a running kernel: a report of where each CPU is, and of the state of every M, P and G, while all of them
 //! continue.
 //!
-//! The report is requested by a key on the console, [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY), or by a non-maskable
-//! interrupt from outside (`nmi` in QEMU's monitor, Ctrl-\ in `boot`), which also works if the program does not read the
-//! console. The handler of that interrupt must not print, since it may have interrupted code that prints. So it makes the CPU's
-//! timer fire, and the first CPU that takes a timer interrupt writes the report. If no CPU has done so for a while and a second
-//! request comes, every CPU has interrupts off, and the kernel stops as for an exception.
+//! The report is requested by a key on the console, [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY), or by a
+//! non-maskable interrupt from outside (`nmi` in QEMU's monitor, Ctrl-\ in `boot`), which also works if the program does
+//! not read the console. The handler of that interrupt must not print, since it may have interrupted code that prints. So
+//! it makes the CPU's timer fire, and the first CPU that takes a timer interrupt writes the report. If a second request
+//! comes and no CPU has written the report for half a second, every CPU must have interrupts off. The kernel then stops as
+//! for an exception.
 
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -20,19 +21,19 @@ use crate::sched::platform;
 /// long.
 const PATIENCE: u64 = 500_000_000;
 
-/// Number of requests. Each one interrupts every CPU, but not at the same time: a CPU that has counted fewer is seeing an old
-/// request.
+/// Number of requests. Each request interrupts every CPU, but not at the same time. If a CPU has counted fewer requests,
+/// its interrupt belongs to an old request.
 static QUESTIONS: AtomicU32 = AtomicU32::new(0);
 cpu_local! {
-    /// How many of them this CPU has counted.
+    /// How many requests this CPU has counted.
     static SEEN: AtomicU32 = AtomicU32::new(0);
 }
 
-/// When the report was requested that has not been written, in ns; zero if there is none.
+/// When a report was requested that has not been written yet, in ns; zero if there is no such request.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// Requests a report, for a non-maskable interrupt that no CPU has sent. Returns `false` if an earlier request has not been
-/// served in time. Called in the handler of that interrupt.
+/// Requests a report. Called in the handler of a non-maskable interrupt that no CPU has sent. Returns `false` if an earlier
+/// request has not been served in time.
 pub(crate) fn ask() -> bool {
     let now = timer::now().max(1);
     let seen = SEEN.here().fetch_add(1, Ordering::Relaxed) + 1;
@@ -50,7 +51,7 @@ pub(crate) fn ask() -> bool {
     has_hope
 }
 
-/// Writes the report that [`ask`] has requested, if there is one. Called by the timer's handler.
+/// Writes the report if [`ask`] has requested one. Called by the timer's handler.
 #[inline]
 pub(crate) fn answer() {
     let asked = ASKED.load(Ordering::Relaxed);
@@ -62,7 +63,7 @@ pub(crate) fn answer() {
 /// Writes the report, line by line; other output may come between the lines. Does not wait: lines for which the console has no
 /// room are lost. Callable from everywhere but the handler of a non-maskable interrupt.
 pub(crate) fn write(asked_by: &str) {
-    // The console has no errors.
+    // Writing to the console returns no errors.
     let _ = write_to(&mut LineWriter::new(), asked_by);
 }
 

@@ -1,15 +1,15 @@
 //! `panic=isolate`: a panic or a stack overflow ends only the G that it happens in.
 //!
-//! Without that option both stop the kernel, as in Go. With it the G's report is printed, its joiner gets
-//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the other Gs continue. There is no unwinding here, so nothing
-//! that the G owned is dropped: a lock that it held is never released, a value that it was to send is never sent, and its
-//! stack, into which other Gs may have references, is never used again.
+//! Without that option both stop the kernel, as in Go. With it a report about the G is printed, joining the G returns
+//! [`JoinError::Panicked`] or [`JoinError::StackOverflow`], and the other Gs continue. The stack of the G is not unwound,
+//! so nothing that the G owned is dropped. A lock that it held is never released, and a value that it was about to send is
+//! never sent. Its stack is never used again, because other Gs may have references into it.
 //!
-//! The children of the G's open scopes continue, and may borrow from its frames and from those of its ancestors. So its joiner
-//! gets the error after the last of them has ended, as it would with unwinding. If a child waits for something that the G held,
-//! that never happens.
+//! The children of the G's open scopes continue. They may borrow from the stack frames of the G and of its ancestors. So
+//! joining the G returns only after the last child has ended, as it would with unwinding. If a child waits for a lock that
+//! the G held, joining never returns.
 //!
-//! A G that has overflowed its stack ends on another stack, of 16 KiB, which is not used again either.
+//! A G that has overflowed its stack ends on another stack, of 16 KiB. That stack is not used again either.
 //!
 //! The kernel still stops if more than one G is affected:
 //!
@@ -48,9 +48,9 @@ pub(crate) fn init(what: Option<&str>) {
     }
 }
 
-/// Whether a panic in the code of `goroutine`, the caller, ends only this G.
+/// Whether a panic of `goroutine`, which is the calling G, ends only that G.
 pub(crate) fn covers(goroutine: &Goroutine<Kernel>) -> bool {
-    // A G in a system call does not have the status of a running one.
+    // The status of a G in a system call is not `Running`.
     IS_ON.load(Ordering::Relaxed) && goroutine.id() != GoroutineId::MAIN && goroutine.status() == Status::Running
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn end(goroutine: &Goroutine<Kernel>, info: &PanicInfo<'_>, backtrace
     leave(JoinError::panicked())
 }
 
-/// Reports that the calling G, which is [covered](covers) and runs on another stack now, has overflowed the one in `slot`,
-/// and ends it.
+/// Reports that the calling G has overflowed its stack, the one in `slot`, and ends the G. The G is [covered](covers), and
+/// runs on another stack now.
 pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
     let goroutine = Pinned::<Kernel>::new().goroutine();
     report(goroutine, Cause::Overflow(slot), backtrace);
@@ -71,14 +71,15 @@ pub(crate) fn end_after_overflow(slot: Slot, backtrace: Backtrace) -> ! {
 /// Ends the calling G without unwinding.
 fn leave(reason: JoinError) -> ! {
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: only children of a G's scopes borrow from its frames, and `abandon` waits for them.
+    // SAFETY: only the children of a G's scopes can borrow from its frames, and `abandon` waits until they have ended.
     unsafe {
         abandon::<Kernel>(reason)
     }
 }
 
 fn report(goroutine: &Goroutine<Kernel>, cause: Cause<'_>, backtrace: Backtrace) {
-    // With preemption off a panic in here, for example while formatting the message, stops the kernel.
+    // Because preemption is off, a second panic in this function, for example while it formats the message, stops the
+    // kernel.
     let _off = PreemptGuard::new();
     let report = Report { goroutine, cause, backtrace, cpu: percpu::current() };
     console::print(format_args!("{report}"));

@@ -1,4 +1,4 @@
-//! Reports: of a panic or exception, on request, and of a CPU that seems to be stuck.
+//! Reports: on a panic or exception, on request, and about a CPU that seems to be stuck.
 
 #[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
 pub(crate) mod backtrace;

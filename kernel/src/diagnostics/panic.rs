@@ -88,13 +88,14 @@ pub(crate) fn fatal(message: fmt::Arguments<'_>) -> ! {
     end(STATUS_FATAL, None, Show::Goroutines, |console, _| writeln!(console, "fatal error: {message}"))
 }
 
-/// Handles a non-maskable interrupt: stops this CPU if another one is ending the machine, answers a question for its program
-/// counter, and prints a report if one was requested from outside. If none of these applies it is an exception.
+/// Handles a non-maskable interrupt. If another CPU is stopping the kernel, stops this CPU. Otherwise answers another CPU's
+/// request for this CPU's state, or requests a report, if the interrupt was sent from outside for that. If none of these
+/// applies, the interrupt is treated as an exception.
 pub(crate) fn non_maskable(frame: &TrapFrame) {
     match ENDING.load(Ordering::Relaxed) {
         NOBODY if snapshot::answer(frame) || inspection::ask() => {}
         NOBODY => exception(frame),
-        // The report continues, whatever has sent the interrupt.
+        // This CPU is writing the report and continues, whatever has sent the interrupt.
         ending if ending as usize == percpu::current().index() => {}
         _ => {
             snapshot::answer_for_good(frame);
@@ -103,22 +104,24 @@ pub(crate) fn non_maskable(frame: &TrapFrame) {
     }
 }
 
-/// Stops the kernel; `report` writes the reason. Only the first CPU that calls this does so: of other CPUs that call it at the
-/// same time, the program counter is reported, but not the reason. `frame` is the interrupted code, if there is any.
+/// Stops the kernel; `report` writes the reason. Only the first CPU that calls this function does so. The report shows
+/// where other CPUs were that call it at the same time, but not their reasons. `frame` has the registers of the interrupted
+/// code, if there is any.
 fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut Emergency, CpuId) -> fmt::Result) -> ! {
     interrupts::disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
     match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        // A panic during the report of the first one: its cause may be the report itself, so it is not described.
+        // This CPU panics again while it reports its first panic. The report itself may be the cause, so the second panic
+        // is not described.
         Err(first) if first == number => {
             let _ = Emergency::new().write_str("panic while panicking\n");
             debug_exit::end_qemu(status);
             cpu::halt()
         }
-        // If this CPU is handling a non-maskable interrupt, the one that asks it for its state is held back. So it records its
-        // state here.
+        // While this CPU handles a non-maskable interrupt, the next one, which asks for the CPU's state, is held back. So
+        // the CPU records its state here.
         Err(_) => {
             if let Some(frame) = frame {
                 snapshot::answer_for_good(frame);
@@ -128,7 +131,7 @@ fn end(status: u8, frame: Option<&TrapFrame>, show: Show, report: impl Fn(&mut E
     }
     snapshot::ask_others();
     let mut console = Emergency::new();
-    // What the port does not take is dropped.
+    // This cannot fail: bytes that the port does not take are dropped.
     let _ = report(&mut console, this);
     let _ = match show {
         Show::Goroutines => goroutines::write_list(&mut console),

@@ -1,5 +1,5 @@
-//! Where each CPU is. A CPU is asked by a non-maskable interrupt, which also reaches it with interrupts off; it records its
-//! state and continues.
+//! Finds out what each CPU executes. A CPU is asked by a non-maskable interrupt, which also reaches a CPU with interrupts
+//! off. The asked CPU records its state and continues.
 //!
 //! A request is a number in the asked CPU's per-CPU data. That CPU records its state there, and then stores the same number as
 //! the answer. So an interrupt with another cause is distinguished from a request, and the asking CPU need not wait.
@@ -25,13 +25,13 @@ use crate::diagnostics::exception::GeneralRegisters;
 /// How often a CPU that does not answer is polled before it is reported as not answering.
 const MOST_POLLS: usize = 20_000_000;
 
-/// Longer backtraces are cut.
+/// The most frames that are recorded. Longer backtraces are cut.
 const MAX_FRAMES: usize = 48;
 
-/// The answer of a CPU that has stopped for ever, to any request.
+/// The last answer of a CPU that has stopped for ever. It counts as the answer to every request.
 const STOPPED: u32 = u32::MAX;
 
-/// Held while waiting for answers, since a CPU has room for one.
+/// Held while a CPU waits for answers of the others, because each CPU has room for one answer only.
 static ASKING: InterruptMutex<()> = InterruptMutex::new(());
 
 cpu_local! {
@@ -49,10 +49,10 @@ pub(crate) struct Snapshot {
     /// The number of the last request, and of the last one that was answered.
     asked: AtomicU32,
     answered: AtomicU32,
-    /// How many interrupts may still come for requests that have been answered together with an earlier one.
+    /// How many interrupts may still come whose requests have been answered already, together with an earlier one.
     left_over: AtomicU32,
     preempt_count: AtomicU32,
-    /// How many nested handlers were interrupted.
+    /// How many handlers were active, one inside the other, in the code that was interrupted.
     trap_depth: AtomicU32,
     /// Where a lock had turned interrupts off, null if no lock had.
     interrupts_off_at: AtomicPtr<Location<'static>>,
@@ -100,7 +100,7 @@ impl Snapshot {
     /// Records where this CPU is. `frame` is what the current interrupt or exception has interrupted.
     fn note(&self, frame: &TrapFrame) {
         self.preempt_count.store(percpu::preempt_count(), Ordering::Relaxed);
-        // Without the handler that calls this.
+        // The handler that calls this function is not counted.
         self.trap_depth.store(percpu::trap_depth().saturating_sub(1), Ordering::Relaxed);
         let preempt_off_at = percpu::preempt_off_at().filter(|_| percpu::preempt_count() != 0);
         for (to, location) in
@@ -125,7 +125,7 @@ impl Snapshot {
     }
 }
 
-/// In lines: the CPU's state, registers and backtrace.
+/// Displays the CPU's state, registers and backtrace, in several lines.
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let registers = self.registers();
@@ -160,12 +160,13 @@ pub(crate) fn answers(cpu: CpuId) -> u32 {
     of(cpu).map_or(0, |snapshot| snapshot.answered.load(Ordering::Relaxed))
 }
 
-/// Answers the request of a non-maskable interrupt on this CPU. Returns whether there was one.
+/// Called in the handler of a non-maskable interrupt: answers the request that has sent it. Returns `false` if no request
+/// has.
 pub(crate) fn answer(frame: &TrapFrame) -> bool {
     let snapshot = SNAPSHOT.here();
     let asked = snapshot.asked.load(Ordering::Acquire);
     let new = asked.wrapping_sub(snapshot.answered.load(Ordering::Relaxed));
-    // Only this CPU writes to it, and non-maskable interrupts do not nest.
+    // A load and a store suffice: only this CPU writes `left_over`, and non-maskable interrupts do not nest.
     let left_over = snapshot.left_over.load(Ordering::Relaxed);
     if new == 0 {
         snapshot.left_over.store(left_over.saturating_sub(1), Ordering::Relaxed);
@@ -179,7 +180,7 @@ pub(crate) fn answer(frame: &TrapFrame) -> bool {
     true
 }
 
-/// Records where this CPU is, for a CPU that then stops for ever.
+/// Records where this CPU is. Called by a CPU that then stops for ever.
 pub(crate) fn answer_for_good(frame: &TrapFrame) {
     let snapshot = SNAPSHOT.here();
     snapshot.note(frame);
@@ -187,8 +188,8 @@ pub(crate) fn answer_for_good(frame: &TrapFrame) {
     snapshot.answered.store(STOPPED, Ordering::Release);
 }
 
-/// Asks all other CPUs, and waits until they have answered, for a few seconds at most. Takes no lock: two callers at the same
-/// time would get each other's answers.
+/// Asks all other CPUs, and waits until they have answered, for a few seconds at most. Takes no lock, so two callers at the
+/// same time would mix up their answers.
 pub(crate) fn ask_others() {
     for (cpu, _) in others() {
         ask(cpu);
@@ -215,9 +216,9 @@ pub(crate) fn write_others(out: &mut impl fmt::Write) -> fmt::Result {
     Ok(())
 }
 
-/// Writes where every CPU is: whether interrupts are on, its preempt count, registers and backtrace. All CPUs continue. Waits
-/// for the other CPUs with interrupts off, for microseconds, or for some seconds if one does not answer. Callable from
-/// everywhere but the handler of a non-maskable interrupt.
+/// Writes where every CPU is: whether interrupts are on, its preempt count, registers and backtrace. All CPUs continue. The
+/// caller waits for the other CPUs with its interrupts off: for microseconds, or for some seconds if a CPU does not answer.
+/// Callable from everywhere but the handler of a non-maskable interrupt.
 ///
 /// # Errors
 /// Those of `out`.

@@ -1,4 +1,4 @@
-//! The errors of disks: the same on the machine and on the host, which has this file, too (`host/disk`).
+//! The errors of disks, on the machine and on the host: `host/disk` includes this file, too.
 
 use core::fmt;
 
@@ -9,9 +9,9 @@ use crate::mm::OutOfMemory;
 /// Why a disk was not read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
-    /// The offset, or the end of the data to write, is past the end of the disk, or of the device behind it.
+    /// The offset, or the end of the data to write, is past the end of the disk or of its device.
     OutOfRange,
-    /// The data to write is not a number of whole sectors.
+    /// The data to write does not consist of whole sectors.
     Unaligned,
     /// The disk is read-only.
     ReadOnly,
@@ -53,7 +53,7 @@ impl From<RequestError> for DiskError {
 /// Why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestError {
-    /// The device reports an error.
+    /// The device reports an input/output error.
     Failed,
     /// The device does not know the request.
     Unsupported,
@@ -79,17 +79,17 @@ impl core::error::Error for RequestError {}
 /// Why a device could not be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetupError {
-    /// It is on no bus: fewer devices were found than were announced.
+    /// No device was found for a disk that `boot` has announced.
     Missing,
     /// There is no memory for its queue and buffers.
     OutOfMemory,
     /// All interrupt vectors are in use.
     NoVector,
-    /// The bus cannot access its registers or route its interrupts.
+    /// The bus cannot access the device's registers or route its interrupts.
     Pci(PciError),
-    /// It does not support virtio 1.
+    /// The device does not support virtio 1.
     NotVirtio,
-    /// It refused the queue, or its interrupt.
+    /// The device refused the queue or its interrupt.
     Refused,
 }
 
@@ -127,9 +127,9 @@ pub enum PciError {
     OutOfMemory,
     /// The registers are not where the device reports them, or the firmware has not assigned an address.
     NoRegisters,
-    /// It does not interrupt by MSI-X.
+    /// The device does not interrupt by MSI-X.
     NoMessages,
-    /// The CPU is not up, or its APIC id does not fit into a message.
+    /// The CPU that the interrupts must go to is not up, or its APIC id does not fit into a message.
     NoSuchCpu,
 }
 

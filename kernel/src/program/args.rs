@@ -18,7 +18,7 @@ static COMMAND_LINE: Once<CommandLine> = Once::new();
 pub(crate) fn init(line: &str) {
     COMMAND_LINE.call_once(|| CommandLine {
         options: command_line::options(line).map(|word| word.to_string()).collect(),
-        // They are never freed.
+        // The arguments live as long as the program, so their memory is leaked.
         program: command_line::arguments(line).map(|word| &*word.to_string().leak()).collect(),
     });
 }

@@ -1,6 +1,6 @@
-//! The parts of the kernel that the guest tests need. Not part of the interface and not for programs: it changes without
-//! notice. A function that can break something is `unsafe`, so that safe programs cannot. This is a hidden module and not a
-//! feature of the crate, so that the tested kernel is the one that programs get.
+//! The parts of the kernel that the guest tests need. They are not part of the public interface, and change without notice.
+//! A function that can break something is `unsafe`, so that a safe program cannot call it. This is a hidden module and not
+//! a feature of the crate, so that the tested kernel is the one that programs get.
 
 use core::fmt;
 use core::ops::Range;
@@ -30,7 +30,7 @@ pub const RESERVE: usize = crate::mm::stack::RESERVE;
 /// Allocates an interrupt vector permanently: `handler` is called with `argument` on the CPU that gets the interrupt.
 ///
 /// # Errors
-/// All are in use.
+/// All vectors are in use.
 ///
 /// # Safety
 /// `handler` does only what a handler may do (see `contexts`).
@@ -38,7 +38,7 @@ pub unsafe fn allocate_vector(handler: fn(usize), argument: usize) -> Result<Vec
     interrupts::allocate(handler, argument)
 }
 
-/// Interrupts a CPU. Nothing happens if it has not started.
+/// Interrupts a CPU. Nothing happens if that CPU has not started.
 ///
 /// # Safety
 /// The vector is one of [`allocate_vector`], or one from 32 on without a handler.
@@ -90,7 +90,7 @@ pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
 /// Takes a frame, even if it is the last.
 ///
 /// # Errors
-/// There is none left.
+/// No frame is free.
 pub fn allocate_frame() -> Result<PhysFrame, OutOfMemory> {
     frame::allocate()
 }
@@ -98,7 +98,7 @@ pub fn allocate_frame() -> Result<PhysFrame, OutOfMemory> {
 /// Returns a frame to the allocator.
 ///
 /// # Safety
-/// It is from [`allocate_frame`], and is not in use.
+/// `frame` comes from [`allocate_frame`] and is not in use.
 pub unsafe fn free_frame(frame: PhysFrame) {
     // SAFETY: the caller's promise.
     unsafe { frame::free(frame) };

@@ -9,7 +9,8 @@ pub mod internals;
 
 pub use self::entry::Termination;
 
-/// [`main!`](crate::main!) on the machine. Without it a program does not link: `gmp_program_main` is missing.
+/// The part of [`main!`](crate::main!) for the machine. A program without it does not link, because `gmp_program_main` is
+/// missing.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
@@ -32,6 +33,6 @@ unsafe extern "Rust" {
 /// Runs the program. Returns its exit status.
 #[expect(unsafe_code, reason = "calls the program by a name that only the linker checks")]
 pub(crate) fn run() -> u8 {
-    // SAFETY: the macro defines it with this signature.
+    // SAFETY: the macro `main!` defines this function with this signature.
     unsafe { gmp_program_main(args::program()) }
 }

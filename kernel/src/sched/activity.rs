@@ -1,6 +1,6 @@
-//! What each CPU records about itself: whether it runs a thread, how many interrupts it has taken, and for how long preemption
-//! has been off. The watchdog reads it. Only interrupts and thread switches record something, so turning interrupts or
-//! preemption off costs nothing.
+//! What each CPU records about itself: whether it runs a thread, how many interrupts it has taken, and for how long
+//! preemption has been off. The watchdog reads these records. Only interrupt handlers and thread switches write them, so
+//! turning interrupts or preemption off costs nothing extra.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -12,38 +12,39 @@ use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::{self, CpuId};
 
-/// No time.
+/// The value of a time that is not set.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The CPUs that check the others.
+/// Which CPUs are on watchdog duty: they check the others.
 static DUTY: WatchdogDuty = WatchdogDuty::new();
 
 cpu_local! {
     static ACTIVITY: Activity = Activity::new();
 }
 
-/// What this CPU records. The caller cannot migrate.
+/// The record of the executing CPU. The caller cannot migrate.
 fn here() -> &'static Activity {
     ACTIVITY.here()
 }
 
-/// What a CPU has recorded, `None` if it is not up.
+/// The record of `cpu`; `None` if that CPU is not up.
 pub(crate) fn of(cpu: CpuId) -> Option<&'static Activity> {
     ACTIVITY.of(cpu)
 }
 
-/// The record of one CPU, which writes it; all CPUs read it.
+/// The record of one CPU. That CPU writes it, and all CPUs read it.
 #[derive(Debug)]
 pub(crate) struct Activity {
     /// Interrupts that this CPU has taken.
     interrupts: AtomicU64,
-    /// Whether it runs a thread, and whether it checks others.
+    /// Whether this CPU runs a thread, and whether it is on watchdog duty.
     duty: CpuDuty,
-    /// The time of the first of the ticks that have found preemption off without a break, [`NEVER`] if the last tick found it
-    /// on; and the number of those ticks.
+    /// The current series of timer ticks between which preemption was never on: the time of its first tick, [`NEVER`] if
+    /// the last tick found preemption on; and its number of ticks.
     pinned_since: AtomicU64,
     pinned_ticks: AtomicU32,
-    /// The longest time from such a tick until preemption was on again, and the longest delay of a timer interrupt, both in ns.
+    /// The longest time from the first tick of such a series until preemption was on again, and the longest delay of a
+    /// timer interrupt, both in ns.
     longest_pin: AtomicU64,
     latest_interrupt: AtomicU64,
 }
@@ -65,7 +66,8 @@ impl Activity {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// Since when ticks have found preemption off without a break, and the number of those ticks.
+    /// The current series of timer ticks between which preemption was never on: the time of its first tick, [`NEVER`] if
+    /// there is no series, and its number of ticks.
     pub(crate) fn pinned(&self) -> (u64, u32) {
         (self.pinned_since.load(Ordering::Relaxed), self.pinned_ticks.load(Ordering::Relaxed))
     }
@@ -81,7 +83,8 @@ impl Activity {
         self.duty.is_busy()
     }
 
-    /// Called when another thread runs: preemption is off for another reason, if it is.
+    /// Ends the series of ticks that found preemption off: preemption is on, or another thread runs, whose pins are its
+    /// own.
     fn forget_pin(&self) {
         self.pinned_since.store(NEVER, Ordering::Relaxed);
     }
@@ -93,7 +96,8 @@ impl Activity {
         } else if self.pinned_since.load(Ordering::Relaxed) == NEVER || !percpu::is_pending() {
             self.pinned_since.store(now, Ordering::Relaxed);
             self.pinned_ticks.store(1, Ordering::Relaxed);
-            // It is honoured, and so cleared, when preemption is on again.
+            // The pending switch is cleared when preemption is on again. If the next tick still finds it, preemption was
+            // never on in between.
             percpu::set_pending();
         } else {
             self.pinned_ticks.store(self.pinned_ticks.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
@@ -101,7 +105,7 @@ impl Activity {
     }
 }
 
-/// Counts an interrupt of this CPU. Called by every handler.
+/// Counts an interrupt of this CPU. Called by the handler of every interrupt.
 #[inline(always)]
 pub(crate) fn note_interrupt() {
     let own = here();
@@ -109,7 +113,7 @@ pub(crate) fn note_interrupt() {
     own.interrupts.store(own.interrupts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Called when preemption is on again on this CPU, after a request came while it was off.
+/// Called when preemption comes on again on this CPU and a switch is pending.
 pub(crate) fn note_unpin() {
     let own = here();
     let since = own.pinned_since.load(Ordering::Relaxed);
@@ -130,13 +134,13 @@ pub(crate) fn note_lateness(deadline: u64, now: u64) {
     }
 }
 
-/// Records whether preemption is off for the thread that runs. Called by the tick of this CPU.
+/// Records whether preemption is off for the thread that runs. Called by this CPU's timer tick.
 pub(crate) fn note_tick(now: u64) {
     let own = here();
     own.note_pin(own.duty.is_busy() && percpu::preempt_count() != 0, now);
 }
 
-/// Called when this CPU begins to run a thread, or another one than before. The caller is pinned.
+/// Called when this CPU begins to run a thread, or switches to another thread. The caller is pinned.
 pub(crate) fn runs_thread() {
     let own = here();
     own.forget_pin();
@@ -152,7 +156,7 @@ pub(crate) fn runs_nothing() {
     own.duty.becomes_idle();
 }
 
-/// Interrupts a CPU that halts, which then checks this one.
+/// Interrupts a halted CPU, if there is one, so that it goes on watchdog duty and checks this CPU.
 #[cold]
 fn call_another() {
     let this = percpu::current();
@@ -166,13 +170,13 @@ fn is_another_busy() -> bool {
     cpus::all().filter(|&cpu| cpu != this).filter_map(of).any(Activity::is_busy)
 }
 
-/// Called when another CPU has interrupted this one, perhaps to be checked. Returns whether this CPU is on watchdog duty now.
-/// In an interrupt.
+/// Called in an interrupt that another CPU has sent, perhaps to request a watchdog check. Returns whether this CPU goes on
+/// watchdog duty now, so that its timer must be armed for a check.
 pub(crate) fn answers_call() -> bool {
     DUTY.answers_call(&here().duty, is_another_busy)
 }
 
-/// Whether this CPU is on watchdog duty after its tick. In an interrupt.
+/// Called in this CPU's timer tick. Returns whether the CPU is on watchdog duty from here on.
 pub(crate) fn stays_on_duty() -> bool {
     DUTY.stays_on_duty(&here().duty, is_another_busy)
 }

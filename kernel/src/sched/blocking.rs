@@ -7,7 +7,7 @@ use gmp_sched::time::Instant;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::Kernel;
 
-/// Runs `call` with the calling G blocked in a driver: its P has been handed off, and its M may wait for interrupts.
+/// Runs `call` while the calling G is blocked in a driver: its P has been handed off, and its M may wait for interrupts.
 ///
 /// # Errors
 ///
@@ -17,25 +17,25 @@ use crate::sched::platform::Kernel;
 ///
 /// The caller is not a G with a P.
 pub(crate) fn block<R>(call: impl FnOnce(&Blocked) -> R) -> Result<R, OutOfResources> {
-    // The pin is lowered before the system call ends.
+    // `Blocked` is dropped with its pin before the system call ends.
     syscall::try_blocking::<Kernel, R>(|| call(&Blocked { _pinned: Pinned::new() }))
 }
 
 /// The calling G while it is blocked in a driver: see [`block`].
 #[derive(Debug)]
 pub(crate) struct Blocked {
-    /// Keeps the driver's thread on its CPU except where it waits.
+    /// Pins the thread to its CPU while it runs the driver. It can migrate only while it waits.
     _pinned: Pinned<Kernel>,
 }
 
 impl Blocked {
-    /// The thread that waits, for the driver's interrupt handler to unpark.
+    /// The thread of the calling G's M. The driver's interrupt handler unparks it.
     #[must_use]
     pub(crate) fn thread(&self) -> &'static KernelThread {
         kthread::all().current().expect("a G runs on a thread")
     }
 
-    /// Waits until `is_done` returns `true`. It is called each time that the thread is unparked.
+    /// Waits until `is_done` returns `true`. `is_done` is called at once, and again each time that the thread is unparked.
     ///
     /// # Panics
     ///

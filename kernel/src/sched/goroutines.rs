@@ -1,4 +1,4 @@
-//! Which G is where: what interrupts, page faults and reports ask of the scheduler.
+//! What interrupt handlers, page faults and reports ask the scheduler: which G runs here, and which G owns a stack.
 
 use core::fmt;
 
@@ -11,13 +11,13 @@ use crate::cpu::percpu;
 use crate::mm::stack::Slot;
 use crate::sched::platform::{Kernel, scheduler};
 
-/// The G that runs on this CPU, if it is in user code as far as the scheduler is concerned. Called with interrupts off and a
-/// preempt count of zero.
+/// The current G of this CPU; `None` on g0 and in the idle loop. The scheduler also runs on the stacks of Gs: whether the G
+/// is in user code depends on the preempt count, too. The caller cannot migrate.
 pub(crate) fn interrupted() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::current_goroutine)
 }
 
-/// The calling G, if it is in user code: not in the scheduler, in a driver or in a handler.
+/// The calling G, if it is in user code; `None` in the scheduler, in a driver and in a handler.
 pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
     if percpu::trap_depth() != 0 || percpu::is_preemption_off() || !interrupts::are_enabled() {
         return None;
@@ -27,7 +27,7 @@ pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
     interrupted()
 }
 
-/// The G whose stack is in this slot. Callable from everywhere; it compares the stacks of all Gs.
+/// The G whose stack is in this slot. Callable from everywhere. Searches the stacks of all Gs.
 pub(crate) fn owner_of(slot: Slot) -> Option<&'static Goroutine<Kernel>> {
     scheduler()?.goroutines().find(|goroutine| goroutine.stack().contains(&slot.bottom()))
 }

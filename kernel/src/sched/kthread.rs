@@ -8,7 +8,7 @@ use x86_64::instructions::interrupts;
 use crate::arch::x86_64::timer;
 use crate::cpu::{contexts, cpus};
 
-/// A CPU, as what kernel threads run on: see `thread_cpu`.
+/// A CPU of this computer, on which kernel threads run: see `thread_cpu`.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelCpu;
 
@@ -44,7 +44,7 @@ pub(crate) fn park(deadline: Option<Instant>) {
     unsafe { all().park(deadline) };
 }
 
-/// The clock, in the scheduler's terms.
+/// The current time, as an `Instant` of the scheduler.
 pub(crate) fn now() -> Instant {
     Instant::from_nanos(timer::now())
 }
@@ -52,8 +52,8 @@ pub(crate) fn now() -> Instant {
 /// Makes this CPU's timer fire at `deadline` at the latest. Callable from interrupts; other callers are pinned.
 #[inline]
 pub(crate) fn arm(deadline: Instant) {
-    // In most cases the timer fires sooner anyway. If it fires right after this comparison, its handler finds the reason that
-    // the caller has recorded before, and arms it again.
+    // In most cases the timer is armed for an earlier time already. If it fires right after this comparison, its handler
+    // finds the timer or wakeup that the caller has recorded before this call, and arms the timer again.
     if deadline.as_nanos() < timer::deadline() {
         arm_sooner(deadline);
     }

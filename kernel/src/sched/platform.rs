@@ -29,7 +29,7 @@ pub struct Kernel;
 
 gmp_sched::platform_aliases!(Kernel);
 
-/// Bytes of the stack of an M, g0.
+/// Bytes of the stack of an M (g0).
 const THREAD_STACK: usize = 64 * 1024;
 
 static SCHEDULER: spin::Once<&'static Scheduler<Kernel>> = spin::Once::new();
@@ -47,7 +47,7 @@ static GMP_LAYOUT: Layout = Layout::of::<Kernel>();
 #[used]
 #[unsafe(no_mangle)]
 static GMP_SCHEDULER: AtomicPtr<Scheduler<Kernel>> = AtomicPtr::new(core::ptr::null_mut());
-/// What ends the kernel when the program cannot continue. Set once, before the scheduler is made.
+/// The function that ends the kernel when the program cannot continue. Set once, before the scheduler is made.
 static FATAL: spin::Once<fn(Arguments<'_>) -> !> = spin::Once::new();
 
 impl Points for Kernel {
@@ -64,8 +64,9 @@ impl Points for Kernel {
 const _: () =
     assert!(object_cache::is_size(size_of::<Goroutine<Kernel>>()), "Gs are to have a size class of their own");
 
-// SAFETY: pinned code stays on its M; the current M is a per-CPU word that is loaded at each use and set by the thread switch.
-// Stacks are in slots with guard pages. A thread starts when it is unparked, pinned.
+// SAFETY: these are the promises of `Platform`. Pinned code stays on its M, because a pinned CPU does not switch threads.
+// The current M is a per-CPU word, which the thread switch sets and which is loaded at each use. Stacks are in slots with
+// guard pages. A thread starts pinned, when it is first unparked.
 unsafe impl Platform for Kernel {
     type Thread = &'static KernelThread;
 
@@ -103,7 +104,7 @@ unsafe impl Platform for Kernel {
     #[inline(always)]
     fn current_machine() -> Option<&'static Machine<Self>> {
         let machine = core::ptr::with_exposed_provenance::<Machine<Self>>(percpu::current_machine());
-        // SAFETY: the word is 0 or the argument of a thread made by `start_thread`; Ms are never freed.
+        // SAFETY: the word is 0 or the address of an M, which `start_thread` passed to the M's thread. Ms are never freed.
         unsafe { machine.as_ref() }
     }
 
@@ -167,7 +168,7 @@ unsafe impl Platform for Kernel {
     }
 }
 
-/// Registers what ends the kernel when the program cannot continue.
+/// Registers the function that ends the kernel when the program cannot continue.
 pub(super) fn set_fatal(end: fn(Arguments<'_>) -> !) {
     FATAL.call_once(|| end);
 }
@@ -178,7 +179,7 @@ pub(super) fn fatal(message: Arguments<'_>) -> ! {
     end(message)
 }
 
-/// Sets the seed of random choices, the slice, and the time without displacements after one.
+/// Sets the seed of random choices, the slice, and the undisturbed time after a displacement.
 pub(super) fn configure(seed: u64, slice: Duration, undisturbed: Duration) {
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     SEED.store(seed, Ordering::Relaxed);
@@ -186,7 +187,7 @@ pub(super) fn configure(seed: u64, slice: Duration, undisturbed: Duration) {
     UNDISTURBED_NS.store(nanos(undisturbed), Ordering::Relaxed);
 }
 
-/// Makes `scheduler` the kernel's.
+/// Makes `scheduler` the scheduler of the kernel, which gdb also finds.
 pub(super) fn install(scheduler: &'static Scheduler<Kernel>) {
     SCHEDULER.call_once(|| scheduler);
     GMP_SCHEDULER.store(core::ptr::from_ref(scheduler).cast_mut(), Ordering::Relaxed);
@@ -217,7 +218,7 @@ pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// The number of Ps: how many Gs run at the same time, at most.
+/// The number of Ps, which is how many Gs can run at the same time.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)

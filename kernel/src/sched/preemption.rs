@@ -1,4 +1,4 @@
-//! When the G or the thread that runs on a CPU has to give way to another one. How it is made to do so is in `traps::preempt`.
+//! Decides when the G or the thread that runs on a CPU has to give way to another. `traps::preempt` makes it give way.
 
 use gmp_sched::platform::{Pinned, Platform as _};
 use gmp_sched::preempt::{self, NextTick};
@@ -8,7 +8,7 @@ use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 use crate::sched::{kthread, storm, sysmon};
 
-/// The timer of a CPU that runs a thread has fired. Returns when it is to fire again. In an interrupt.
+/// Called in the timer interrupt of a CPU that runs a thread. Returns when the timer must fire again.
 pub(crate) fn tick(now: Instant) -> Instant {
     sysmon::unpark_if_needed();
     let machine = Kernel::current_machine();
@@ -23,22 +23,22 @@ pub(crate) fn tick(now: Instant) -> Instant {
     next.at
 }
 
-/// When the timer of this CPU is to fire first for the thread that begins to run on it. The caller is pinned.
+/// Returns when this CPU's timer must first fire for the thread that begins to run on the CPU. The caller is pinned.
 pub(crate) fn first_tick(now: Instant) -> Instant {
     preempt::first_tick(Kernel::current_machine(), now)
 }
 
-/// Called when another CPU requests a preemption on this one. In an interrupt.
+/// Called in the interrupt by which another CPU requests a preemption on this CPU.
 pub(crate) fn interrupt() {
     if Kernel::current_machine().is_some_and(preempt::is_wanted) {
         percpu::set_pending();
     }
 }
 
-/// Makes the G of this CPU give way as far as that was requested: to a ready thread, to due timers, to the next G. Returns the
-/// pin, perhaps on another CPU.
+/// Makes the calling G give way to whatever requested that: a ready thread, due timers, or the next G. Returns the pin; the
+/// G may be on another CPU by then.
 pub(crate) fn give_way(pinned: Pinned<Kernel>) -> Pinned<Kernel> {
-    // SAFETY: the caller has pinned a G in user code, once, for this; it is on the G's stack.
+    // SAFETY: the caller is a G in user code, on its own stack. It has pinned itself exactly once, for this call.
     unsafe { kthread::all().displace() };
     preempt::give_way(pinned)
 }

@@ -1,4 +1,4 @@
-//! The start of the scheduler, by the boot CPU; the other CPUs join it.
+//! Starts the scheduler on the boot CPU. The other CPUs then run its threads, too.
 
 use core::fmt::Arguments;
 use core::time::Duration;
@@ -15,46 +15,48 @@ use crate::mm::{self, PAGE_SIZE, StackCache, frame, stack};
 use crate::sched::platform::{self, Kernel, fatal, scheduler};
 use crate::sched::{idle, kthread, sysmon};
 
-/// What the scheduler calls of the layers above.
+/// The functions of the layers above that the scheduler calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
-    /// The main G: runs the program, and ends the kernel with its status.
+    /// The body of the main G: runs the program, and ends the kernel with the program's status.
     pub(crate) main: fn() -> !,
-    /// Ends the kernel with a message: the program cannot continue, and no single G is the cause.
+    /// Ends the kernel with a message when the program cannot continue and no single G is the cause.
     pub(crate) fatal: fn(Arguments<'_>) -> !,
 }
 
-/// How the scheduler is to work. Chosen once, before it is made.
+/// The settings of the scheduler. They are chosen once, before the scheduler is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     /// Number of Ps.
     pub(crate) procs: usize,
-    /// The seed of its random choices.
+    /// The seed of the scheduler's random choices.
     pub(crate) seed: u64,
-    /// How long a G runs while others wait.
+    /// How long a G may run while other Gs wait: the slice.
     pub(crate) slice: Duration,
-    /// How long no displacement follows another one on the same P.
+    /// For how long after a displacement no other one follows on the same P.
     pub(crate) undisturbed: Duration,
     /// How long the last CPU to become idle polls before it halts.
     pub(crate) halt_poll: Duration,
 }
 
 impl Settings {
-    /// Go's, where Go has them, for this number of CPUs.
+    /// The default settings for this number of CPUs. They are Go's where Go has such a setting.
     pub(crate) fn standard(cpus: usize) -> Self {
         Self { procs: cpus, seed: 0, slice: SLICE, undisturbed: UNDISTURBED, halt_poll: Duration::ZERO }
     }
 }
 
-/// Frames that the scheduler and the first Gs take, whatever the number of CPUs. Of these 320 were used with 64 MiB of memory, most
-/// of them by the heap.
+/// Frames that the scheduler and the first Gs need on any number of CPUs. A kernel with 64 MiB of memory used 320 of these
+/// 512, most of them for the heap.
 const START_FRAMES: usize = 512;
-/// What each CPU adds: the stack of an M and its page tables, frames put aside for page faults, an M.
+/// Frames that are needed in addition for each CPU: for an M, its stack and the stack's page tables, and a reserve for page
+/// faults.
 const START_FRAMES_PER_CPU: usize = 32;
-/// What each P adds above [`PROCS_LIMIT`]; those below are included above.
+/// Bytes that are needed for each P beyond the first [`PROCS_LIMIT`] Ps. The memory of those is included in
+/// [`START_FRAMES`].
 const BYTES_PER_PROCESSOR: usize = 2 * size_of::<Processor<Kernel>>();
 
-/// How many frames must be free to start the scheduler on `cpus` CPUs, and the program, which gets a few of them.
+/// How many frames must be free to start the scheduler on `cpus` CPUs. A few of them are left for the program.
 pub(crate) fn frames_for_start(cpus: usize) -> usize {
     let processors = cpus.saturating_sub(PROCS_LIMIT) * BYTES_PER_PROCESSOR;
     START_FRAMES + cpus * START_FRAMES_PER_CPU + processors.div_ceil(PAGE_SIZE)
@@ -69,7 +71,7 @@ fn assert_memory_suffices() {
     }
 }
 
-/// How `mm` frees the stacks that dead Gs keep.
+/// The functions by which `mm` frees and counts the cached stacks of dead Gs.
 const STACK_CACHE: StackCache = StackCache {
     free: |at_most| scheduler().map_or(0, |scheduler| scheduler.free_idle_stacks(at_most)),
     count: || scheduler().map_or(0, Scheduler::cached_stacks),
@@ -90,33 +92,35 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     platform::install(scheduler);
     mm::set_stack_cache(STACK_CACHE);
     sysmon::init();
-    // SAFETY: there are no thread-local variables here, and the scheduler is new.
+    // SAFETY: the kernel has no thread-local variables, and this scheduler has not been started before.
     unsafe { scheduler.start(move || (program.main)()) }.expect("memory for one M per P and the main G");
-    // The other CPUs wait until kernel threads are set up.
+    // Interrupts the other CPUs, which wait in `cpu_main` until kernel threads are set up.
     for cpu in 1..cpus::count() {
         apic::send(CpuId::new(cpu), RESCHEDULE);
     }
-    // SAFETY: the caller's promise; the pin is the one that every CPU starts with.
+    // SAFETY: called once on this CPU, on its own stack, with interrupts off, as the caller promises. The CPU's only pin
+    // is the one with which every CPU starts.
     unsafe { kthread::all().idle_loop() }
 }
 
-/// Runs kernel threads on another CPU, as soon as they are set up.
+/// Runs kernel threads on a CPU other than the boot CPU, as soon as they are set up.
 ///
 /// # Safety
-/// Called once on each CPU but the boot CPU, on its own stack, with interrupts off.
+/// Called once on each CPU except the boot CPU, on its own stack, with interrupts off.
 pub(crate) unsafe fn cpu_main() -> ! {
     while !kthread::is_up() {
         cpu::wait_for_interrupt();
     }
-    // SAFETY: the caller's promise; the pin is the one that every CPU starts with.
+    // SAFETY: called once on this CPU, on its own stack, with interrupts off, as the caller promises. The CPU's only pin
+    // is the one with which every CPU starts.
     unsafe { kthread::all().idle_loop() }
 }
 
-/// The most Ps on a computer with fewer CPUs.
+/// The largest number of Ps on a computer with fewer CPUs than this.
 const PROCS_LIMIT: usize = 64;
 
-/// The most Ps that a program may choose. With more Ps than CPUs their Ms share the CPUs, slice by slice; with fewer, the CPUs
-/// left over run threads that are in drivers.
+/// The largest number of Ps that a program may choose. With more Ps than CPUs, the Ms that hold the Ps share the CPUs,
+/// slice by slice. With fewer Ps than CPUs, the other CPUs run threads that are in drivers.
 pub(crate) fn procs_limit() -> usize {
     cpus::count().max(PROCS_LIMIT)
 }

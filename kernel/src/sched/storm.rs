@@ -13,24 +13,24 @@ use gmp_sched::preempt;
 use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
-/// The shortest time between two preemptions on a CPU, zero if there is no storm; and the range of the random time that is
-/// added. Both in nanoseconds.
+/// The shortest time between two preemptions on a CPU, zero if there is no storm; and the width of the range of random
+/// times that are added to it. Both in nanoseconds.
 static SHORTEST: AtomicU32 = AtomicU32::new(0);
 static WIDTH: AtomicU32 = AtomicU32::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 
-/// A storm on all CPUs that lasts until this is dropped. There is one at a time.
+/// A storm on all CPUs, which lasts until this value is dropped. At most one exists at a time.
 #[derive(Debug)]
 #[must_use = "the storm is over when this is dropped"]
 pub struct Storm(());
 
 impl Storm {
-    /// Makes every CPU preempt the G that it runs again and again, after random times in `gaps`. A CPU begins with its next
+    /// Makes every CPU preempt its current G repeatedly, after random times in `gaps`. Each CPU begins at its next timer
     /// tick.
     ///
     /// # Panics
     ///
-    /// There is a storm already; `gaps` is empty, begins at zero or ends beyond 4 s.
+    /// There is a storm already, or `gaps` is empty, begins at zero or ends beyond 4 s.
     pub fn begin(gaps: Range<Duration>) -> Self {
         let nanoseconds = |duration: Duration| u32::try_from(duration.as_nanos()).expect("a gap of 4 s at most");
         let (shortest, end) = (nanoseconds(gaps.start), nanoseconds(gaps.end));
@@ -56,8 +56,8 @@ pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Durati
     if shortest == 0 {
         return None;
     }
-    // Not in the scheduler: the G that it is about to run would be preempted before its first instruction, and on a slow
-    // computer no G would make progress.
+    // The scheduler itself is not interrupted in this way. Otherwise the G that it is about to run would be preempted
+    // before its first instruction, and on a slow computer no G would make progress.
     if !percpu::is_preemption_off()
         && let Some(machine) = machine
     {

@@ -1,4 +1,5 @@
-//! sysmon's thread: it runs while an M is in a system call. (In the kernel timer interrupts end slices, so it only retakes Ps.)
+//! The kernel thread of sysmon, which runs while an M is in a system call. (In the kernel, timer interrupts end slices, so
+//! sysmon only retakes Ps.)
 
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::sysmon::Sysmon;
@@ -9,10 +10,10 @@ use crate::sched::platform::{make_thread, scheduler};
 
 static THREAD: Once<&'static KernelThread> = Once::new();
 
-/// Makes the thread.
+/// Makes the thread of sysmon.
 ///
 /// # Panics
-/// If there is no memory for it.
+/// If there is no memory for the thread.
 pub(super) fn init() {
     let thread = make_thread(run, 0).expect("memory for sysmon");
     THREAD.call_once(|| thread);
@@ -27,7 +28,7 @@ pub(super) fn unpark_if_needed() {
     }
 }
 
-/// Sleeps until a tick finds an M in a system call, and makes passes as long as there is one.
+/// Parks until a timer tick finds an M in a system call. Then makes passes as long as an M is in a system call.
 fn run(_: usize) -> ! {
     let scheduler = scheduler().expect("sysmon starts after the scheduler");
     let mut sysmon = Sysmon::new(scheduler);

@@ -1,4 +1,4 @@
-//! What kernel threads need of a CPU: the hooks of [`gmp_sched::kthread`].
+//! What kernel threads need from a CPU: the hooks of [`gmp_sched::kthread`].
 
 use gmp_sched::kthread::{Cpu, Thread, Threads};
 use gmp_sched::platform::Points;
@@ -14,8 +14,9 @@ use crate::sched::{activity, idle, preemption};
 
 impl Points for KernelCpu {}
 
-// SAFETY: the index is that of the executing CPU and below the number of CPUs; interrupts are masked as asked; the
-// preemption entry runs on the interrupted G's stack and switches only through this module and the scheduler.
+// SAFETY: `current` returns the index of the executing CPU, which is below the number of CPUs. `without_interrupts` and
+// `set_interrupts` mask interrupts as requested. The entry of a preemption (`traps::preempt`) runs on the interrupted G's
+// stack, and switches only through `gmp_sched::kthread` and the scheduler.
 unsafe impl Cpu for KernelCpu {
     fn threads() -> &'static Threads<Self> {
         kthread::all()

@@ -7,17 +7,18 @@
 //! | `scan` | the check of all CPUs, twice a second |
 //! | `report` | what is printed |
 //!
-//! Each CPU counts the interrupts that it takes. A CPU that runs something has a timer tick, so a counter that has not changed
-//! for a second is suspicious. The CPU's own tick detects that preemption is off: it finds a preempt count that is not zero,
-//! and a request to switch, left by the tick before, that has not been honoured. So the count has not been zero in between.
+//! Each CPU counts the interrupts that it takes. A CPU that runs something has a timer tick, so a counter that has not
+//! changed for a second is suspicious. The CPU's own tick detects that preemption stays off: it finds a preempt count above
+//! zero, and the switch that the previous tick made pending is still pending. So the count has not been zero between the
+//! two ticks.
 //!
-//! A virtual CPU that its host does not run behaves in the same way. So a suspected CPU is asked where it is by a non-maskable
-//! interrupt, and again at each check. It is reported, with its last answer, only if it has answered several times that
+//! A virtual CPU that its host does not run looks the same. So a suspected CPU is asked by a non-maskable interrupt where
+//! it is, and again at each check. It is reported, with its last answer, only if it has answered several times that
 //! interrupts or preemption are off, and has taken no interrupt in between.
 //!
-//! The first CPU whose timer fires when a check is due makes it. `WatchdogDuty` (`gmp_sched::kthread::watchdog`) ensures that
-//! there is such a CPU as long as a CPU is busy. It may always be the same one, and it may have preemption off itself, so it
-//! checks itself, too.
+//! A check that is due is made by the first CPU whose timer fires. `WatchdogDuty` (`gmp_sched::kthread::watchdog`) ensures
+//! that there is such a CPU as long as a CPU is busy. The checking CPU may always be the same one, and may have preemption
+//! off itself. So it checks itself, too.
 
 mod report;
 mod scan;
@@ -28,18 +29,18 @@ use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::sched::activity::{self, Activity, NEVER};
 
-/// Called when another CPU has interrupted this one, perhaps to be checked. Returns when this CPU's timer must fire at the
-/// latest. In an interrupt.
+/// Called in an interrupt that another CPU has sent, perhaps to request a check. Returns when this CPU's timer must fire at
+/// the latest for that check; [`NEVER`] if it need not.
 pub(crate) fn is_called(now: u64) -> u64 {
     if activity::answers_call() { now + scan::interval() } else { NEVER }
 }
 
-/// Called when the timer of this CPU has fired. Checks all CPUs if that is due, and returns when the timer must fire again at
-/// the latest. In an interrupt, after everything else that the tick does.
+/// Called in this CPU's timer interrupt, after the scheduler has been served. Checks all CPUs if a check is due. Returns
+/// when the timer must fire again at the latest for the next check; [`NEVER`] if it need not.
 pub(crate) fn tick(now: u64) -> u64 {
     activity::note_tick(now);
     scan::check_if_due(now);
-    // A CPU that is the only one need not check anything while it halts.
+    // A CPU that is the only one has nothing to check while it halts.
     if cpus::count() == 1 {
         return NEVER;
     }
@@ -60,7 +61,7 @@ pub struct Windows {
     pub recoveries: u64,
 }
 
-/// How many interrupts a CPU has taken, without non-maskable ones; 0 if it is not up. Callable from everywhere.
+/// How many interrupts a CPU has taken, not counting non-maskable ones; 0 if the CPU is not up. Callable from everywhere.
 pub fn interrupts(cpu: CpuId) -> u64 {
     activity::of(cpu).map_or(0, Activity::interrupts)
 }

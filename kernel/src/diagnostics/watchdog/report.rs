@@ -12,7 +12,7 @@ const LOG: &str = "kernel::watchdog";
 
 /// How many CPUs were reported.
 static LOCKUPS: AtomicU64 = AtomicU64::new(0);
-/// How many of those have recovered.
+/// How many of the reported CPUs have recovered.
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
 
 /// How many CPUs were reported, and how many of those have recovered.
@@ -20,13 +20,14 @@ pub(super) fn counts() -> (u64, u64) {
     (LOCKUPS.load(Ordering::Relaxed), RECOVERIES.load(Ordering::Relaxed))
 }
 
-/// Reports that `what` is off on a CPU, and where the CPU is. Returns `false` if that cannot be printed at present. `console`
-/// is the period of the console's lock in which the CPU was first asked.
+/// Reports that `what` (interrupts or preemption) has been off on a CPU for too long, and where the CPU is. Returns `false`
+/// if nothing can be printed at present. `console` is the period of the console's lock in which the CPU was first asked.
 ///
 /// # Panics
 /// If that CPU holds the console's lock.
 pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> bool {
-    // The lock must have been held in one period since the CPU was first asked. If its holder changes, printing is possible.
+    // The report is impossible only if the CPU has held the console's lock since it was first asked. If the lock's holder
+    // has changed since then, printing is possible.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
         // The CPU that holds the lock is suspected, too, and is reported when it has answered.
@@ -34,10 +35,10 @@ pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> boo
     }
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));
     if let Some(snapshot) = snapshot::of(cpu) {
-        // The console has no errors.
+        // Writing to the console returns no errors.
         let _ = write!(LineWriter::new(), "CPU {cpu}: {snapshot}");
     }
-    // Counted after it has been printed: a test that waits for the count may end the run.
+    // The report is counted after it has been printed, because a test that waits for the count may then end the run.
     LOCKUPS.fetch_add(1, Ordering::Relaxed);
     true
 }

@@ -15,24 +15,24 @@ use crate::sched::activity::{self, Activity, NEVER};
 /// Time between two checks, in ns: while no CPU is suspected, and while one is.
 const INTERVAL: u64 = 500_000_000;
 const SHORT_INTERVAL: u64 = 50_000_000;
-/// How many ticks must have found preemption off. A virtual CPU that its host has not run for a second had no tick in that
-/// time.
+/// How many ticks in succession must have found preemption off before the CPU is suspected. So a virtual CPU that its host
+/// does not run for a second is not suspected: it has no ticks in that time.
 const TICKS: u32 = 8;
 
 /// When the next check is due, and whether the last one has found a suspect.
 static NEXT_CHECK: AtomicU64 = AtomicU64::new(0);
 static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);
 
-/// What is suspected of each CPU. Locked during a check.
+/// The suspicions about each CPU. Locked during a check.
 static SUSPECTS: InterruptMutex<[Suspect; MAX_CPUS]> = InterruptMutex::new([const { Suspect::new() }; MAX_CPUS]);
 
-/// What is suspected of one CPU.
+/// The suspicions about one CPU.
 struct Suspect {
     interrupts_off: Case,
     preemption_off: Case,
 }
 
-/// A suspicion, and the period of the console's lock in which the CPU was first asked: see [`Hold`].
+/// A suspicion, and the period of the console's lock (see [`Hold`]) in which the CPU was first asked where it is.
 struct Case {
     suspicion: Suspicion,
     console: Hold,
@@ -43,9 +43,9 @@ impl Suspect {
         Self { interrupts_off: Case::new(), preemption_off: Case::new() }
     }
 
-    /// Whether the CPU is suspected to have interrupts off.
+    /// Checks whether interrupts are off on the CPU. Returns whether the CPU is suspected.
     fn check_interrupts(&mut self, cpu: CpuId, activity: &Activity, now: u64) -> bool {
-        // A CPU that halts takes no interrupts and is not suspected, unless it is in a handler.
+        // A halted CPU takes no interrupts and is not suspected. An idle CPU in a handler is not halted.
         let halts = !activity.is_busy() && !percpu::is_in_trap(cpu);
         let case = &mut self.interrupts_off;
         if let Some(was_off_for) = case.suspicion.check(activity.interrupts(), halts, now, now) {
@@ -54,7 +54,7 @@ impl Suspect {
         case.pursue(cpu, now, "interrupts", Snapshot::had_interrupts_off)
     }
 
-    /// Whether the CPU is suspected to have preemption off.
+    /// Checks whether preemption is off on the CPU. Returns whether the CPU is suspected.
     fn check_preemption(&mut self, cpu: CpuId, activity: &Activity, now: u64) -> bool {
         let (since, ticks) = activity.pinned();
         let case = &mut self.preemption_off;
@@ -70,8 +70,8 @@ impl Case {
         Self { suspicion: Suspicion::new(), console: Hold::NONE }
     }
 
-    /// If the CPU is suspected: asks it where it is, evaluates its answers, and reports it when there are enough. Returns
-    /// whether it is suspected.
+    /// If the CPU is suspected, asks it where it is, evaluates its answers, and reports it when enough answers confirm the
+    /// suspicion. Returns whether the CPU is suspected.
     fn pursue(&mut self, cpu: CpuId, now: u64, what: &str, confirms: impl Fn(&Snapshot) -> bool) -> bool {
         if !self.suspicion.is_suspect(now) {
             return false;
@@ -95,18 +95,18 @@ impl Case {
     }
 }
 
-/// Checks all CPUs if that is due.
+/// Checks all CPUs if a check is due.
 pub(super) fn check_if_due(now: u64) {
     if now < NEXT_CHECK.load(Ordering::Relaxed) {
         return;
     }
-    // One check at a time. A check that takes too long is detected by the next one.
+    // Only one CPU checks at a time. If another CPU is checking now, this one leaves the check to it.
     let Some(mut suspects) = SUSPECTS.try_lock() else { return };
     let this = percpu::current();
     let mut is_any_suspect = false;
     for (cpu, suspect) in cpus::all().zip(suspects.iter_mut()) {
         let Some(recorded) = activity::of(cpu) else { continue };
-        // This CPU takes interrupts: it is in one.
+        // This CPU is in an interrupt, so its interrupts need no check.
         is_any_suspect |= cpu != this && suspect.check_interrupts(cpu, recorded, now);
         is_any_suspect |= suspect.check_preemption(cpu, recorded, now);
     }

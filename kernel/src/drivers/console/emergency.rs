@@ -1,4 +1,4 @@
-//! Output of a panic: it takes no lock.
+//! The console of a panic, which takes no lock.
 
 use core::fmt::{self, Write as _};
 use core::hint;
@@ -11,18 +11,18 @@ use super::output;
 use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
 use crate::arch::x86_64::timer;
 
-/// How often a port that takes nothing is polled, at least. For the time before there is a clock; it is longer than any port
-/// needs for the bytes that it holds.
+/// How often a port that takes nothing is polled at least, before it is given up. This bound replaces the timeout before
+/// there is a clock. So many polls take longer than any port needs to send the bytes that it holds.
 const LEAST_POLLS: usize = 10_000_000;
 
-/// The console of a panic. Nothing else prints: the other CPUs have stopped, and this one does not return.
+/// The console of a panic. Nothing else prints meanwhile: the other CPUs have stopped, and the panic never returns.
 pub(crate) struct Emergency {
     uart: Uart,
     is_there: bool,
 }
 
 impl Emergency {
-    /// Sets up the port again, sends what was printed before, and begins a new line.
+    /// Sets up the port again, sends what is still in the ring, and begins a new line.
     pub(crate) fn new() -> Self {
         let mut console = Self { uart: uart(), is_there: true };
         // Setting the port up would discard the bytes that it holds.
@@ -35,18 +35,18 @@ impl Emergency {
             console.wait_until(takes_more);
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
-        // The byte that enables input is not visible.
+        // The byte that asks for input is not visible, so it needs no new line after it.
         if !matches!(last_sent(), b'\n' | INPUT_READY) {
             console.send(b"\n");
         }
         if lost::is_any() {
-            // What the port does not take is dropped.
+            // This cannot fail: bytes that the port does not take are dropped.
             let _ = writeln!(console, "{}", Lost::now());
         }
         console
     }
 
-    /// Waits until the port is ready. After a timeout no later call waits.
+    /// Waits until the port is ready. After a timeout the port counts as missing, and later calls return at once.
     fn wait_until(&mut self, is_ready: impl Fn(&mut Uart) -> bool) {
         let start = timer::now();
         let mut polls = 0;

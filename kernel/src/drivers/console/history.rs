@@ -4,10 +4,10 @@ use core::fmt;
 use core::str;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// The last `N` bytes of all that was appended.
+/// The last `N` bytes of the text that was appended.
 ///
-/// Appending takes no lock, so it is possible in every context. Text of concurrent callers is not mixed, unless they append
-/// more than the whole ring meanwhile.
+/// Appending takes no lock, so it is possible in every context. The texts of concurrent callers are mixed only if together
+/// they are longer than the ring.
 #[derive(Debug)]
 pub(super) struct History<const N: usize> {
     bytes: [AtomicU8; N],
@@ -20,7 +20,7 @@ impl<const N: usize> History<N> {
         Self { bytes: [const { AtomicU8::new(0) }; N], end: AtomicUsize::new(0) }
     }
 
-    /// Appends text; if it is longer than the ring its end is kept. Callable from everywhere.
+    /// Appends text. If the text is longer than the ring, only its end is kept. Callable from everywhere.
     pub(super) fn append(&self, text: &[u8]) {
         let start = self.end.fetch_add(text.len(), Ordering::Relaxed);
         let left_out = text.len().saturating_sub(N);
@@ -29,7 +29,7 @@ impl<const N: usize> History<N> {
         }
     }
 
-    /// Writes all complete lines. Text that is appended concurrently may be written in part.
+    /// Writes all complete lines. Of text that is appended concurrently, only a part may be written.
     pub(super) fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
         let end = self.end.load(Ordering::Relaxed);
         let start = end.saturating_sub(N);
@@ -51,14 +51,15 @@ impl<const N: usize> History<N> {
     }
 }
 
-/// Writes the complete characters of the first `length` bytes, and moves the rest to the front. Returns its length.
+/// Writes the complete characters of the first `length` bytes of `part`, and moves the other bytes to the front. Returns
+/// the number of these other bytes.
 fn write_part(out: &mut impl fmt::Write, part: &mut [u8], length: usize) -> Result<usize, fmt::Error> {
     match str::from_utf8(&part[..length]) {
         Ok(text) => out.write_str(text).map(|()| 0),
         Err(error) => {
             let whole = error.valid_up_to();
             out.write_str(str::from_utf8(&part[..whole]).unwrap_or_default())?;
-            // An incomplete character at the end is kept for the next call, which completes it. Invalid bytes are left out.
+            // An incomplete character at the end is kept, and completed in the next call. Invalid bytes are skipped.
             let skipped = error.error_len().map_or(whole, |wrong| whole + wrong);
             part.copy_within(skipped..length, 0);
             Ok(length - skipped)

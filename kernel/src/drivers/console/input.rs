@@ -8,18 +8,18 @@ use super::output;
 use super::received;
 use super::state::with_port;
 
-/// Whether the sender has been asked for input.
+/// Whether the sender at the other end of the port has been asked for input.
 static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Asks the sender for input, when the program reads for the first time. A program that never reads gets none, so its run does
-/// not depend on when the host would have sent it.
+/// Asks the sender for input when the program reads for the first time. A program that never reads gets no input, so its
+/// run does not depend on the time at which input arrives.
 fn request() {
     if received::is_enabled()
         && !IS_REQUESTED.load(Ordering::Relaxed)
         && !IS_REQUESTED.swap(true, Ordering::Relaxed)
         && !output::write(&[INPUT_READY])
     {
-        // There was no room, and the caller cannot wait: the next call tries again.
+        // The console had no room for the request, and the caller cannot wait. The next call tries again.
         IS_REQUESTED.store(false, Ordering::Relaxed);
     }
 }
@@ -34,7 +34,8 @@ pub fn try_read() -> Option<u8> {
         if is_paused {
             with_port(received::receive);
         }
-        // A byte that was received just now raises no further interrupt, so `None` would be wrong.
+        // `receive` may have put bytes into the ring, for which no interrupt will come. So the ring is checked again
+        // before `None` is returned.
         if byte.is_some() || !is_paused {
             return byte;
         }

@@ -1,4 +1,4 @@
-//! Formatting by the caller.
+//! Formats text in the context of the caller, without a lock.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -6,10 +6,10 @@ use core::fmt::{self, Write};
 use super::output;
 use crate::cpu::contexts;
 
-/// Bytes that are formatted on the caller's stack.
+/// The longest text, in bytes, that is formatted on the caller's stack.
 const SHORT: usize = 256;
 
-/// Stores formatted text up to its capacity, and counts the rest.
+/// Stores formatted text as long as it fits, and counts all bytes.
 #[derive(Default)]
 struct Short {
     bytes: heapless::Vec<u8, SHORT>,
@@ -19,7 +19,7 @@ struct Short {
 impl Write for Short {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.length += text.len();
-        // Once a piece has not fitted, the text is not used.
+        // If a piece does not fit, `length` exceeds the capacity, and the caller does not use the stored text.
         let _ = self.bytes.extend_from_slice(text.as_bytes());
         Ok(())
     }
@@ -46,8 +46,9 @@ impl<F: FnMut(&[u8])> Write for Pieces<F> {
     }
 }
 
-/// Formats, and passes the text to `write`: as a whole, or piece by piece if it is long and no memory can be allocated for it
-/// (in interrupt handlers, or if there is none). If a `Display` implementation returns an error, the text ends there.
+/// Formats text and passes it to `write`, usually as a whole. The text is passed piece by piece if it is long and no memory
+/// can be allocated for it, as in an interrupt handler or when memory is exhausted. If a `Display` implementation returns
+/// an error, the text ends there.
 pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
     if let Some(text) = arguments.as_str() {
         return write(text.as_bytes());
@@ -67,8 +68,9 @@ pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMu
     }
 }
 
-/// Prints line by line. A line of at most 256 bytes is not mixed with other output. For long text in interrupt handlers, which
-/// cannot allocate memory to format it as a whole. An incomplete last line is printed when this is dropped.
+/// Prints text line by line. A line of at most 256 bytes is not mixed with other output. Interrupt handlers use this for
+/// long text, because they cannot allocate the memory to format it as a whole. An incomplete last line is printed when this
+/// writer is dropped.
 pub(crate) struct LineWriter(heapless::Vec<u8, SHORT>);
 
 impl LineWriter {
@@ -87,7 +89,7 @@ impl Write for LineWriter {
         for &byte in text.as_bytes() {
             if self.0.push(byte).is_err() {
                 self.send();
-                // There is room now.
+                // The buffer is empty now, so the byte fits.
                 let _ = self.0.push(byte);
             }
             if byte == b'\n' {

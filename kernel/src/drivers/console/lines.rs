@@ -1,4 +1,4 @@
-//! Reading lines: a system call that blocks until there is one.
+//! Reads lines, in a system call that blocks until a line has been received.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,14 +13,14 @@ use crate::cpu::sync::InterruptMutex;
 use crate::sched::blocking::block;
 use crate::sched::kthread::KernelThread;
 
-/// Whether the input has ended. Its end is received once, and ends the last line, too, if that has no newline.
+/// Whether the input has ended. The end of the input is received once. It also ends a last line without a newline.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// The thread that waits for input; only one may.
+/// The thread that waits for input. At most one thread may wait.
 static READER: InterruptMutex<Option<&'static KernelThread>> = InterruptMutex::new(None);
 
-/// The next line of the console's input without its end, `None` at the end of the input. Invalid UTF-8 is replaced. Blocks
-/// the calling G; only one G at a time should read.
+/// The next line of the console's input, without its newline; `None` at the end of the input. Invalid UTF-8 is replaced.
+/// Blocks the calling G; only one G at a time should read.
 ///
 /// # Errors
 ///

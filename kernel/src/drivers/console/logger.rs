@@ -1,5 +1,5 @@
-//! The log: messages of the `log` crate. Those down to a level are printed. All except the most detailed ones are stored in a
-//! ring in memory, which is part of the report of a panic.
+//! The log: messages of the `log` crate. Messages of a chosen level, and more severe ones, are printed. All messages except
+//! traces are stored in a ring in memory, which the report of a panic includes.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use super::history::History;
 use super::{line, output};
 use crate::arch::x86_64::timer;
 
-/// The messages that are stored, whatever is printed: all except traces, of which there may be any number.
+/// The messages that are stored, whether or not they are printed: all except traces, which would displace the others.
 const KEPT: LevelFilter = LevelFilter::Debug;
 
-/// The last messages: some fifty lines.
+/// The latest messages: about fifty lines.
 static HISTORY: History<4096> = History::new();
 
 /// The [`LevelFilter`] of the messages that are printed.
@@ -56,7 +56,7 @@ pub(super) fn init() {
     set_printed(LevelFilter::Warn);
 }
 
-/// Sets the level from which messages are printed to the value of the `log` option, if it is set.
+/// Sets the level of the messages that are printed to the value of the kernel option `log`, if it is set.
 pub(super) fn set_level(option: Option<&str>) {
     let Some(option) = option else { return };
     match option.parse() {

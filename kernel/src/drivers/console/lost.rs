@@ -1,4 +1,4 @@
-//! Output that was dropped because the ring was full: counted here, and reported in its place.
+//! Counts output that was dropped because the ring was full. A report with the counts is printed in its place.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ impl Lost {
         Self { messages: MESSAGES.load(Ordering::Relaxed), bytes: BYTES.load(Ordering::Relaxed) }
     }
 
-    /// Begins to count anew, and returns the loss so far.
+    /// Returns the loss so far, and starts counting from zero again.
     pub(super) fn take() -> Self {
         Self { messages: MESSAGES.swap(0, Ordering::Relaxed), bytes: BYTES.swap(0, Ordering::Relaxed) }
     }

@@ -1,4 +1,4 @@
-//! The macros that print: the same on the machine and on the host, which has this file, too (`host/console`).
+//! The macros that print, on the machine and on the host: `host/console` includes this file, too.
 
 /// Prints to the console, like the macro of `std`.
 #[macro_export]

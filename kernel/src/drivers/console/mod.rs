@@ -14,23 +14,25 @@
 //! ```
 //!
 //! - **Format**: by the caller, without a lock and without waiting.
-//! - **Put**: as a whole, under the console's lock, so lines never mix. If the first half of the ring is full, a G *parks*
-//!   until there is room; its M and its CPU run other Gs. Waiting Gs are served in FIFO order, so each has the same share of
-//!   the port. A caller that cannot park (an interrupt handler, a driver, anything with preemption or interrupts off)
-//!   may also use the other half, and never waits: text without room is dropped and counted, and a line with the count
-//!   is put in its place (`lost`).
-//! - **Send**: the caller sends as many bytes as it has put, if the port takes them, in bursts of 128. The rest is sent, burst
-//!   by burst, by the interrupt of the port, or by timers once a millisecond if the port has no interrupt.
-//! - **Port**: it is as fast as its reader. If nothing reads the pipe that QEMU's output goes to, the Gs continue without
-//!   output, each until it prints a line for which there is no room.
+//! - **Put**: a line is put into the ring as a whole, under the console's lock, so lines never mix. If half of the ring is
+//!   full, a G *parks* until there is room. Its M and its CPU run other Gs meanwhile. Waiting Gs are served in FIFO order,
+//!   so each gets the same share of the port. A caller that cannot park (an interrupt handler, a driver, code with
+//!   preemption or interrupts off) may also fill the other half, and never waits. If the ring has no room for its text, the
+//!   text is dropped and counted, and a line with the count is put in its place (`lost`).
+//! - **Send**: the caller sends as many bytes as it has put, in bursts of 128, as long as the port takes them. The
+//!   interrupt of the port sends the remaining bytes, burst by burst. If the port has no interrupt, a timer sends them once
+//!   a millisecond.
+//! - **Port**: the port is as fast as its reader. If nothing reads the pipe that QEMU writes to, each G continues until it
+//!   prints a line for which the ring has no room.
 //!
-//! The lock is held for one put and one burst at most, with interrupts off, and handlers get it first. If the ring is not
-//! empty when it is released, the port's interrupt is enabled, so no byte stays in the ring.
+//! The console's lock is held for one put and one burst at most, with interrupts off, and waiting handlers get it first. If
+//! the ring is not empty when the lock is released, the port's interrupt is enabled, so no byte stays in the ring.
 //!
-//! Lines end with `\n` alone; the terminal adds what it needs. Everything may be called from everywhere except the handler of
-//! a non-maskable interrupt. A panic uses none of this: it polls the port without the lock (`emergency`). [`flush`] waits, for a
-//! bounded time, until everything has been sent. The other way, the port's interrupt moves received bytes into a ring
-//! (`received`), from which programs read bytes (`input`) or lines (`lines`).
+//! Lines end with `\n` alone; the terminal adds a carriage return. The console's functions may be called from everywhere
+//! except the handler of a non-maskable interrupt, but only a G can read lines. A panic uses none of this: it polls the
+//! port without the lock (`emergency`). [`flush`] waits, for a bounded time, until everything has been sent. For input, the
+//! port's interrupt moves received bytes into another ring (`received`), from which programs read bytes (`input`) or lines
+//! (`lines`).
 
 mod emergency;
 mod history;
@@ -68,8 +70,8 @@ pub(crate) fn init() {
     logger::init();
 }
 
-/// Sets the level of the messages that are printed, and how long [`flush`] waits for a port that takes nothing, if the kernel
-/// options say so.
+/// Sets what the kernel options specify: the level of the messages that are printed, and how long [`flush`] waits for a
+/// port that takes nothing.
 pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>) {
     logger::set_level(level);
     if let Some(patience) = patience {
@@ -77,7 +79,7 @@ pub(crate) fn configure(level: Option<&str>, patience: Option<Duration>) {
     }
 }
 
-/// Prints; text of up to 16 KiB is not mixed with other output.
+/// Prints text. Up to 16 KiB are not mixed with other output.
 #[doc(hidden)]
 pub fn print(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {

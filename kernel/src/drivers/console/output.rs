@@ -13,16 +13,16 @@ use crate::arch::x86_64::timer;
 use crate::sched::goroutines;
 use crate::sched::platform::{self, Mutex, MutexGuard};
 
-/// Most bytes that are put at once. Longer output is put in parts, without output of other Gs in between.
+/// The most bytes that are put into the ring at once. Longer output is put in parts, without output of other Gs in between.
 const PART: usize = 16 * 1024;
 
-/// Held by the G that puts bytes into the ring. It is handed over in FIFO order.
+/// Held by the G that puts bytes into the ring. Unlocking hands it to the next waiting G, in FIFO order.
 static WRITER: Mutex<()> = Mutex::new(());
 
-/// The timeout for a port that takes nothing at shutdown, in ns.
+/// How long [`flush`] and a panic wait for a port that takes nothing, in ns.
 static PATIENCE: AtomicU64 = AtomicU64::new(60_000_000_000);
 
-/// Sets the timeout for a port that takes nothing at shutdown.
+/// Sets how long [`flush`] and a panic wait for a port that takes nothing.
 pub(super) fn set_patience(patience: Duration) {
     PATIENCE.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
@@ -32,14 +32,14 @@ fn can_park() -> bool {
     goroutines::in_user_code().is_some_and(|goroutine| goroutine.status() == Status::Running)
 }
 
-/// Prints bytes; up to 16 KiB are not mixed with other output. Returns whether all of them will be sent.
+/// Prints bytes, of which up to 16 KiB are not mixed with other output. Returns `false` if some of them are dropped.
 ///
-/// Blocks the calling G, not its M, if there is no room. Callable from everywhere except handlers of non-maskable
-/// interrupts. If the caller cannot block, bytes without room are dropped and counted, and the count is printed in their
-/// place.
+/// If the ring has no room, blocks the calling G, but not its M. If the caller cannot block, bytes that find no room are
+/// dropped and counted, and the count is printed in their place. Callable from everywhere except handlers of non-maskable
+/// interrupts.
 pub fn write(bytes: &[u8]) -> bool {
     if !can_park() {
-        // No short circuit: each part that is dropped has to be counted.
+        // The `&` does not short-circuit, because every part has to be put or counted as dropped.
         return bytes.chunks(PART).fold(true, |all, part| {
             let fits = locked(|console| {
                 let fits = console.put_or_lose(part);
@@ -65,7 +65,8 @@ pub fn write(bytes: &[u8]) -> bool {
     true
 }
 
-/// Sends the rest of `bytes` after the first burst, burst by burst, as long as the port takes it.
+/// Sends up to `bytes` bytes of the ring, without the first burst, which has been sent already. Stops when the port takes
+/// no more.
 fn send_rest(bytes: usize) {
     let mut left = bytes.saturating_sub(BURST);
     while left > 0 {
@@ -76,19 +77,21 @@ fn send_rest(bytes: usize) {
     }
 }
 
-/// Waits until everything printed before the call has been sent, whatever other Gs print meanwhile. Returns whether it has
-/// been: there is a timeout for a port that takes nothing, of a minute or of as many seconds as the kernel option `drain_s` says.
+/// Waits until everything that was printed before the call has been sent, regardless of what other Gs print meanwhile.
+/// Returns `false` if the port takes nothing for a minute, or for as many seconds as the kernel option `drain_s` says.
 ///
-/// Blocks the calling G; a caller that cannot block polls. Callable from everywhere but handlers of non-maskable interrupts.
+/// Blocks the calling G; a caller that cannot block polls. Callable from everywhere except handlers of non-maskable
+/// interrupts.
 pub fn flush() -> bool {
-    // A loss is reported when there is room, after the current contents of the ring.
+    // The report of a loss is put into the ring when there is room, after the current contents. So it has to be waited
+    // for, too.
     let mut is_all_put = !lost::is_any();
     let mut end = RING.end();
     let (mut taken, mut since) = (RING.taken(), timer::now());
     loop {
         let is_out = locked(|console| {
             let has_sent = console.send(BURST) > 0;
-            // Output of other Gs may keep the port from ever being empty.
+            // If other Gs keep printing, the port is never empty. The check below covers that case.
             !has_sent && RING.is_taken_to(end) && console.port.is_empty()
         });
         if is_out || RING.is_taken_to(end.wrapping_add(IN_THE_PORT)) {
@@ -111,7 +114,7 @@ pub fn flush() -> bool {
     }
 }
 
-/// The timeout for a port that takes nothing at shutdown, in ns.
+/// How long [`flush`] and a panic wait for a port that takes nothing, in ns.
 pub(super) fn patience() -> u64 {
     PATIENCE.load(Ordering::Relaxed)
 }

@@ -1,8 +1,8 @@
-//! The serial port: its registers, and its interrupt.
+//! The serial port: its registers and its interrupt.
 //!
-//! The port has one interrupt line for all reasons, and the interrupt controller detects only the rising edge. So the handler
-//! first disables all reasons, which lowers the line, and at its end enables those that are wanted: if one of them is present
-//! by then, the line rises again.
+//! The port has one interrupt line for several reasons (received data, room to send), and the interrupt controller detects
+//! only the rising edge of the line. So the handler first disables all reasons, which lowers the line. At its end it
+//! enables the wanted reasons again. If one of them is present by then, the line rises again.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,7 +17,7 @@ use crate::cpu::percpu::CpuId;
 
 /// The first serial port.
 const PORT: u16 = 0x3f8;
-/// Its interrupt.
+/// The port's interrupt line.
 const IRQ: u8 = 4;
 /// Bytes that the port takes at once.
 const FIFO_BYTES: usize = 16;
@@ -25,7 +25,7 @@ const FIFO_BYTES: usize = 16;
 /// Bytes of the ring from which the port is fed.
 pub(super) const RING_BYTES: usize = 128 * 1024;
 
-/// Output that has not been sent. Changed under the console's lock.
+/// Output that has not been sent yet. Changed under the console's lock.
 pub(super) static RING: Ring<RING_BYTES> = Ring::new();
 
 /// The last byte that was sent.
@@ -33,13 +33,13 @@ static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
 
 pub(super) type Uart = Uart16550<PioBackend>;
 
-/// Whether there is a port. Without one, output is dropped.
+/// Whether the computer has the port. Without a port, output is dropped.
 static IS_THERE: Once<bool> = Once::new();
 
-/// The port's registers, before the setup.
+/// Access to the port's registers, without setting the port up.
 pub(super) const fn uart() -> Uart {
-    // SAFETY: the port of the PC's first serial interface. It is accessed under the console's lock, or by a panic, which has
-    // stopped all other CPUs.
+    // SAFETY: these are the I/O ports of a PC's first serial interface. They are accessed only under the console's lock,
+    // or by a panic, which has stopped all other CPUs.
     match unsafe { Uart16550::new_port(PORT) } {
         Ok(uart) => uart,
         Err(_) => panic!("the registers do not fit into the address space"),
@@ -54,9 +54,9 @@ pub(super) const fn config() -> Config {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) uart: Uart,
-    /// The reasons for which it interrupts at present.
+    /// The reasons for which the port interrupts at present.
     enabled: IER,
-    /// Whether it takes no bytes, for a test.
+    /// Whether the port pretends to take no bytes, for a test.
     pub(super) is_stalled: bool,
 }
 
@@ -70,7 +70,7 @@ impl Port {
         IS_THERE.call_once(|| self.uart.init(config()).is_ok());
     }
 
-    /// Moves up to `most` bytes from the ring to the port, as many as it takes at once. Returns how many.
+    /// Moves up to `most` bytes from the ring to the port, as many as the port takes at once. Returns how many.
     pub(super) fn send(&mut self, most: usize) -> usize {
         if self.is_stalled { 0 } else { send_from_ring(&mut self.uart, is_there(), most) }
     }
@@ -96,8 +96,8 @@ pub(super) fn is_there() -> bool {
     IS_THERE.get() == Some(&true)
 }
 
-/// Moves up to `most` bytes from the ring to a port, as many as it takes at once; drops them if there is none. Returns how
-/// many.
+/// Moves up to `most` bytes from the ring to a port, as many as the port takes at once. If there is no port, drops them.
+/// Returns how many bytes have left the ring.
 pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> usize {
     let mut bytes = [0; FIFO_BYTES];
     let count = RING.peek(&mut bytes[..most.min(FIFO_BYTES)]);
@@ -109,12 +109,12 @@ pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> us
     sent
 }
 
-/// The last byte that went to the port.
+/// The last byte that was moved to the port.
 pub(super) fn last_sent() -> u8 {
     LAST_SENT.load(Ordering::Relaxed)
 }
 
-/// Bytes that can be between the ring and the wire.
+/// The most bytes that can have left the ring but not the port: those in the FIFO, and one in the shift register.
 pub(super) const IN_THE_PORT: usize = FIFO_BYTES + 1;
 
 /// Routes the port's interrupt to the boot CPU. Returns whether that is possible.

@@ -9,24 +9,25 @@ use super::port::Uart;
 use super::ring::Ring;
 use crate::cpu::sync::InterruptMutex;
 
-/// Bytes that were received and not read. Filled under the console's lock, emptied under [`TAKE`].
+/// Bytes that were received and that the program has not read. Filled under the console's lock, emptied under [`TAKE`].
 static RING: Ring<4096> = Ring::new();
 static TAKE: InterruptMutex<()> = InterruptMutex::new(());
 /// Whether the port's interrupt reaches a CPU.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
-/// Whether the ring is full and the port's interrupt off: the sender waits until some bytes have been read.
+/// Whether input is paused: the ring is full and the port's interrupt is off. The sender waits until some bytes have been
+/// read.
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
-/// What the interrupt calls when it has received bytes.
+/// The function that the interrupt handler calls after it has received bytes.
 static WAKER: Once<fn()> = Once::new();
-/// What prints the report that the inspection key requests.
+/// The function that prints the report when the inspection key has been pressed.
 static INSPECTOR: Once<fn()> = Once::new();
-/// Whether that key was pressed and the report has not begun.
+/// Whether the inspection key was pressed and the report has not begun.
 static IS_INSPECTION_WANTED: AtomicBool = AtomicBool::new(false);
-/// Whether the last byte was that key.
+/// Whether the last received byte was the inspection key.
 static WAS_KEY: AtomicBool = AtomicBool::new(false);
 
-/// Enables input. `inspect` prints a report of what the kernel is doing when the key for it is pressed; it is called on the
-/// interrupt's stack.
+/// Enables input. `inspect` is called on the interrupt stack when the inspection key is pressed, and prints a report of
+/// what the kernel is doing.
 pub(super) fn enable(inspect: fn()) {
     INSPECTOR.call_once(|| inspect);
     IS_ENABLED.store(true, Ordering::Relaxed);
@@ -37,17 +38,18 @@ pub(super) fn is_enabled() -> bool {
     IS_ENABLED.load(Ordering::Relaxed)
 }
 
-/// Whether the port is to interrupt when it receives a byte. The caller has the console's lock.
+/// Whether the port must interrupt when it receives a byte. The caller holds the console's lock.
 pub(super) fn is_wanted() -> bool {
     is_enabled() && !is_paused()
 }
 
-/// Whether the ring was full when a byte was to be received. The port's interrupt is off then.
+/// Whether input is paused because the ring was full. The port's interrupt is off then.
 pub(super) fn is_paused() -> bool {
     IS_PAUSED.load(Ordering::Relaxed)
 }
 
-/// Sets the function that the interrupt calls, on its stack, after it has received input. Only the first call has an effect.
+/// Sets the function that the interrupt handler calls, on the interrupt stack, after it has received input. Only the first
+/// call has an effect.
 pub(super) fn set_waker(waker: fn()) {
     WAKER.call_once(|| waker);
 }
@@ -61,7 +63,8 @@ pub(super) fn take() -> Option<u8> {
     (count == 1).then_some(byte[0])
 }
 
-/// Passes on what [`receive`] has found. Called by the port's handler, without the lock.
+/// Starts the report if [`receive`] has found the inspection key, and wakes the reader. Called by the port's interrupt
+/// handler, without the console's lock.
 pub(super) fn notify() {
     if IS_INSPECTION_WANTED.swap(false, Ordering::Relaxed)
         && let Some(inspect) = INSPECTOR.get()
@@ -73,7 +76,8 @@ pub(super) fn notify() {
     }
 }
 
-/// Moves received bytes from the port into the ring, and pauses the input if the ring is full. The caller has the lock.
+/// Moves received bytes from the port into the ring, and pauses the input if the ring is full. The caller holds the
+/// console's lock.
 pub(super) fn receive(uart: &mut Uart) {
     while RING.room() > 0 {
         let Ok(byte) = uart.try_receive_byte() else {

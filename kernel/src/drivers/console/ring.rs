@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// Up to `N` bytes, first in, first out. `N` is a power of two.
 ///
-/// Only one caller at a time may put bytes in, and only one may take bytes out; the users ensure this by locks. A panic
-/// bypasses the locks: then bytes may be lost or duplicated, but memory stays safe.
+/// Only one caller at a time may put bytes in, and only one may take bytes out. The users ensure this by locks. A panic
+/// bypasses the locks; bytes may then be lost or duplicated, but memory safety does not depend on the locks.
 #[derive(Debug)]
 pub(super) struct Ring<const N: usize> {
     bytes: [AtomicU8; N],
@@ -22,7 +22,8 @@ impl<const N: usize> Ring<N> {
 
     /// Number of bytes that there is room for.
     pub(super) fn room(&self) -> usize {
-        // Ordering: pairs with the store in `skip`: bytes are not overwritten before they have been read.
+        // Ordering: Acquire pairs with the Release store in `skip`, so that bytes are not overwritten before they have
+        // been read.
         N - self.put.load(Ordering::Relaxed).wrapping_sub(self.taken.load(Ordering::Acquire)).min(N)
     }
 
@@ -52,14 +53,14 @@ impl<const N: usize> Ring<N> {
         for (index, byte) in bytes[..count].iter().enumerate() {
             self.bytes[put.wrapping_add(index) % N].store(*byte, Ordering::Relaxed);
         }
-        // Ordering: pairs with the load in `peek`: the bytes are there before they are counted.
+        // Ordering: Release pairs with the Acquire load in `peek`, so that the bytes are visible before they are counted.
         self.put.store(put.wrapping_add(count), Ordering::Release);
     }
 
-    /// Copies the next bytes, as many as fit into `to`, without taking them out. Returns how many.
+    /// Copies as many of the next bytes as fit into `to`, without taking them out. Returns how many were copied.
     pub(super) fn peek(&self, to: &mut [u8]) -> usize {
         let taken = self.taken.load(Ordering::Relaxed);
-        // Ordering: pairs with the store in `put`.
+        // Ordering: Acquire pairs with the Release store in `put`.
         let count = self.put.load(Ordering::Acquire).wrapping_sub(taken).min(to.len());
         for (index, byte) in to[..count].iter_mut().enumerate() {
             *byte = self.bytes[taken.wrapping_add(index) % N].load(Ordering::Relaxed);
@@ -69,7 +70,7 @@ impl<const N: usize> Ring<N> {
 
     /// Takes out `count` bytes that [`peek`](Self::peek) has copied.
     pub(super) fn skip(&self, count: usize) {
-        // Ordering: pairs with the load in `room`.
+        // Ordering: Release pairs with the Acquire load in `room`.
         self.taken.store(self.taken.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! How the port is served while nothing is printed: by its interrupt, or by timers.
+//! Sends the contents of the ring while nothing is printed: by the port's interrupt, or by timers.
 
 use core::sync::atomic::Ordering;
 
@@ -8,20 +8,20 @@ use super::port::{self, RING};
 use super::received;
 use super::state::{BURST, IS_POLLED, POLL, locked, try_locked};
 
-/// Never.
+/// The time of a check that is not needed.
 const NEVER: u64 = u64::MAX;
 
 /// How the port is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Service {
-    /// By its interrupt, if that can be routed to a CPU.
+    /// By the port's interrupt, if it can be routed to a CPU.
     ByInterrupt,
-    /// By timers: there is no input.
+    /// By timers. Input is not received then.
     Polled,
 }
 
-/// Begins to serve the port: what is in the ring is sent without its caller, and with an interrupt input can be received.
-/// `inspect` is called by that interrupt when the key for a report is pressed.
+/// Begins to serve the port: from now on, the ring is sent even if no caller prints, and with an interrupt, input is
+/// received. The interrupt calls `inspect` when the inspection key is pressed.
 pub(crate) fn serve(service: Service, inspect: fn()) {
     if service == Service::ByInterrupt && port::route_interrupt(|_| interrupt()) {
         received::enable(inspect);
@@ -32,10 +32,10 @@ pub(crate) fn serve(service: Service, inspect: fn()) {
     }
 }
 
-/// The port has received bytes, or can take more.
+/// The port's interrupt handler: the port has received bytes, or can take more.
 fn interrupt() {
     locked(|console| {
-        // See `port`. The wanted reasons are enabled when the lock is released.
+        // Disables all reasons, as `port` explains. Releasing the lock enables the wanted ones again.
         console.port.set_interrupts(IER::empty());
         received::receive(&mut console.port.uart);
         console.send(BURST);
@@ -43,12 +43,12 @@ fn interrupt() {
     received::notify();
 }
 
-/// Checks a port that has no interrupt. Returns when to check again, in ns. Called by the timer's handler.
+/// Sends a burst to a port that has no interrupt. Returns when to do so again, in ns. Called by the timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
     if !IS_POLLED.load(Ordering::Relaxed) || RING.is_empty() {
         return NEVER;
     }
-    // If the lock is held, its holder makes a timer check again.
+    // If another CPU holds the lock, it arms its timer for the next check when it releases the lock.
     let sent = try_locked(|console| console.send(BURST));
     if sent.is_none() || RING.is_empty() { NEVER } else { now + POLL }
 }

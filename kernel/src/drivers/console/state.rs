@@ -1,4 +1,5 @@
-//! What the console's lock guards: the port and the ring from which it is fed, and the invariant that holds while it is free.
+//! The state that the console's lock guards: the port, and the ring that feeds it. Also the invariant that holds while the
+//! lock is free.
 
 use core::fmt::Write as _;
 use core::hint;
@@ -18,9 +19,10 @@ use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 use crate::sched::kthread;
 use crate::sched::platform::{self, Kernel};
 
-/// How many bytes of the ring only callers that cannot wait may fill.
+/// How many bytes of the ring are reserved for callers that cannot wait.
 const RESERVE: usize = RING_BYTES / 2;
-/// A G that finds no room waits until there is that much of it, so that it, and the Gs after it, fill it at once.
+/// A G that finds no room is woken only when so many bytes beyond the reserve are free. It and the Gs after it can then
+/// print many lines at once.
 const WORTH_WAKING: usize = 16 * 1024;
 /// Time between two checks of a port without an interrupt, in ns.
 pub(super) const POLL: u64 = 1_000_000;
@@ -28,22 +30,23 @@ pub(super) const POLL: u64 = 1_000_000;
 pub(super) const BURST: usize = 128;
 
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
-/// Number of handlers that wait for the lock.
+/// Number of interrupt handlers that wait for the lock.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
-/// How often the lock was taken and released: odd while it is held.
+/// How often the lock was taken or released. Odd while the lock is held.
 static HOLDS: AtomicU64 = AtomicU64::new(0);
-/// Raised when there is room again for the G that waits for it.
+/// Raised when the G that waits for room can continue.
 static ROOM: Once<Signal<Kernel>> = Once::new();
 /// Whether the port has no interrupt, so that timers check it.
 pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
 
-/// The state under the lock, besides the two ends of the ring.
+/// The state under the lock. The positions of the ring, which the lock also guards, are in [`RING`] itself.
 #[derive(Debug)]
 pub(super) struct Console {
     pub(super) port: Port,
     /// Whether the port is served by its interrupt, and not by polling.
     pub(super) has_interrupt: bool,
-    /// The position in the ring that a G waits for to be sent, see [`Ring::taken`](super::ring::Ring::taken).
+    /// The position in the ring that [`Ring::taken`](super::ring::Ring::taken) must reach before the G that waits for room
+    /// can continue.
     awaited: Option<usize>,
     /// The last byte that was put into the ring.
     last_put: u8,
@@ -59,14 +62,14 @@ impl Console {
         self.last_put = piece.last().copied().unwrap_or(self.last_put);
     }
 
-    /// Puts a piece into the ring, if that leaves the reserve free and no loss has to be reported first. Otherwise [`ROOM`] is
-    /// raised when it is worth another try.
+    /// Puts a piece into the ring, if that leaves the reserve free and no loss has to be reported first. Otherwise returns
+    /// `false`, and [`ROOM`] will be raised when the caller should try again.
     pub(super) fn put_waiting(&mut self, piece: &[u8]) -> bool {
         let fits = !lost::is_any() && RING.room() >= piece.len() + RESERVE;
         if fits {
             self.put(piece);
         } else {
-            // The position at which there is enough room.
+            // The caller continues when so many bytes of the ring are free.
             let room = RESERVE + piece.len().max(WORTH_WAKING);
             self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
         }
@@ -75,7 +78,8 @@ impl Console {
 
     /// Puts a piece into the ring, or counts it as dropped. Returns whether it was put.
     pub(super) fn put_or_lose(&mut self, piece: &[u8]) -> bool {
-        // After a loss nothing is put before it has been reported: so there is one gap, where the report is.
+        // After a loss, all further text is dropped until the loss has been reported. So the output has one gap, and the
+        // report is in it.
         let fits = !lost::is_any() && RING.room() >= piece.len();
         if fits {
             self.put(piece);
@@ -85,7 +89,7 @@ impl Console {
         fits
     }
 
-    /// Sends up to `most` bytes, as many as the port takes. Returns how many.
+    /// Sends up to `most` bytes, or fewer if the port takes no more. Returns how many.
     pub(super) fn send(&mut self, most: usize) -> usize {
         let mut sent = 0;
         while sent < most {
@@ -97,20 +101,21 @@ impl Console {
         sent
     }
 
-    /// Reports the loss, if there is room for more than the report.
+    /// Puts the report of a loss into the ring, if a quarter of the ring is free: room for the report and for output after
+    /// it.
     fn report_loss(&mut self) {
         if !lost::is_any() || RING.room() < RESERVE / 2 {
             return;
         }
         let mut line = heapless::String::<128>::new();
         let start = if self.last_put == b'\n' { "" } else { "\n" };
-        // There is room: two numbers have 40 digits.
+        // This cannot fail: the two numbers have at most 40 digits, and the text around them fits as well.
         let _ = writeln!(line, "{start}{}", Lost::take());
         self.put(line.as_bytes());
     }
 
-    /// Establishes the invariant that holds while the lock is free: if the ring is not empty, the port will interrupt, or a timer
-    /// will. Returns whether the G that waits for room can continue.
+    /// Establishes the invariant that holds while the lock is free: if the ring is not empty, the port or a timer will
+    /// interrupt. Returns whether a G waits for room and can continue.
     fn settle(&mut self) -> bool {
         self.report_loss();
         let is_more = !RING.is_empty();
@@ -126,8 +131,8 @@ impl Console {
     }
 }
 
-/// Takes the lock. Handlers have precedence, so each of them waits for at most one holder: other callers do not try while a
-/// handler waits, and leave interrupts on while they spin.
+/// Takes the lock. Interrupt handlers have precedence: while a handler waits, other callers do not try to take the lock,
+/// and spin with interrupts on. So a handler need not wait for one caller after the other.
 fn lock() -> InterruptMutexGuard<'static, Console> {
     if percpu::trap_depth() == 0 {
         while HANDLERS.load(Ordering::Relaxed) != 0 {
@@ -146,7 +151,7 @@ pub(super) fn locked<R>(body: impl FnOnce(&mut Console) -> R) -> R {
     hold_during(lock(), body)
 }
 
-/// [`locked`], if the lock is free.
+/// Like [`locked`], but returns `None` if the lock is not free.
 pub(super) fn try_locked<R>(body: impl FnOnce(&mut Console) -> R) -> Option<R> {
     CONSOLE.try_lock().map(|console| hold_during(console, body))
 }
@@ -158,7 +163,7 @@ fn hold_during<R>(mut console: InterruptMutexGuard<'_, Console>, body: impl FnOn
     HOLDS.fetch_add(1, Ordering::Relaxed);
     drop(console);
     if can_continue && let (Some(room), Some(scheduler)) = (ROOM.get(), platform::scheduler()) {
-        // Signals are raised as in a handler: this CPU must not be preempted meanwhile.
+        // Signals are raised with interrupts off, as in a handler, because this CPU must not be preempted meanwhile.
         without_interrupts(|| room.raise(scheduler));
     }
     result
@@ -174,8 +179,8 @@ pub(super) fn with_port<R>(body: impl FnOnce(&mut Uart) -> R) -> R {
     locked(|console| body(&mut console.port.uart))
 }
 
-/// A period in which the console's lock was held, or was free. If two periods are equal, the lock was not taken or released in
-/// between.
+/// A period in which the console's lock was held, or was free. If [`hold`] returns equal periods at two moments, the lock
+/// was not taken or released in between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hold(u64);
 
@@ -185,27 +190,27 @@ pub(crate) fn hold() -> Hold {
 }
 
 impl Hold {
-    /// A period in which the lock was free, long ago.
+    /// The first period, in which the lock was free.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Whether the lock was held, and that period has not ended.
+    /// Whether the lock was held in this period, and the period has not ended.
     pub(crate) fn goes_on(self) -> bool {
         self.0 % 2 == 1 && hold() == self
     }
 
-    /// Whether the holder is `cpu`. The answer is valid only if the period has not ended.
+    /// Whether this period has not ended and `cpu` holds the lock.
     pub(crate) fn is_of(self, cpu: CpuId) -> bool {
         self.goes_on() && CONSOLE.is_held_by(cpu)
     }
 }
 
-/// Calls `body` with the console's lock held, so that no CPU can print, and the ring is not emptied: for a test of what a panic
-/// can still print.
+/// Calls `body` with the console's lock held, so that no CPU can print and the ring is not emptied. Tests use this to check
+/// what a panic can still print.
 pub(crate) fn with_all_locked<R>(body: impl FnOnce() -> R) -> R {
     locked(|_| body())
 }
 
-/// The port takes no bytes as long as this exists, as if nothing read them: for tests.
+/// As long as this value exists, the port takes no bytes, like a port whose output nobody reads. For tests.
 #[derive(Debug)]
 pub struct Stalled(());
 
