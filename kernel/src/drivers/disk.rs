@@ -16,7 +16,7 @@ use crate::sched::kthread;
 
 pub use crate::drivers::disk_error::{DiskError, PciError, RequestError, SetupError};
 
-/// A disk: the bytes of a file on the host.
+/// A disk, whose bytes are those of a file on the host.
 #[derive(Debug)]
 pub struct Disk {
     name: String,
@@ -26,20 +26,20 @@ pub struct Disk {
 
 static DISKS: Once<Vec<Disk>> = Once::new();
 
-/// The disks in the order of their bus addresses, which is that of `boot --disk`.
+/// The disks, in the order of their bus addresses. This is also the order of the `--disk` options of `boot`.
 #[must_use]
 pub fn disks() -> &'static [Disk] {
     DISKS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the disks. `options` describes those that `boot` has announced, in the order of their bus addresses. Called once, after
-/// all CPUs have started.
+/// Finds the disks. `options` are the descriptions of the disks that `boot` has announced, in the order of their bus
+/// addresses. Called once, after all CPUs have started.
 pub(crate) fn init(mut options: impl Iterator<Item = &'static str>) {
     virtio::init();
     let devices = virtio::block_devices().iter().map(|device| device.as_ref().map_err(|&error| error));
     let mut disks: Vec<Disk> =
         devices.enumerate().map(|(index, device)| Disk::new(index, device, options.next())).collect();
-    // A disk that `boot` has announced but that is missing is listed, and cannot be read.
+    // A disk that `boot` has announced but that has no device is listed, too. Accesses to it fail.
     disks.extend(options.enumerate().map(|(index, option)| Disk::new(index, Err(SetupError::Missing), Some(option))));
     DISKS.call_once(|| disks);
 }
@@ -57,32 +57,32 @@ impl Disk {
         Self { name, bytes, device }
     }
 
-    /// The name of the file as given to `boot`; `disk` and a number if the kernel was not started by `boot`.
+    /// The name of the file as given to `boot`. If the kernel was not started by `boot`, the name is `disk` and a number.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its length in bytes: that of the file, which may end within a sector.
+    /// The length of the disk in bytes. It is that of the file, which may end within a sector.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it is read-only.
+    /// Whether the disk is read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.device.is_ok_and(BlockDevice::is_read_only)
     }
 
-    /// Reads from `offset` on. Returns the number of bytes, which is less than the size of the buffer only at the end of the
-    /// disk.
+    /// Reads bytes from `offset` on. Returns the number of bytes read, which is less than the size of the buffer only at
+    /// the end of the disk.
     ///
     /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. `OutOfRange`, `OutOfResources` and `Unusable` are returned before anything is read; after other
+    /// See [`DiskError`]. If the error is `OutOfRange`, `OutOfResources` or `Unusable`, nothing has been read. After other
     /// errors the beginning of the buffer may have been overwritten.
     ///
     /// # Panics
@@ -109,14 +109,15 @@ impl Disk {
         })?
     }
 
-    /// Writes whole sectors from `offset` on, which must be the start of one. The data is in the host's file when this
-    /// returns, but not necessarily on its disk.
+    /// Writes whole sectors from `offset` on, which must be the start of a sector. When this returns, the host's file has
+    /// the data, but the host may not have written it to its own disk yet.
     ///
     /// Blocks the calling G and its M; the P is handed off at once. Not callable from interrupts.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. After `Request` some of the sectors may have been written; after other errors nothing has been.
+    /// See [`DiskError`]. After `Request` some of the sectors may have been written. After other errors nothing has been
+    /// written.
     ///
     /// # Panics
     ///
@@ -142,7 +143,7 @@ impl Disk {
         })?
     }
 
-    /// The device, if it works and has these bytes.
+    /// The device, if it works and has the `length` bytes from `offset` on.
     fn device(&self, offset: u64, length: usize) -> Result<&'static BlockDevice, DiskError> {
         let device = self.device.map_err(DiskError::Unusable)?;
         let end = offset.checked_add(length as u64).ok_or(DiskError::OutOfRange)?;
@@ -153,20 +154,21 @@ impl Disk {
     }
 }
 
-/// The sector of a byte, and the offset in it.
+/// The sector of the byte at `offset`, and the byte's offset in that sector.
 fn split(offset: u64) -> (u64, usize) {
     let size = SECTOR_SIZE as u64;
     (offset / size, usize::try_from(offset % size).expect("less than a sector"))
 }
 
-/// Acts as a device whose request takes `duration` and transfers nothing: blocks the calling G and its M for that long, while
-/// the P is handed off. Unlike with a disk, the time is the same in each run, so that handoff can be tested deterministically.
+/// Blocks the calling G and its M for `duration`, while the P is handed off: like a request to a device that transfers
+/// nothing. Unlike the time of a disk access, this time is the same in each run, so that tests of the handoff are
+/// deterministic.
 ///
 /// Programs should wait with [`sleep`](crate::platform::sleep), which blocks only the G. Not callable from interrupts.
 ///
 /// # Errors
 ///
-/// No M can be created to run the other Gs meanwhile. Nothing is done in that case.
+/// No M can be created to run the other Gs meanwhile. The call returns at once in that case.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! PCI: the devices on the bus, their registers, their interrupts.
+//! PCI: the devices on the bus, their registers and their interrupts.
 //!
 //! Configuration space is accessed through ports 0xCF8 and 0xCFC (PCI Local Bus 3.0, 3.2.2.3.2), which every PC has. Registers
 //! (BARs) stay at the addresses that the firmware has assigned.
@@ -21,29 +21,29 @@ use crate::mm::{PhysAddr, paging};
 /// Access to all PCI devices.
 pub(crate) type Root = PciRoot<ConfigurationPorts>;
 
-/// The two ports: the first selects a register, the second accesses its value.
+/// The two ports of configuration space: the first selects a register, the second accesses the register's value.
 static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port::new(0xcf8), Port::new(0xcfc)));
-/// In the first port: the access goes to configuration space.
+/// Bit of the first port: accesses to the second port go to configuration space.
 const ENABLE: u32 = 1 << 31;
 
 /// The capability that describes the table of MSI-X vectors (PCI Local Bus 3.0, 6.8.2).
 const MSIX: u8 = 0x11;
-/// Bits of the control word, which is the upper half of the first 32-bit word of the capability.
+/// Bits of the MSI-X control word, which is the upper half of the first 32-bit word of the capability.
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
-/// Bits of the second 32-bit word: the number of the BAR that contains the table. The other bits are the offset of the
-/// table.
+/// Bits of the second 32-bit word of the capability: the number of the BAR that contains the table. The other bits of the
+/// word are the offset of the table in that BAR.
 const MSIX_BAR: u32 = 0b111;
-/// The address to which a device writes to interrupt a CPU, whose APIC id is in bits 12 to 19 (SDM 11.11.1).
+/// The address to which a device writes to interrupt a CPU. The APIC id of the CPU is added in bits 12 to 19 (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
-/// Most capabilities for which configuration space has room after the header of 64 bytes.
+/// The largest number of capabilities for which configuration space has room after its header of 64 bytes.
 const MAX_CAPABILITIES: usize = (256 - 64) / 4;
 
-/// Register of a bridge with the number of the bus behind it, in bits 8 to 15.
+/// Register of a bridge. Its bits 8 to 15 are the number of the bus behind the bridge.
 const BUS_NUMBERS: u8 = 0x18;
 
-/// Configuration space by ports.
+/// Access to configuration space by ports.
 #[derive(Debug)]
 pub(crate) struct ConfigurationPorts;
 
@@ -58,17 +58,18 @@ impl ConfigurationPorts {
 impl ConfigurationAccess for ConfigurationPorts {
     fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
         let (address, data) = &mut *PORTS.lock();
-        // SAFETY: the port only selects a register.
+        // SAFETY: a write to this port only selects a register.
         unsafe { address.write(Self::select(function, register)) };
-        // SAFETY: reading configuration space changes nothing.
+        // SAFETY: reading configuration space has no effect on memory safety.
         unsafe { data.read() }
     }
 
     fn write_word(&mut self, function: DeviceFunction, register: u8, value: u32) {
         let (address, data) = &mut *PORTS.lock();
-        // SAFETY: the port only selects a register.
+        // SAFETY: a write to this port only selects a register.
         unsafe { address.write(Self::select(function, register)) };
-        // SAFETY: the users of this module pass devices only addresses of memory that is for devices.
+        // SAFETY: a write can at most make a device access memory. The users of this module pass devices no addresses
+        // except those of the DMA pool and of local APICs.
         unsafe { data.write(value) };
     }
 
@@ -82,7 +83,7 @@ pub(crate) fn root() -> Root {
     PciRoot::new(ConfigurationPorts)
 }
 
-/// Every function of every device, bus by bus, in the order of their numbers.
+/// All functions of all devices, bus by bus, in the order of their numbers.
 pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)> {
     let mut found = Vec::new();
     let mut buses = alloc::vec![0];
@@ -91,7 +92,7 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
         for (function, info) in root.enumerate_bus(bus) {
             if info.header_type == HeaderType::PciPciBridge {
                 let [_, behind, ..] = ConfigurationPorts.read_word(function, BUS_NUMBERS).to_le_bytes();
-                // A bridge that has not been set up has the number 0.
+                // In a bridge that the firmware has not set up, the register is 0.
                 if !buses.contains(&behind) {
                     buses.push(behind);
                 }
@@ -106,18 +107,18 @@ pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)
 /// Checks that the list of a device's capabilities is not a cycle.
 ///
 /// # Errors
-/// It is a cycle.
+/// The list is a cycle.
 pub(crate) fn check_capabilities(root: &Root, function: DeviceFunction) -> Result<(), PciError> {
     root.capabilities(function).nth(MAX_CAPABILITIES).map_or(Ok(()), |_| Err(PciError::NoRegisters))
 }
 
-/// The word `at` bytes after the beginning of the capability at `offset`; `None` if that is outside of the configuration space.
-/// Both numbers may come from the device.
+/// The word `at` bytes after the beginning of the capability at `offset`; `None` if the word is outside of the
+/// configuration space. Both numbers may come from the device, so they are not trusted.
 pub(crate) fn read_capability(function: DeviceFunction, offset: u8, at: u8) -> Option<u32> {
     Some(ConfigurationPorts.read_word(function, offset.checked_add(at)?))
 }
 
-/// Registers of a device. Their mapping is permanent.
+/// A range of mapped registers of a device. The mapping is permanent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registers {
     physical: PhysAddr,
@@ -125,7 +126,7 @@ pub(crate) struct Registers {
     bytes: usize,
 }
 
-// SAFETY: device registers may be accessed from any CPU; the drivers order the accesses.
+// SAFETY: registers of a device may be accessed from any CPU. The drivers order their accesses.
 unsafe impl Send for Registers {}
 // SAFETY: as above.
 unsafe impl Sync for Registers {}
@@ -140,7 +141,7 @@ impl Registers {
     pub(crate) fn part(self, offset: usize, bytes: usize) -> Option<Self> {
         (offset.checked_add(bytes)? <= self.bytes).then(|| Self {
             physical: self.physical + offset as u64,
-            // SAFETY: within the mapping, as was just checked.
+            // SAFETY: the result is within the mapping, as the condition above ensures.
             start: unsafe { self.start.add(offset) },
             bytes,
         })
@@ -156,35 +157,37 @@ impl Registers {
     /// Reads the register at `offset`.
     ///
     /// # Panics
-    /// If it lies outside, or is not aligned.
+    /// If the register is outside of the range, or is not aligned.
     pub(crate) fn read<T: Copy>(self, offset: usize) -> T {
-        // SAFETY: mapped and aligned; registers of these devices may be read at any time, and any value is valid.
+        // SAFETY: `at` has checked that the register is mapped and aligned. Registers of these devices may be read at any
+        // time, and every bit pattern is a valid `T`.
         unsafe { self.at::<T>(offset).read_volatile() }
     }
 
     /// Writes the register at `offset`.
     ///
     /// # Safety
-    /// The write must not pass the device an address of memory that is not for devices.
+    /// If the write passes the device an address, it is one of the DMA pool or of a local APIC.
     ///
     /// # Panics
-    /// If it lies outside, or is not aligned.
+    /// If the register is outside of the range, or is not aligned.
     pub(crate) unsafe fn write<T: Copy>(self, offset: usize, value: T) {
-        // SAFETY: mapped and aligned; the rest is the caller's promise.
+        // SAFETY: `at` has checked that the register is mapped and aligned. The caller promises that the write has no
+        // other effect on memory.
         unsafe { self.at::<T>(offset).write_volatile(value) }
     }
 }
 
-/// How many BARs can be mapped: a virtio device has two.
+/// How many BARs can be mapped. A virtio device has two.
 const MAX_MAPPED: usize = 64;
 
-/// The BARs that are mapped.
+/// The BARs that have been mapped.
 static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptMutex::new(heapless::Vec::new());
 
 /// Maps a BAR. If it is mapped already, returns that mapping.
 ///
 /// # Errors
-/// If it is no memory BAR or has no address, or if there is no memory to map it.
+/// If the BAR is not in memory space, has no address, or cannot be mapped because memory is exhausted.
 pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
     let bar = root.bar_info(function, index).ok().flatten().as_ref().and_then(BarInfo::memory_address_size);
     let (address, bytes) = bar.filter(|&(address, _)| address != 0).ok_or(PciError::NoRegisters)?;
@@ -198,7 +201,7 @@ pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> R
     Ok(registers)
 }
 
-/// The registers at a physical address, if they are mapped.
+/// The `bytes` bytes of registers at a physical address, if they are mapped.
 pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
     MAPPED.lock().iter().find_map(|bar| {
         let offset = physical.as_u64().checked_sub(bar.physical.as_u64())?;
@@ -209,7 +212,7 @@ pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
 /// Maps all memory BARs of a device.
 ///
 /// # Errors
-/// As [`map_bar`].
+/// As for [`map_bar`].
 pub(crate) fn map_bars(root: &mut Root, function: DeviceFunction) -> Result<(), PciError> {
     let bars = root.bars(function).map_err(|_| PciError::NoRegisters)?;
     for (index, bar) in (0..).zip(bars) {
@@ -220,16 +223,17 @@ pub(crate) fn map_bars(root: &mut Root, function: DeviceFunction) -> Result<(), 
     Ok(())
 }
 
-/// Enables a device: it answers accesses to its registers, and may access memory.
+/// Enables a device: from then on it answers accesses to its registers, may access memory, and does not use its interrupt
+/// pin.
 pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
     let (_, command) = root.get_status_command(function);
     root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
 }
 
-/// Routes entry 0 of a device's MSI-X table to `vector` on `cpu`, fixed and edge-triggered.
+/// Makes entry 0 of a device's MSI-X table an interrupt `vector` on `cpu`, with fixed delivery and edge trigger.
 ///
 /// # Errors
-/// If the device has no such table, or the CPU cannot be reached.
+/// If the device has no MSI-X table, or its messages cannot reach the CPU.
 pub(crate) fn route_messages(
     root: &mut Root,
     function: DeviceFunction,
@@ -242,9 +246,10 @@ pub(crate) fn route_messages(
     let table = read_capability(function, capability.offset, 4).ok_or(PciError::NoMessages)?;
     let bar = map_bar(root, function, (table & MSIX_BAR) as u8)?;
     let entry = bar.part((table & !MSIX_BAR) as usize, 16).ok_or(PciError::NoRegisters)?;
-    // Address, upper half of the address, data, control (bit 0: masked).
+    // The words of the entry: address, upper half of the address, data, control (bit 0: masked).
     for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
-        // SAFETY: the device writes to the local APIC of a CPU that is up, which raises an interrupt that has a handler.
+        // SAFETY: the address is that of the local APIC of a CPU that is up, so the device's write only raises an
+        // interrupt, whose vector has a handler.
         unsafe { entry.write(offset, word) };
     }
     let control = ConfigurationPorts.read_word(function, capability.offset);

@@ -1,10 +1,10 @@
-//! What the host cannot do is said once, where a program first relies on it.
+//! Notes about what the host cannot do. Each note is printed once, when a program first relies on the missing feature.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Write as _};
 
-/// A message that is printed on standard error the first time.
+/// A message that is printed on standard error, but only once.
 #[derive(Debug)]
 pub(super) struct Note {
     text: &'static str,
@@ -23,7 +23,7 @@ impl Note {
     }
 }
 
-/// Prints a line on standard error. If nobody reads that any more there is nobody to tell.
+/// Prints a line on standard error. An error is ignored, because there is no other way to report it.
 pub(super) fn report(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,8 +1,8 @@
-//! Panics on the host: the report names the G and the place, as on the machine.
+//! Panics on the host. Their report names the G and the line of code, as on the machine.
 //!
-//! In a program a panic ends the process with status 2, as it ends the machine; with the kernel option `panic=isolate` it
-//! ends its G alone, by unwinding. In a test it fails the test: a panic of main by itself, that of another G when main has
-//! ended.
+//! In a program, a panic ends the process with status 2, as it ends the machine. With the kernel option `panic=isolate` a
+//! panic ends only its G, by unwinding. In a test, a panic fails the test: a panic of the main G does so at once, a panic
+//! of another G when the main G has ended.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -26,16 +26,16 @@ use super::note;
 use super::platform::{self, Kernel};
 use super::program::args;
 
-/// Exit status of a program that panicked, as in Go.
+/// Exit status of a program that has panicked, as in Go.
 const STATUS_FATAL: u8 = 2;
 
-/// Whether a panic of a G that is not main ends that G alone.
+/// Whether a panic of a G other than the main G ends only that G.
 fn is_isolated() -> bool {
     args::option("panic") == Some("isolate")
 }
 
-/// From here on a panic ends the process, or the G if panics are isolated. Called in a G, so this replaces the hook of
-/// [`gmp_sched::native`].
+/// From this call on a panic ends the process, or only its G if panics are isolated. Called in a G, after
+/// [`gmp_sched::native`] has set its panic hook, so that this hook replaces that one.
 pub(super) fn end_program() {
     panic::set_hook(Box::new(|info| match platform::goroutine() {
         Some(goroutine) if is_isolated() && goroutine.id() != GoroutineId::MAIN => {
@@ -44,7 +44,8 @@ pub(super) fn end_program() {
         }
         goroutine => {
             static IS_ENDING: AtomicBool = AtomicBool::new(false);
-            // As on the machine, the first panic is reported. The others wait for the end of the process.
+            // As on the machine, only the first panic is reported. Threads with a later panic wait for the end of the
+            // process.
             while IS_ENDING.swap(true, Ordering::Relaxed) {
                 thread::park();
             }
@@ -56,12 +57,12 @@ pub(super) fn end_program() {
     }));
 }
 
-/// What is printed of a panic.
+/// The report of a panic, except the backtrace.
 struct Report<'a> {
-    /// The G that panics.
+    /// The G that panics; `None` on a thread that runs no G.
     goroutine: Option<&'static Goroutine<Kernel>>,
     info: &'a PanicHookInfo<'a>,
-    /// What follows.
+    /// The text after the backtrace.
     end: String,
 }
 
@@ -75,7 +76,7 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// The place and the message of a panic.
+/// Displays the line of code and the message of a panic.
 struct Panic<'a>(&'a PanicHookInfo<'a>);
 
 impl fmt::Display for Panic<'_> {
@@ -95,21 +96,21 @@ fn print(report: &Report<'_>) {
         BacktraceStatus::Captured => note::report(format_args!("{head}{backtrace}{end}")),
         _ => note::report(format_args!("{head}  (RUST_BACKTRACE=1 shows its backtrace)\n{end}")),
     };
-    // To find functions and lines takes more stack than a G may have.
+    // Another thread writes the report, because finding functions and lines needs more stack than a G may have.
     thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, write) {
         Ok(writer) => drop(writer.join()),
         Err(_) => write(),
     });
 }
 
-/// The first panic of a G that is not main, in one test.
+/// Records the first panic of a G other than the main G, in one test.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record(Arc<Mutex<Option<String>>>);
 
-/// The records of the tests that run.
+/// The records of the tests that run, each with the address of the test's scheduler.
 static RECORDS: Mutex<Vec<(usize, Record)>> = Mutex::new(Vec::new());
 
-/// Locks and ignores poisoning: nothing panics under these locks.
+/// Takes a lock. Poisoning is ignored, because nothing panics while these locks are held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -119,8 +120,8 @@ fn key(scheduler: &'static Scheduler<Kernel>) -> usize {
 }
 
 impl Record {
-    /// Records the panics of the Gs of `scheduler` from here on. Called in one of them, so this replaces the hook of
-    /// [`gmp_sched::native`].
+    /// Records the panics of the Gs of `scheduler` from this call on. Called in one of these Gs, after
+    /// [`gmp_sched::native`] has set its panic hook, so that this hook replaces that one.
     pub(super) fn begin(&self, scheduler: &'static Scheduler<Kernel>) -> Recording {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -136,7 +137,7 @@ impl Record {
 
     /// # Panics
     ///
-    /// A G has panicked.
+    /// A G other than the main G has panicked.
     #[track_caller]
     pub(super) fn assert_none(&self) {
         let first = lock(&self.0).take();
@@ -146,7 +147,7 @@ impl Record {
     }
 }
 
-/// Panics are recorded until this is dropped.
+/// Panics are recorded until this value is dropped.
 #[must_use]
 pub(super) struct Recording(usize);
 
@@ -156,10 +157,10 @@ impl Drop for Recording {
     }
 }
 
-/// A G of a test panics.
+/// Called when a G of a test panics.
 fn record(goroutine: &'static Goroutine<Kernel>, info: &PanicHookInfo<'_>) {
     let text = format!("goroutine {} panicked at {}", goroutine.id(), Panic(info));
-    // Is shown by the harness if the test fails.
+    // The test harness shows this text if the test fails.
     std::eprintln!("{text}");
     if goroutine.id() != GoroutineId::MAIN && !is_isolated() {
         let records = lock(&RECORDS);

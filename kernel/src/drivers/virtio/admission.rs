@@ -1,10 +1,10 @@
 //! Admission to a queue with few slots: first come, first served.
 //!
-//! A caller that finds no free slot parks its thread. A freed slot is handed to the waiter that has waited longest, so that no
-//! later caller can take it. The waiters are on the stacks of their threads, linked into a queue, so that waiting does not
+//! A caller that finds no free slot parks its thread. A freed slot is handed to the waiter that has waited longest, so that
+//! no later caller can take it. Each waiter is a value on its thread's stack, linked into a queue, so that waiting does not
 //! allocate.
 //!
-//! Everything is done under the lock of the device, except loads of [`Waiter::grant`].
+//! All accesses are made under the lock of the device, except the loads of [`Waiter::grant`].
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -15,9 +15,9 @@ use crate::sched::kthread::KernelThread;
 /// Index of a slot.
 pub(super) type Slot = u8;
 
-/// In [`Waiter::grant`]: not decided yet.
+/// Value of [`Waiter::grant`] while nothing has been decided.
 const WAITING: u8 = 0xff;
-/// In [`Waiter::grant`]: refused, since the device has failed.
+/// Value of [`Waiter::grant`] if the waiter gets no slot, because the device has failed.
 const REFUSED: u8 = 0xfe;
 
 /// The decision for a waiter.
@@ -25,7 +25,7 @@ const REFUSED: u8 = 0xfe;
 pub(super) enum Grant {
     /// The waiter gets this slot.
     Slot(Slot),
-    /// The device has failed: there are no more slots.
+    /// The waiter gets no slot, because the device has failed.
     Refused,
 }
 
@@ -43,9 +43,10 @@ impl Waiter {
         Self { thread, grant: AtomicU8::new(WAITING), next: Cell::new(None) }
     }
 
-    /// The decision; `None` if the caller must wait on.
+    /// The decision; `None` if the caller must continue to wait.
     pub(super) fn grant(&self) -> Option<Grant> {
-        // Ordering: Acquire; partner: the Release in `decide`. The link is not read after that.
+        // Ordering: Acquire; partner: the Release in `decide`. The waker does not access the waiter after that store, so
+        // the caller may free the waiter.
         match self.grant.load(Ordering::Acquire) {
             WAITING => None,
             REFUSED => Some(Grant::Refused),
@@ -54,7 +55,7 @@ impl Waiter {
     }
 }
 
-/// The slots of a queue, and the waiters for one.
+/// The free slots of a queue, and the waiters for a slot.
 #[derive(Debug)]
 pub(super) struct Admission<const SLOTS: usize> {
     free: heapless::Vec<Slot, SLOTS>,
@@ -62,16 +63,17 @@ pub(super) struct Admission<const SLOTS: usize> {
     last: Option<NonNull<Waiter>>,
 }
 
-// SAFETY: the waiters that it points to are accessed under the device's lock only.
+// SAFETY: the waiters to which it points are accessed only under the device's lock. They stay at their addresses while
+// they are queued, as the callers of `wait` promise.
 unsafe impl<const SLOTS: usize> Send for Admission<SLOTS> {}
 
 impl<const SLOTS: usize> Admission<SLOTS> {
-    /// A queue whose slots are all free.
+    /// All slots are free, and nothing waits.
     pub(super) fn new() -> Self {
         Self { free: (0..REFUSED).take(SLOTS).collect(), first: None, last: None }
     }
 
-    /// Takes a free slot. While a caller waits there is none.
+    /// Takes a free slot. As long as there are waiters, no slot is free.
     pub(super) fn take(&mut self) -> Option<Slot> {
         self.free.pop()
     }
@@ -79,11 +81,12 @@ impl<const SLOTS: usize> Admission<SLOTS> {
     /// Appends `waiter` to the queue.
     ///
     /// # Safety
-    /// It must stay at its address until it has its [`grant`](Waiter::grant), and must be in the queue only once.
+    /// `waiter` stays at its address until its [`grant`](Waiter::grant) is decided, and is in the queue only once.
     pub(super) unsafe fn wait(&mut self, waiter: &Waiter) {
         let link = Some(NonNull::from(waiter));
         match self.last {
-            // SAFETY: it has no grant yet, so it is still at its address.
+            // SAFETY: a waiter in the queue has no grant yet. So it is still at its address, as the caller of `wait` has
+            // promised.
             Some(last) => unsafe { last.as_ref() }.next.set(link),
             None => self.first = link,
         }
@@ -96,7 +99,7 @@ impl<const SLOTS: usize> Admission<SLOTS> {
     pub(super) fn give_back(&mut self, slot: Slot) -> Option<&'static KernelThread> {
         let thread = self.decide(slot);
         if thread.is_none() {
-            // There is room, since the slot was taken from there.
+            // This cannot fail: the slot was taken from this list.
             let _ = self.free.push(slot);
         }
         thread
@@ -110,15 +113,16 @@ impl<const SLOTS: usize> Admission<SLOTS> {
     }
 
     fn decide(&mut self, grant: u8) -> Option<&'static KernelThread> {
-        // SAFETY: it has no grant yet, so it is still at its address.
+        // SAFETY: a waiter in the queue has no grant yet. So it is still at its address, as the caller of `wait` has
+        // promised.
         let waiter = unsafe { self.first?.as_ref() };
         self.first = waiter.next.get();
         if self.first.is_none() {
             self.last = None;
         }
         let thread = waiter.thread;
-        // Ordering: Release; partner: the Acquire in `grant`. The waiter may be freed from here on, and is not accessed any
-        // more.
+        // Ordering: Release; partner: the Acquire in `grant`. After this store the waiter may be freed, so it is not
+        // accessed any more.
         waiter.grant.store(grant, Ordering::Release);
         Some(thread)
     }

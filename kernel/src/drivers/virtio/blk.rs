@@ -1,16 +1,16 @@
 //! The virtio block device: requests that block the calling G with its M, completed by interrupt.
 //!
-//! The queue has 16 entries and a request takes 3, so there are 5 slots; [`admission`](super::admission) decides who gets
-//! one. Each slot has a bounce buffer in the DMA pool and an entry of the completion table, both allocated at the start, so
-//! that a request does not allocate. The life of a request:
+//! The queue has 16 entries and a request takes 3 of them, so 5 requests can be in flight: each has a slot.
+//! [`admission`](super::admission) decides which caller gets a slot. Each slot has a bounce buffer in the DMA pool and an
+//! entry of the completion table, both allocated at the start, so that a request does not allocate. The life of a request:
 //!
 //! ```text
 //! thread:   get a slot ▶ (copy in) ▶ submit, notify ▶ park ..........▶ copy out ▶ return the slot
 //! handler:                                             pop, mark, unpark
 //! ```
 //!
-//! If a device completes a request that was not submitted, it is not used any more: all its requests fail, and its memory of
-//! the pool is never reused.
+//! If a device completes a request that was not submitted, the device is not used any more. All its requests fail, and its
+//! memory in the DMA pool is never reused.
 //!
 //! There is no timeout: if the host does not answer, the calling G waits, while all other Gs run.
 
@@ -36,11 +36,11 @@ use crate::sched::kthread::KernelThread;
 pub(crate) use super::request::REQUEST_BYTES;
 pub(crate) use virtio_drivers::device::blk::SECTOR_SIZE;
 
-/// Entries of the queue of virtio-drivers.
+/// Entries of the queue that virtio-drivers sets up.
 const QUEUE_ENTRIES: usize = 16;
 /// Entries that a request takes: header, data, status.
 const REQUEST_ENTRIES: usize = 3;
-/// Requests in flight at once.
+/// The most requests in flight at once.
 const SLOTS: usize = QUEUE_ENTRIES / REQUEST_ENTRIES;
 
 /// The state under the device's lock.
@@ -52,7 +52,7 @@ struct Driver {
     is_broken: bool,
 }
 
-/// A disk on the bus.
+/// A virtio block device on the PCI bus.
 pub(crate) struct BlockDevice {
     driver: InterruptMutex<Driver>,
     doorbell: Doorbell,
@@ -68,7 +68,7 @@ impl fmt::Debug for BlockDevice {
     }
 }
 
-/// A slot, returned when this is dropped.
+/// A slot that a caller has been given. Dropping this value returns the slot.
 struct Admitted<'a> {
     device: &'a BlockDevice,
     slot: Slot,
@@ -87,7 +87,7 @@ impl BlockDevice {
     /// Sets the device up. Its interrupts go to `cpu` and call `handler`.
     ///
     /// # Errors
-    /// If the device lacks or refuses something. It is disabled then.
+    /// If the device lacks or refuses something that is needed. The device is not used then.
     pub(super) fn open(
         root: &mut pci::Root,
         function: DeviceFunction,
@@ -110,9 +110,9 @@ impl BlockDevice {
         }
         let memory = dma::allocate(SLOTS * SLOT_PAGES)?;
         let buffers = core::array::from_fn(|slot| {
-            // SAFETY: within the allocated range.
+            // SAFETY: the result is within the allocated range.
             let start = unsafe { memory.add(slot * SLOT_PAGES * PAGE_SIZE) };
-            // SAFETY: each slot has its own pages, filled with zeros.
+            // SAFETY: each slot has its own pages, which the pool has filled with zeros.
             unsafe { Buffers::new(start) }
         });
         Ok(Self {
@@ -135,18 +135,18 @@ impl BlockDevice {
         self.sectors
     }
 
-    /// Whether it is read-only.
+    /// Whether the device is read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Reads whole sectors from `sector` on, and copies their contents after the first `skip` bytes to `buffer`.
+    /// Reads whole sectors from `sector` on, and copies their contents to `buffer`, without the first `skip` bytes.
     ///
     /// # Errors
-    /// See [`RequestError`]. `buffer` is unchanged then.
+    /// See [`RequestError`]. After an error `buffer` is unchanged.
     ///
     /// # Panics
-    /// If it is more than [`REQUEST_BYTES`], or past the end.
+    /// If the sectors are more than [`REQUEST_BYTES`] together, or past the end of the disk.
     pub(crate) fn read(
         &self,
         blocked: &Blocked,
@@ -158,9 +158,10 @@ impl BlockDevice {
         let admitted = self.admit(blocked)?;
         let admitted = self.run(blocked, admitted, Direction::Read, sector, bytes)?;
         let data = self.buffers[usize::from(admitted.slot)].data;
-        // SAFETY: the request asked for at least that many bytes, and `run` has checked that they fit.
+        // SAFETY: `run` has checked that `bytes`, which is not less than `skip`, fits into the slot's data buffer.
         let data = unsafe { data.add(skip) };
-        // SAFETY: the caller has the slot, and the device has completed the request.
+        // SAFETY: the caller holds the slot, and the device has completed the request, so nothing else accesses the data
+        // buffer.
         buffer.copy_from_slice(unsafe { slice::from_raw_parts(data.as_ptr(), buffer.len()) });
         Ok(())
     }
@@ -168,10 +169,10 @@ impl BlockDevice {
     /// Writes whole sectors from `sector` on.
     ///
     /// # Errors
-    /// See [`RequestError`]. The contents of the disk are undefined then, except after `Refused`.
+    /// See [`RequestError`]. The contents of these sectors are then undefined, except after `Refused`.
     ///
     /// # Panics
-    /// If `data` is not whole sectors, more than [`REQUEST_BYTES`], or past the end.
+    /// If `data` does not consist of whole sectors, is longer than [`REQUEST_BYTES`], or does not fit on the disk.
     pub(crate) fn write(&self, blocked: &Blocked, sector: u64, data: &[u8]) -> Result<(), RequestError> {
         assert!(
             data.len() <= REQUEST_BYTES && data.len().is_multiple_of(SECTOR_SIZE),
@@ -179,7 +180,8 @@ impl BlockDevice {
         );
         let admitted = self.admit(blocked)?;
         let bounce = self.buffers[usize::from(admitted.slot)].data;
-        // SAFETY: the caller has the slot, no request of it is in flight, and it has room.
+        // SAFETY: the caller holds the slot and no request of it is in flight, so nothing else accesses the buffer. The
+        // assertion above ensures that `data` fits.
         unsafe { slice::from_raw_parts_mut(bounce.as_ptr(), data.len()) }.copy_from_slice(data);
         self.run(blocked, admitted, Direction::Write, sector, data.len()).map(drop)
     }
@@ -195,7 +197,8 @@ impl BlockDevice {
             if let Some(slot) = driver.admission.take() {
                 return Ok(Admitted { device: self, slot });
             }
-            // SAFETY: it stays on this stack until the loop below has loaded its grant.
+            // SAFETY: `waiter` stays at its address on this stack until the wait below has loaded its grant, and is queued
+            // once.
             unsafe { driver.admission.wait(&waiter) };
         }
         let mut grant = None;
@@ -209,7 +212,7 @@ impl BlockDevice {
         }
     }
 
-    /// Submits a request and waits for it.
+    /// Submits a request and waits until it is completed.
     fn run<'a>(
         &self,
         blocked: &Blocked,
@@ -258,17 +261,18 @@ impl BlockDevice {
         if driver.is_broken {
             return Err(RequestError::Broken);
         }
-        // SAFETY: the caller has the slot, and no request of it is in flight. The pages contain zeros, which are a valid
-        // request, or the last request.
+        // SAFETY: the caller holds the slot and no request of it is in flight, so nothing else accesses its memory. That
+        // memory contains zeros, which are a valid request, or the slot's previous request.
         let request = unsafe { request.as_mut() };
         // SAFETY: as above, for the response.
         let response = unsafe { response.as_mut() };
-        // Not OK unless the device writes that.
+        // The default status is an error, so a request succeeds only if the device writes another status.
         *response = BlkResp::default();
-        // SAFETY: as above; there are at least that many bytes.
+        // SAFETY: as above, for the data; `run` has checked that `bytes` fit.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let token = match direction {
-            // SAFETY: the slot is in use, so the memory is not accessed until `complete` has taken the token.
+            // SAFETY: the slot stays in use until the request is completed, so only the device accesses the memory until
+            // `complete` has taken the token.
             Direction::Read => unsafe { driver.queue.read_blocks_nb(sector, request, data, response) },
             // SAFETY: as above.
             Direction::Write => unsafe { driver.queue.write_blocks_nb(sector, request, data, response) },
@@ -278,7 +282,8 @@ impl BlockDevice {
         Ok(())
     }
 
-    /// Takes the completed requests. Called in an interrupt. Takes the device's lock and does not allocate.
+    /// Processes the completed requests, and unparks the threads that wait for them. Called in an interrupt. Takes the
+    /// device's lock and does not allocate.
     pub(super) fn serve_interrupt(&self) {
         let mut woken = heapless::Vec::<&'static KernelThread, SLOTS>::new();
         {
@@ -287,7 +292,7 @@ impl BlockDevice {
                 && let Some(token) = driver.queue.peek_used()
             {
                 match self.complete(&mut driver, token) {
-                    // There is room, since each slot was in flight once at most.
+                    // This cannot fail: at most one request of each slot was in flight.
                     Some(thread) => drop(woken.push(thread)),
                     None => self.give_up(&mut driver),
                 }
@@ -298,20 +303,22 @@ impl BlockDevice {
         }
     }
 
-    /// Marks the request with this token as completed; returns its thread. `None` if there is no such request.
+    /// Marks the request with this token as completed, and returns its thread. Returns `None` if there is no such request,
+    /// or if the device does not keep to the protocol.
     fn complete(&self, driver: &mut Driver, token: u16) -> Option<&'static KernelThread> {
         let is_it = |entry: &Option<InFlight>| entry.as_ref().is_some_and(|request| request.token == token);
         let slot = driver.in_flight.iter().position(is_it)?;
         let InFlight { direction, bytes, thread, .. } = driver.in_flight[slot].take()?;
         let Buffers { request, mut response, data } = self.buffers[slot];
-        // SAFETY: the device has completed the request of this slot.
+        // SAFETY: the device has completed the request of this slot and does not access its memory any more; the thread
+        // that holds the slot waits.
         let request = unsafe { request.as_ref() };
         // SAFETY: as above.
         let response = unsafe { response.as_mut() };
-        // SAFETY: as above; it is the length that was submitted.
+        // SAFETY: as above; `bytes` is the length that was submitted.
         let data = unsafe { slice::from_raw_parts_mut(data.as_ptr(), bytes) };
         let result = match direction {
-            // SAFETY: the buffers are those of the submission.
+            // SAFETY: the buffers are those of the submission with this token.
             Direction::Read => unsafe { driver.queue.complete_read_blocks(token, request, data, response) },
             // SAFETY: as above.
             Direction::Write => unsafe { driver.queue.complete_write_blocks(token, request, data, response) },
@@ -319,7 +326,8 @@ impl BlockDevice {
         let result = match result {
             Ok(()) => Ok(()),
             Err(virtio_drivers::Error::Unsupported) => Err(RequestError::Unsupported),
-            // The used ring has changed between two reads, or there is no status. The device may still use the buffers.
+            // The device has changed its used ring between two reads, or has not written a status. So it may still use the
+            // buffers.
             Err(virtio_drivers::Error::WrongToken | virtio_drivers::Error::NotReady) => {
                 driver.in_flight[slot] = Some(InFlight { token, direction, bytes, thread });
                 return None;

@@ -1,4 +1,4 @@
-//! What virtio-drivers requires: memory for devices, and mapped registers.
+//! The environment that the crate virtio-drivers requires: memory for devices, and mapped registers.
 
 use core::ptr::NonNull;
 
@@ -11,8 +11,8 @@ use crate::mm::{PhysAddr, dma};
 #[derive(Debug)]
 pub(crate) struct DmaPool;
 
-// SAFETY: the pool's pages are aligned, filled with zeros, and belong to one caller until they are freed. Registers stay
-// mapped, and each is used by one driver.
+// SAFETY: the pages that the pool allocates are aligned, filled with zeros, and used by one caller until they are freed.
+// Registers stay mapped, and each is used by one driver.
 unsafe impl Hal for DmaPool {
     /// If there is no memory, returns the address 0, for which virtio-drivers reports an error.
     fn dma_alloc(pages: usize, _: BufferDirection) -> (DeviceAddress, NonNull<u8>) {
@@ -22,7 +22,7 @@ unsafe impl Hal for DmaPool {
     }
 
     unsafe fn dma_dealloc(_: DeviceAddress, start: NonNull<u8>, pages: usize) -> i32 {
-        // SAFETY: it came from `dma_alloc`, and the device does not use it any more.
+        // SAFETY: the caller promises that the memory came from `dma_alloc`, and that the device does not use it any more.
         unsafe { dma::free(start, pages) };
         0
     }

@@ -3,9 +3,9 @@
 //! | module | what |
 //! |---|---|
 //! | [`blk`] | the block device: blocking requests, completed by interrupt |
-//! | `request` | memory, completion table and outcome of a request |
-//! | `admission` | who waits when all slots of a queue are in use |
-//! | `transport` | interrupts and notifications, which virtio-drivers does not handle |
+//! | `request` | a request: its memory, its entry in the completion table, its outcome |
+//! | `admission` | the queue of callers that wait while all slots are in use |
+//! | `transport` | interrupts and notifications, which the crate virtio-drivers does not handle |
 //! | `hal` | the DMA pool and mapped registers, for virtio-drivers |
 
 mod admission;
@@ -33,8 +33,8 @@ pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
     BLOCK_DEVICES.get().map_or(&[], Vec::as_slice)
 }
 
-/// Finds the devices and sets them up. Called once, after all CPUs have started, since the interrupts are distributed over
-/// them.
+/// Finds the devices and sets them up. Called once, after all CPUs have started, because the interrupts are distributed
+/// over the CPUs.
 pub(crate) fn init() {
     BLOCK_DEVICES.call_once(|| {
         let mut root = pci::root();
@@ -49,7 +49,7 @@ pub(crate) fn init() {
     });
 }
 
-/// Interrupt handler of the block device with this index.
+/// The interrupt handler of the block device with this index.
 fn serve_block_device(index: usize) {
     if let Some(Ok(device)) = block_devices().get(index) {
         device.serve_interrupt();

@@ -9,10 +9,10 @@ use crate::drivers::disk_error::RequestError;
 use crate::mm::PAGE_SIZE;
 use crate::sched::kthread::KernelThread;
 
-/// Most bytes that one request transfers.
+/// The most bytes that one request transfers.
 pub(crate) const REQUEST_BYTES: usize = 64 * 1024;
 
-/// Pages of a slot: one for header and status, the others for the data.
+/// Pages of a slot: one page for header and status, the others for the data.
 pub(super) const SLOT_PAGES: usize = 1 + REQUEST_BYTES / PAGE_SIZE;
 /// Offset of the status in the first page.
 const RESPONSE_OFFSET: usize = 64;
@@ -26,7 +26,8 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// The memory of a slot. It belongs to the holder of the slot, and to the device from submission to completion.
+/// The memory of a slot. Only the holder of the slot accesses it; from submission to completion of a request, only the
+/// device does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
     pub(super) request: NonNull<BlkReq>,
@@ -34,7 +35,8 @@ pub(super) struct Buffers {
     pub(super) data: NonNull<u8>,
 }
 
-// SAFETY: memory of the DMA pool, with one owner at a time, as described above.
+// SAFETY: the pointers are to memory of the DMA pool, which the driver never frees and which one holder at a time
+// accesses, as described above.
 unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
@@ -45,9 +47,9 @@ impl Buffers {
     /// # Safety
     /// `start` is the beginning of [`SLOT_PAGES`] zeroed pages that are used for this slot only.
     pub(super) unsafe fn new(start: NonNull<u8>) -> Self {
-        // SAFETY: within the first page.
+        // SAFETY: the status is within the first page.
         let response = unsafe { start.add(RESPONSE_OFFSET) }.cast();
-        // SAFETY: the second page.
+        // SAFETY: the data begins at the second page, which the caller provides.
         let data = unsafe { start.add(PAGE_SIZE) };
         Self { request: start.cast(), response, data }
     }
@@ -56,7 +58,7 @@ impl Buffers {
 /// A request in flight.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// The device's token for it.
+    /// The token by which the queue identifies the request.
     pub(super) token: u16,
     pub(super) direction: Direction,
     pub(super) bytes: usize,
@@ -71,7 +73,7 @@ impl Outcome {
     const PENDING: u8 = 0;
     const DONE: u8 = 1;
 
-    /// Before the first request.
+    /// The state before the first request.
     pub(super) const fn new() -> Self {
         Self(AtomicU8::new(Self::PENDING))
     }
@@ -90,12 +92,12 @@ impl Outcome {
             Err(RequestError::Refused) => 4,
             Err(RequestError::Broken) => 5,
         };
-        // Ordering: Release; partner: the Acquire in `get`. What the device has written is visible then, and the handler does
-        // not use the buffers any more.
+        // Ordering: Release; partner: the Acquire in `get`. So whatever the device has written is visible to the loading
+        // thread, and the handler does not use the buffers any more.
         self.0.store(value, Ordering::Release);
     }
 
-    /// The outcome, if it has ended.
+    /// The outcome, if the request has ended.
     pub(super) fn get(&self) -> Option<Result<(), RequestError>> {
         Some(match self.0.load(Ordering::Acquire) {
             Self::PENDING => return None,

@@ -1,13 +1,16 @@
-//! Virtio over PCI, on top of virtio-drivers' own transport, which does not support interrupts (virtio 1.2, 4.1).
+//! Virtio over PCI (virtio 1.2, 4.1). This wraps the transport of the crate virtio-drivers, which does not support
+//! interrupts.
 //!
-//! It routes queue 0 to entry 0 of the device's MSI-X table, and disables three features:
+//! The wrapper routes queue 0 to entry 0 of the device's MSI-X table, and disables three features:
 //!
 //! - *Indirect descriptors*: virtio-drivers allocates them from the heap, which code that holds an interrupt lock must
 //!   not do.
 //! - *Event indices*: they need a full fence between the write of one index and the read of the other (virtio 1.2,
-//!   2.7.13.4.1), which virtio-drivers does not have; and it compares them without regard to their wrapping around.
-//! - *Suppression of notifications*, for the same missing fence: a device that goes to sleep while virtio-drivers reads its
-//!   flag would miss the request. Instead the [`Doorbell`] is rung for each request, outside of any lock.
+//!   2.7.13.4.1), which virtio-drivers does not have. Besides, virtio-drivers compares the indices without regard to
+//!   wrapping.
+//! - *Suppression of notifications*, because of the same missing fence: if a device went to sleep while virtio-drivers
+//!   reads the device's flag, it would miss the request. Instead the [`Doorbell`] is rung for each request, outside of any
+//!   lock.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -24,22 +27,22 @@ use crate::drivers::pci::{self, Registers};
 /// `VIRTIO_F_INDIRECT_DESC` and `VIRTIO_F_EVENT_IDX`.
 const UNUSED_FEATURES: u64 = 1 << 28 | 1 << 29;
 
-/// Registers of the common configuration (virtio 1.2, 4.1.4.3).
+/// Offsets of registers in the common configuration (virtio 1.2, 4.1.4.3), and its size.
 const QUEUE_SELECT: usize = 0x16;
 const QUEUE_MSIX_VECTOR: usize = 0x1a;
 const QUEUE_NOTIFY_OFF: usize = 0x1e;
 const COMMON_BYTES: usize = 0x38;
 
-/// The entry of the MSI-X table that is used.
+/// The entry of the MSI-X table that queue 0 uses.
 const MESSAGE: u16 = 0;
 
-/// A virtio device on the PCI bus whose queues interrupt by message.
+/// A virtio device on the PCI bus whose queues interrupt by MSI-X messages.
 pub(super) struct MessageTransport {
     device: PciTransport,
     common: Registers,
 }
 
-/// The register that is written when a queue has new requests.
+/// The register of the device to which the driver writes when a queue has new requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doorbell {
     register: Registers,
@@ -47,22 +50,24 @@ pub(super) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Makes the device check its queue. The requests must be in it. Callable from everywhere.
+    /// Makes the device check its queue, to which the requests have been added before. Callable from everywhere.
     pub(super) fn ring(self) {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the device reads a queue whose descriptors have addresses of the DMA pool. The write comes after those to the
-        // queue, since the processor does not reorder stores.
+        // SAFETY: the write makes the device read a queue whose descriptors have addresses of the DMA pool only. The
+        // device sees the preceding writes to the queue, because the compiler fence orders them and the processor does not
+        // reorder stores.
         unsafe { self.register.write(0, self.queue) };
     }
 }
 
-/// Bytes of the longest capability of virtio (virtio 1.2, 4.1.4.4).
+/// Bytes of the longest virtio capability that is read: that of notifications (virtio 1.2, 4.1.4.4).
 const CAPABILITY_BYTES: u8 = 20;
 
-/// Checks the capabilities that a device reports, since virtio-drivers adds these numbers without a check for overflow.
+/// Checks the offsets of the capabilities that a device reports, because virtio-drivers adds to these offsets without a
+/// check for overflow.
 ///
 /// # Errors
-/// They form a cycle, or are outside of the configuration space.
+/// The capabilities form a cycle, or end outside of the configuration space.
 pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result::Result<(), SetupError> {
     pci::check_capabilities(root, function)?;
     let ends = |offset: u8| offset.checked_add(CAPABILITY_BYTES - 1).is_some();
@@ -70,7 +75,7 @@ pub(super) fn check(root: &pci::Root, function: DeviceFunction) -> core::result:
     if capabilities.all(|capability| ends(capability.offset)) { Ok(()) } else { Err(SetupError::NotVirtio) }
 }
 
-/// Opens a device that was [checked](check) and whose BARs are mapped, and the doorbell of its queue 0.
+/// Opens a device, and the doorbell of its queue 0. The device was [checked](check), and its BARs are mapped.
 pub(super) fn open(
     root: &mut pci::Root,
     function: DeviceFunction,
@@ -80,13 +85,14 @@ pub(super) fn open(
     let (notify, multiplier) = structure(root, function, VIRTIO_PCI_CAP_NOTIFY_CFG)?;
     let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
     select_queue(common, 0);
-    // The product of two numbers of the device, at most 2^48.
+    // Both factors come from the device. Their product is below 2^48, so it does not overflow.
     let offset = usize::from(common.read::<u16>(QUEUE_NOTIFY_OFF)) * multiplier as usize;
     let register = notify.part(offset, size_of::<u16>()).ok_or(PciError::NoRegisters)?;
     Ok((MessageTransport { device, common }, Doorbell { register, queue: 0 }))
 }
 
-/// The registers that a vendor capability of this type describes, and the word after the description (virtio 1.2, 4.1.4).
+/// The registers that the virtio capability of type `kind` describes, and the word after that description (virtio 1.2,
+/// 4.1.4).
 fn structure(
     root: &mut pci::Root,
     function: DeviceFunction,
@@ -104,18 +110,18 @@ fn structure(
 }
 
 fn select_queue(common: Registers, queue: u16) {
-    // SAFETY: only selects the queue for the other registers.
+    // SAFETY: this write only selects the queue to which the other registers refer.
     unsafe { common.write(QUEUE_SELECT, queue) };
 }
 
-/// Whether queue 0 of the device is routed to its interrupt.
+/// Whether the device has accepted the routing of queue 0 to its MSI-X entry.
 pub(super) fn is_routed(transport_registers: Registers) -> bool {
     select_queue(transport_registers, 0);
     transport_registers.read::<u16>(QUEUE_MSIX_VECTOR) == MESSAGE
 }
 
 impl MessageTransport {
-    /// The registers that [`is_routed`] reads while a driver has the transport.
+    /// The registers that [`is_routed`] reads, after a driver has taken ownership of the transport.
     pub(super) fn common(&self) -> Registers {
         self.common
     }
@@ -135,7 +141,8 @@ impl Transport for MessageTransport {
         device_area: PhysAddr,
     ) {
         select_queue(self.common, queue);
-        // SAFETY: the message has a handler. If the device cannot send it, the register has another value afterwards.
+        // SAFETY: the MSI-X entry raises an interrupt that has a handler. If the device cannot use the entry, the register
+        // has another value afterwards, which `is_routed` detects.
         unsafe { self.common.write(QUEUE_MSIX_VECTOR, MESSAGE) };
         self.device.queue_set(queue, size, descriptors, driver_area, device_area);
     }

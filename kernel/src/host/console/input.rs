@@ -1,4 +1,4 @@
-//! Input: a thread reads standard input from the time on when the program first asks for it.
+//! Input. When the program first asks for input, a thread is started that reads standard input.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -13,19 +13,19 @@ use gmp_sched::platform::OutOfResources;
 
 use crate::host::platform::Kernel;
 
-/// What was read from standard input, and not yet by the program.
+/// Bytes of standard input that the program has not read yet.
 static RECEIVED: Mutex<VecDeque<u8>> = Mutex::new(VecDeque::new());
-/// Notified when more has been received.
+/// Notified when bytes have been added to [`RECEIVED`].
 static ARRIVED: Condvar = Condvar::new();
-/// Whether the input has ended. Its end is received once, and ends the last line, too, if that has no newline.
+/// Whether the input has ended. The end of the input is received once. It also ends a last line without a newline.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Nothing panics under this lock.
+/// Locks [`RECEIVED`]. Poisoning is ignored, because nothing panics while the lock is held.
 fn received() -> MutexGuard<'static, VecDeque<u8>> {
     RECEIVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the thread. Without memory for it there is no input.
+/// Starts the thread that reads. If it cannot be started, the input ends at once.
 fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
@@ -42,7 +42,7 @@ fn receive() {
             Ok(0) => break,
             Ok(count) => add(&bytes[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // As of a terminal that is gone.
+            // For example if the terminal is gone.
             Err(_) => break,
         }
     }
@@ -60,8 +60,8 @@ pub fn try_read() -> Option<u8> {
     received().pop_front()
 }
 
-/// The next line of the console's input without its end, `None` at the end of the input. Invalid UTF-8 is replaced. Blocks
-/// the calling G; only one G at a time should read.
+/// The next line of the console's input, without its newline; `None` at the end of the input. Invalid UTF-8 is replaced.
+/// Blocks the calling G; only one G at a time should read.
 ///
 /// # Errors
 ///

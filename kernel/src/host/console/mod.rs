@@ -1,7 +1,7 @@
 //! The console: standard input and output of the process.
 //!
-//! What is printed is written at once, whole, also without a newline. A call that has to wait for the reader of standard
-//! output is a system call: the other Gs run on.
+//! Text is written as a whole as soon as it is printed, even without a newline. Writing is a system call, so the other Gs
+//! continue while the caller waits for the reader of standard output.
 
 mod input;
 #[path = "../../drivers/console/macros.rs"]
@@ -22,15 +22,15 @@ pub use self::input::{read_line, try_read};
 pub use crate::{print, println};
 pub use boot_protocol::console::SincePowerOn;
 
-/// Whether output is left to the test harness, which shows that of tests that fail.
+/// Whether output goes to the test harness, which shows the output of failed tests only.
 static IS_CAPTURED: AtomicBool = AtomicBool::new(false);
 
-/// Leaves all output to the test harness.
+/// Sends all further output to the test harness.
 pub(super) fn capture() {
     IS_CAPTURED.store(true, Ordering::Relaxed);
 }
 
-/// Prints; the text is not mixed with other output.
+/// Prints text, which is not mixed with other output.
 #[doc(hidden)]
 pub fn print(arguments: fmt::Arguments<'_>) {
     match arguments.as_str() {
@@ -39,12 +39,12 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     };
 }
 
-/// Prints bytes, which are not mixed with other output. Returns whether they have been written, which is always so: if
-/// standard output cannot be written, the process ends with status 74, as `boot` does.
+/// Prints bytes, which are not mixed with other output. Always returns `true`: if standard output cannot be written, the
+/// process ends with status 74, like `boot`.
 ///
 /// Blocks the calling G while standard output takes nothing.
 pub fn write(bytes: &[u8]) -> bool {
-    // In a system call, and in a panic of the scheduler, the thread waits, as in any program.
+    // In a system call, and in a panic of the scheduler, the thread itself writes and waits.
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
     if is_running {
         gmp_sched::syscall::syscall::<Kernel, _>(|| send(bytes));
@@ -66,7 +66,7 @@ fn send(bytes: &[u8]) {
     }
 }
 
-/// Waits until everything printed before has been written: it has. Returns `true`. Does not block.
+/// Does nothing and returns `true`, because `write` returns only after everything has been written. Does not block.
 pub fn flush() -> bool {
     true
 }

@@ -29,7 +29,7 @@ const WRITABLE: &str = "GMP_DISKS_WRITABLE";
 /// Writes begin and end at multiples of this, as on the machine.
 const SECTOR_SIZE: usize = 512;
 
-/// A disk of the machine: on the host, a file.
+/// A disk. On the host, a disk is a file.
 #[derive(Debug)]
 pub struct Disk {
     name: String,
@@ -40,13 +40,13 @@ pub struct Disk {
 
 static FOUND: OnceLock<Vec<Disk>> = OnceLock::new();
 
-/// The disks, in the order in which they are named.
+/// The disks, in the order in which `GMP_DISKS` names them.
 #[must_use]
 pub fn disks() -> &'static [Disk] {
     FOUND.get_or_init(open)
 }
 
-/// Opens the files, so that a mistake is reported before the program begins.
+/// Opens the files, so that a wrong name is reported before the program begins.
 pub(super) fn init() {
     let _ = disks();
 }
@@ -66,7 +66,7 @@ fn open() -> Vec<Disk> {
 impl Disk {
     fn open(path: &Path, is_read_only: bool) -> std::io::Result<Self> {
         let mut file = OpenOptions::new().read(true).write(!is_read_only).open(path)?;
-        // The length of a block device is not that of its metadata.
+        // Seeking returns the length of a block device, too; its metadata does not contain it.
         let bytes = file.seek(SeekFrom::End(0))?;
         Ok(Self { name: path.display().to_string(), bytes, is_read_only, file })
     }
@@ -77,26 +77,26 @@ impl Disk {
         &self.name
     }
 
-    /// Its length in bytes when the program began.
+    /// The length of the disk in bytes, when the program began.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it is read-only.
+    /// Whether the disk is read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Reads from `offset` on; returns how many bytes, which is less than the size of the buffer only at the end of the
-    /// disk.
+    /// Reads bytes from `offset` on. Returns the number of bytes read, which is less than the size of the buffer only at
+    /// the end of the disk.
     ///
     /// Blocks the calling G and its M; the P is handed off at once.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. `OutOfRange` and `OutOfResources` are returned before anything is read; after `Request` the
+    /// See [`DiskError`]. If the error is `OutOfRange` or `OutOfResources`, nothing has been read. After `Request` the
     /// beginning of the buffer may have been overwritten.
     ///
     /// # Panics
@@ -112,13 +112,14 @@ impl Disk {
         read.map(|()| length).map_err(|_| DiskError::Request(RequestError::Failed))
     }
 
-    /// Writes whole sectors from `offset` on, which must be the start of one.
+    /// Writes whole sectors from `offset` on, which must be the start of a sector.
     ///
     /// Blocks the calling G and its M; the P is handed off at once.
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]. After `Request` some of the sectors may have been written; after the others nothing has been.
+    /// See [`DiskError`]. After `Request` some of the sectors may have been written. After other errors nothing has been
+    /// written.
     ///
     /// # Panics
     ///
@@ -143,12 +144,12 @@ impl Disk {
     }
 }
 
-/// A device whose requests take `duration` and transfer nothing: blocks the calling G and its M for that long, while the P
-/// is handed off at once.
+/// Blocks the calling G and its M for `duration`, while the P is handed off: like a request to a device that transfers
+/// nothing.
 ///
 /// # Errors
 ///
-/// No M can be created to run the other Gs meanwhile. Nothing has happened then.
+/// No M can be created to run the other Gs meanwhile. The call returns at once in that case.
 ///
 /// # Panics
 ///

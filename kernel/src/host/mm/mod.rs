@@ -1,4 +1,4 @@
-//! Memory: the host's, of which little is known.
+//! Memory. The operating system of the host manages it, so nothing is counted here.
 
 use crate::host::note::Note;
 
@@ -7,7 +7,7 @@ pub use self::error::OutOfMemory;
 #[path = "../../mm/error.rs"]
 mod error;
 
-/// What the memory of the machine is used for at one moment, in bytes unless noted otherwise. All zeros on the host.
+/// The use of the machine's memory at one moment, in bytes unless noted otherwise. All zeros on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// Memory that the kernel has taken over.
@@ -26,7 +26,7 @@ pub struct Usage {
     pub stacks_committed: usize,
 }
 
-/// Counts the memory on the machine; returns zeros on the host. Does not block.
+/// On the machine, returns how its memory is used; on the host, returns zeros. Does not block.
 #[must_use]
 pub fn usage() -> Usage {
     static NOTE: Note =
@@ -35,7 +35,7 @@ pub fn usage() -> Usage {
     Usage { total: 0, free: 0, heap: 0, stacks_in_use: 0, stacks_cached: 0, stacks_reserved: 0, stacks_committed: 0 }
 }
 
-/// Frees the stacks of dead Gs on the machine. The host's memory is managed by its operating system: frees nothing and
+/// On the machine, frees the stacks of dead Gs. On the host, whose operating system manages the memory, frees nothing and
 /// returns 0. Does not block.
 pub fn free_cached_memory() -> usize {
     0
